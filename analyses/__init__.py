@@ -1,0 +1,1 @@
+"""What one asks of a dependency graph: one file per analysis, listed in :mod:`analyses.catalogue`."""

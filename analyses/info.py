@@ -1,0 +1,69 @@
+"""info: what is in a trace, and what the graph made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from analyses.terminal import clipped, milliseconds, table
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EventKind
+
+__all__ = ["info_document", "info_lines"]
+
+
+def info_document(graph: DependencyGraph) -> dict[str, Any]:
+    """Return counts per kind, lanes, steps, GPUs, the span (ns), edges per kind and evidence, diagnostics of one rank."""
+    trace = graph.trace
+    events = trace.events
+    kinds = np.bincount(events.kind, minlength=len(EventKind))
+    per_lane = np.bincount(events.lane, minlength=len(trace.lanes.labels))
+    return {
+        "file": str(trace.path),
+        "rank": trace.rank,
+        "world_size": trace.world_size,
+        "events": len(events),
+        "kinds": {kind.label: int(kinds[kind]) for kind in EventKind},
+        "lanes": [{"lane": label, "events": int(count)} for label, count in zip(trace.lanes.labels, per_lane, strict=True)],
+        "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in trace.steps()],
+        "gpus": list(trace.gpu_names),
+        "start_ns": int(events.start.min()) if len(events) else None,
+        "end_ns": int(events.end.max()) if len(events) else None,
+        "edges": graph.edge_counts(),
+        "diagnostics": graph.diagnostics,
+    }
+
+
+def info_lines(info: dict[str, Any]) -> list[str]:
+    """Render one rank for a terminal."""
+    rank = "" if info["rank"] is None else f", rank {info['rank']}" + (f" of {info['world_size']}" if info["world_size"] else "")
+    if not info["events"]:
+        return [f"{info['file']}{rank}: no events, nothing was captured"]
+    span = milliseconds(info["end_ns"] - info["start_ns"])
+    lines = [f"{info['file']}{rank}: {info['events']:,} events in {span}", _gpus(info["gpus"]), _steps(info["steps"]), ""]
+    lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
+    lines += ["lanes", *_lanes(info["lanes"]), ""]
+    edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind] for kind, n in info["edges"].items()]
+    lines += ["edges", *table(edges, ["recorded", "inferred", "kind"], left=[2]), ""]
+    found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
+    return lines + (["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"])
+
+
+def _gpus(names: list[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return f"GPUs of the host: {len(names)} × {clipped(', '.join(unique), 60)}" if names else "GPUs of the host: not recorded"
+
+
+def _steps(steps: list[dict[str, int]]) -> str:
+    if not steps:
+        return "steps: none recorded"
+    lengths = [s["end_ns"] - s["start_ns"] for s in steps]
+    numbers = clipped(", ".join(str(s["step"]) for s in steps), 50)
+    return f"steps: {len(steps)} ({numbers}), {milliseconds(min(lengths))} to {milliseconds(max(lengths))}"
+
+
+def _lanes(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+    busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
+    rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])
+    return rows + ([f"  and {len(lanes) - limit} more"] if len(lanes) > limit else [])

@@ -1,0 +1,61 @@
+"""Tables and figures for a terminal."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+__all__ = ["clipped", "milliseconds", "percent", "table", "width"]
+
+
+def width() -> int:
+    """Return how many columns a table may use: the terminal's, within reason."""
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
+
+
+def milliseconds(ns: int) -> str:
+    """Print a duration.
+
+    >>> milliseconds(1234567890), milliseconds(1500)
+    ('1,234.568 ms', '0.002 ms')
+    """
+    return f"{ns / 1e6:,.3f} ms"
+
+
+def percent(share: float) -> str:
+    """Print a share; what is not nothing never prints as 0.0 %.
+
+    >>> percent(0.5), percent(0.0001), percent(0)
+    ('50.0 %', '<0.1 %', '0.0 %')
+    """
+    return "<0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", " %")
+
+
+def clipped(text: str, size: int) -> str:
+    """Cut a text to a number of characters, on one line.
+
+    >>> clipped("a long name", 6)
+    'a lon…'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= size else line[: max(size - 1, 0)] + "…"
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, left: Sequence[int] = ()) -> list[str]:
+    """Align columns: right, but those in ``left``; the last one is cut to fit the terminal.
+
+    >>> table([["1", "one"], ["12", "two"]], left=[1])
+    ['   1  one', '  12  two']
+    """
+    cells = [list(header), *map(list, rows)] if header else [list(row) for row in rows]
+    if not cells:
+        return []
+    sizes = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
+    room = width() - sum(sizes[:-1]) - 2 * len(sizes)
+    sizes[-1] = max(min(sizes[-1], room), 8)
+    lines = []
+    for row in cells:
+        row[-1] = clipped(row[-1], sizes[-1])
+        parts = [cell.ljust(size) if at in left else cell.rjust(size) for at, (cell, size) in enumerate(zip(row, sizes, strict=True))]
+        lines.append(("  " + "  ".join(parts)).rstrip())
+    return lines

@@ -1,0 +1,70 @@
+"""Every GPU trace as a typed dependency graph, and every feature as a question asked of that graph.
+
+>>> import hta_graph as hg
+>>> callable(hg.read_trace) and callable(hg.critical_path)
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hta_graph.algorithms.critical_path import CriticalPath, critical_path
+    from hta_graph.algorithms.windows import annotation, between, step, whole
+    from hta_graph.build import build_graph
+    from hta_graph.errors import HtaGraphError
+    from hta_graph.export.parquet import load_graph, save_graph
+    from hta_graph.graph import DependencyGraph
+    from hta_graph.links import DEFAULT_RULES
+    from hta_graph.trace import Trace, read_trace, read_traces
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "CriticalPath": "algorithms.critical_path",
+    "DEFAULT_RULES": "links",
+    "DependencyGraph": "graph",
+    "HtaGraphError": "errors",
+    "Trace": "trace",
+    "annotation": "algorithms.windows",
+    "between": "algorithms.windows",
+    "build_graph": "build",
+    "critical_path": "algorithms.critical_path",
+    "load_graph": "export.parquet",
+    "read_trace": "trace",
+    "read_traces": "trace",
+    "save_graph": "export.parquet",
+    "step": "algorithms.windows",
+    "whole": "algorithms.windows",
+}
+
+__all__ = [
+    "DEFAULT_RULES",
+    "CriticalPath",
+    "DependencyGraph",
+    "HtaGraphError",
+    "Trace",
+    "annotation",
+    "between",
+    "build_graph",
+    "critical_path",
+    "load_graph",
+    "read_trace",
+    "read_traces",
+    "save_graph",
+    "step",
+    "whole",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: the command line answers ``--help`` without loading NumPy."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

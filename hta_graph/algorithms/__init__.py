@@ -1,0 +1,1 @@
+"""Questions to a graph; they know graphs, not profilers' files."""

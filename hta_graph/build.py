@@ -1,0 +1,52 @@
+"""The one composer: a trace and its link rules → a dependency graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from hta_graph.graph import BUILD_DIAGNOSTICS, DependencyGraph
+from hta_graph.links import DEFAULT_RULES, EdgeTable, LinkContext, LinkRule
+from hta_graph.links.acyclic import edges_that_close_cycles
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS
+from hta_graph.timeline import Timeline
+from hta_graph.trace.table import Trace
+
+__all__ = ["build_graph"]
+
+
+def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> DependencyGraph:
+    """Build the dependency graph of a trace.
+
+    Args:
+        trace: what :func:`read_trace` returns.
+        rules: the reasons to wait; each gives edges of one kind.
+
+    Returns:
+        an immutable graph; ``graph.diagnostics`` counts what was repaired or left out.
+    """
+    timeline = Timeline(trace.events, len(trace.lanes.labels))
+    context = LinkContext(trace, timeline)
+    edges = EdgeTable.concatenate([rule(context) for rule in rules])
+    notes = context.notes
+    notes["nesting_violations"] = timeline.calls.violations
+    edges = _without_clock_faults(edges, timeline, notes)
+    edges = _without_cycles(edges, timeline, notes)
+    return DependencyGraph(trace, timeline, edges, {key: notes[key] for key in BUILD_DIAGNOSTICS})
+
+
+def _without_clock_faults(edges: EdgeTable, timeline: Timeline, notes: Counter[str]) -> EdgeTable:
+    """Keep edges that go back in time by a clock fault (lag 0, clamped); leave out those beyond the limit."""
+    back = timeline.times[edges.source] - timeline.times[edges.target]
+    impossible = back > CLOCK_FAULT_LIMIT_NS
+    notes["edges_dropped_back_in_time"] = int(np.count_nonzero(impossible))
+    notes["edges_clamped"] = int(np.count_nonzero(back > 0)) - notes["edges_dropped_back_in_time"]
+    return edges.take(~impossible) if impossible.any() else edges
+
+
+def _without_cycles(edges: EdgeTable, timeline: Timeline, notes: Counter[str]) -> EdgeTable:
+    closing = edges_that_close_cycles(edges, timeline)
+    notes["edges_dropped_cycle"] = len(closing)
+    return edges.take(np.setdiff1d(np.arange(len(edges)), closing)) if len(closing) else edges

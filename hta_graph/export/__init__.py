@@ -1,0 +1,1 @@
+"""Graph → files of other tools, each written whole or not at all."""

@@ -1,0 +1,36 @@
+"""The graph as JSON: ``hta-graph/graph/1``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hta_graph.graph import DependencyGraph
+from hta_graph.views import edge_columns, event_columns
+
+__all__ = ["graph_document", "records"]
+
+
+def graph_document(graph: DependencyGraph) -> dict[str, Any]:
+    """Return all events, in order of their place in the file, and all edges, kind by kind."""
+    rows = np.argsort(graph.trace.events.index)
+    return {
+        "schema": "hta-graph/graph/1",
+        "file": str(graph.trace.path),
+        "rank": graph.trace.rank,
+        "events": records(event_columns(graph.trace, rows)),
+        "edges": records(edge_columns(graph.trace, graph.edge_table, graph.timeline.times)),
+        "diagnostics": graph.diagnostics,
+    }
+
+
+def records(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    """Turn columns into a list of objects.
+
+    >>> records({"a": np.array([1, 2]), "b": np.array(["x", None], object)})
+    [{'a': 1, 'b': 'x'}, {'a': 2, 'b': None}]
+    """
+    keys = tuple(columns)
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(keys, row, strict=True)) for row in values]

@@ -1,0 +1,139 @@
+"""The graph as Parquet: columns as they are, so that loading gives back an equal graph. No pickle."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
+from hta_graph.graph import DependencyGraph
+from hta_graph.links.edges import EdgeTable
+from hta_graph.timeline import Timeline
+from hta_graph.trace.table import EventTable, Flows, LaneTable, SyncTable, Trace, freeze
+
+__all__ = ["load_graph", "save_graph"]
+
+SCHEMA = "hta-graph/parquet/1"
+TABLES = {"events": EventTable, "edges": EdgeTable, "syncs": SyncTable, "flows": Flows}
+
+
+def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
+    """Write a graph as a folder of Parquet tables and a ``graph.json``.
+
+    Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``syncs``, ``flows``.
+
+    Raises:
+        OutputError: the folder cannot be written, or holds something else; an earlier graph there is replaced whole.
+        MissingExtraError: pyarrow is not installed.
+    """
+    target = Path(folder)
+    _check_target(target)
+    trace = graph.trace
+    tables = {"events": trace.events, "edges": graph.edge_table, "syncs": trace.syncs, "flows": trace.flows}
+    try:
+        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
+            new = Path(scratch) / "new"
+            new.mkdir()
+            for name, table in tables.items():
+                _write_table(new / f"{name}.parquet", table)
+            (new / "graph.json").write_text(json.dumps(_header(graph)), encoding="utf-8")
+            if target.exists():
+                target.rename(Path(scratch) / "old")
+            new.rename(target)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _check_target(target: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"{target}: is a file; name a folder")
+    if target.is_dir() and any(target.iterdir()) and not (target / "graph.json").is_file():
+        raise OutputError(f"{target}: holds other files; name a new folder")
+    if not target.absolute().parent.is_dir():
+        raise OutputError(f"{target}: its parent folder does not exist; make it first")
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtraError("Parquet", "parquet") from None
+    return pyarrow, parquet
+
+
+def _write_table(path: Path, table: Any) -> None:
+    arrow, parquet = _arrow()
+    parquet.write_table(arrow.table({f.name: getattr(table, f.name) for f in fields(table)}), path)
+
+
+def _header(graph: DependencyGraph) -> dict[str, Any]:
+    trace = graph.trace
+    return {
+        "schema": SCHEMA,
+        "path": str(trace.path),
+        "rank": trace.rank,
+        "world_size": trace.world_size,
+        "gpu_names": trace.gpu_names,
+        "salvaged": trace.salvaged,
+        "names": trace.names,
+        "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
+        "reading": trace.diagnostics,
+        "building": {key: value for key, value in graph.diagnostics.items() if key not in trace.diagnostics},
+    }
+
+
+def load_graph(folder: str | Path) -> DependencyGraph:
+    """Read a graph that :func:`save_graph` wrote.
+
+    Raises:
+        TraceError: the folder is not such a graph.
+        MissingExtraError: pyarrow is not installed.
+    """
+    source = Path(folder)
+    _arrow()
+    try:
+        header = json.loads((source / "graph.json").read_text(encoding="utf-8"))
+        if header["schema"] != SCHEMA:
+            raise TraceError(source, f"holds {header['schema']!r}, not {SCHEMA!r}")
+        tables = {name: _read_table(source / f"{name}.parquet", kind) for name, kind in TABLES.items()}
+        return _graph(header, tables)
+    except HtaGraphError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise TraceError(source, f"is not a saved graph: {error!s:.200}", "save the graph again") from None
+
+
+def _read_table(path: Path, kind: Any) -> Any:
+    _, parquet = _arrow()
+    table = parquet.read_table(path)
+    return kind(*(freeze(table[f.name].to_numpy().copy()) for f in fields(kind)))
+
+
+def _graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
+    lanes = header["lanes"]
+    parts = [freeze(np.array(lanes[name], np.int64)) for name in ("device", "context", "stream")]
+    trace = Trace(
+        path=Path(header["path"]),
+        events=tables["events"],
+        names=tuple(header["names"]),
+        lanes=LaneTable(tuple(lanes["labels"]), freeze(np.array(lanes["is_stream"], np.bool_)), *parts),
+        syncs=tables["syncs"],
+        flows=tables["flows"],
+        rank=header["rank"],
+        world_size=header["world_size"],
+        gpu_names=tuple(header["gpu_names"]),
+        diagnostics=header["reading"],
+        salvaged=header["salvaged"],
+    )
+    edges: EdgeTable = tables["edges"]
+    points = np.concatenate([edges.source, edges.target])
+    if len(points) and not 0 <= points.min() <= points.max() < 2 * len(trace.events):
+        raise ValueError("its edges name events that it does not hold")
+    return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, header["building"])

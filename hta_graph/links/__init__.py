@@ -1,0 +1,39 @@
+"""One file per reason to wait: a function from what the trace shows to edges, vectorised.
+
+To add a reason: a member of ``EdgeKind``, a file here, a line in :data:`DEFAULT_RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hta_graph.links.blocking_copy import blocking_copy
+from hta_graph.links.context import LinkContext
+from hta_graph.links.device_sync import device_sync
+from hta_graph.links.edges import EdgeTable
+from hta_graph.links.event_sync import event_sync
+from hta_graph.links.event_wait import event_wait
+from hta_graph.links.execution import execution
+from hta_graph.links.forward_backward import forward_backward
+from hta_graph.links.launch import launch
+from hta_graph.links.stream_order import stream_order
+from hta_graph.links.stream_sync import stream_sync
+from hta_graph.links.thread_order import thread_order
+
+__all__ = ["DEFAULT_RULES", "EdgeTable", "LinkContext", "LinkRule"]
+
+LinkRule = Callable[[LinkContext], EdgeTable]
+
+DEFAULT_RULES: tuple[LinkRule, ...] = (
+    thread_order,
+    execution,
+    launch,
+    stream_order,
+    event_wait,
+    stream_sync,
+    device_sync,
+    event_sync,
+    blocking_copy,
+    forward_backward,
+)
+"""The rules in the order of their edges in a graph."""

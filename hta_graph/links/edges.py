@@ -1,0 +1,62 @@
+"""Edges as columns: source point, target point, kind, rule. Lag, evidence and clamping follow from those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
+from hta_graph.trace.table import freeze
+
+__all__ = ["EdgeTable"]
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """Ten bytes an edge: int32 points, int8 kind and rule."""
+
+    source: Ids
+    target: Ids
+    kind: Codes
+    rule: Codes
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @classmethod
+    def of(cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule = Rule.RECORDED) -> EdgeTable:
+        """Make edges of one kind and rule."""
+        size = len(source)
+        return cls(
+            freeze(np.asarray(source, np.int32)),
+            freeze(np.asarray(target, np.int32)),
+            freeze(np.full(size, kind, np.int8)),
+            freeze(np.full(size, rule, np.int8)),
+        )
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[EdgeTable]) -> EdgeTable:
+        """Join tables, keeping their order."""
+        none = cls.of(EdgeKind.THREAD_ORDER, np.empty(0, np.int32), np.empty(0, np.int32))
+        parts = [none, *tables]
+        columns = ("source", "target", "kind", "rule")
+        return cls(*(freeze(np.concatenate([getattr(part, name) for part in parts])) for name in columns))
+
+    def take(self, chosen: Ints | Bools) -> EdgeTable:
+        """Select edges."""
+        return EdgeTable(*(freeze(column[chosen]) for column in (self.source, self.target, self.kind, self.rule)))
+
+    @property
+    def inferred(self) -> Bools:
+        """Mark the edges that a rule deduced."""
+        return self.rule != Rule.RECORDED
+
+    def lags(self, times: Ints) -> Ints:
+        """Return target time − source time (ns), never below 0."""
+        return np.maximum(times[self.target] - times[self.source], 0)
+
+    def clamped(self, times: Ints) -> Bools:
+        """Mark the edges whose clocks disagree: the target is stamped before the source."""
+        return times[self.target] < times[self.source]

@@ -1,0 +1,70 @@
+"""The profiler's own records of synchronisation (``cuda_sync`` rows), joined to calls, streams and record calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from hta_graph.model import Bools, Ids, Ints
+from hta_graph.trace.table import Trace
+
+__all__ = ["SyncKind", "SyncRows", "sync_records"]
+
+
+class SyncKind(Enum):
+    """The names under which the profiler writes them."""
+
+    STREAM_WAIT = "Stream Wait Event"
+    STREAM_SYNC = "Stream Sync"
+    DEVICE_SYNC = "Context Sync"
+    EVENT_SYNC = "Event Sync"
+
+
+@dataclass(frozen=True)
+class SyncRows:
+    """Records of one kind: CPU call, stream, call that recorded the event, recorded stream; -1 where unknown.
+
+    A record may name a stream on which the trace shows no work at all: ``names_stream`` without ``record_lane``.
+    """
+
+    call: Ids
+    lane: Ids
+    record_call: Ids
+    record_lane: Ids
+    names_stream: Bools
+
+
+def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids]) -> SyncRows:
+    """Return the records of one kind in canonical order; source: pytorch/kineto, ``cuda_sync`` activities.
+
+    Args:
+        trace: the trace.
+        kind: which records.
+        calls_of: the join from correlations to calls.
+    """
+    events, syncs = trace.events, trace.syncs
+    chosen = trace.matching_names(re.compile(rf"^{kind.value}$"))[events.name[syncs.event]]
+    rows = syncs.event[chosen]
+    return SyncRows(
+        call=calls_of(events.correlation[rows]),
+        lane=events.lane[rows],
+        record_call=calls_of(syncs.record_correlation[chosen]),
+        names_stream=syncs.wait_on_stream[chosen] >= 0,
+        record_lane=_recorded_lanes(trace, rows, syncs.wait_on_stream[chosen].tolist()),
+    )
+
+
+def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
+    """Find the recorded stream on the record's own device and context."""
+    lanes = trace.lanes
+    known = {
+        (int(lanes.device[lane]), int(lanes.context[lane]), int(lanes.stream[lane])): lane
+        for lane in np.flatnonzero(lanes.is_stream).tolist()
+    }
+    own = trace.events.lane[rows].tolist()
+    found = [known.get((int(lanes.device[at]), int(lanes.context[at]), stream), -1) for at, stream in zip(own, streams, strict=True)]
+    return np.array([lane if stream >= 0 else -1 for lane, stream in zip(found, streams, strict=True)], np.int32)

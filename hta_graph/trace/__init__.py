@@ -1,0 +1,11 @@
+"""Bytes → Trace: the only room that knows JSON.
+
+The way: ``source`` (bytes), ``decode`` (rows), ``clock`` (exact times), ``lanes``, ``order``, ``assemble`` (columns),
+``ranks`` and ``read`` (files and folders). ``vocabulary`` holds every name and category that decides something.
+"""
+
+from hta_graph.trace.ranks import RankFile
+from hta_graph.trace.read import find_ranks, read_trace, read_traces
+from hta_graph.trace.table import EventTable, Flows, LaneTable, Step, SyncTable, Trace
+
+__all__ = ["EventTable", "Flows", "LaneTable", "RankFile", "Step", "SyncTable", "Trace", "find_ranks", "read_trace", "read_traces"]

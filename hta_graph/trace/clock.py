@@ -1,0 +1,89 @@
+"""Printed microseconds → integer nanoseconds, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hta_graph.model import Bools, Ints
+
+__all__ = ["EXACT_FLOAT_LIMIT_US", "INVALID", "base_time", "loses_nanoseconds", "nanoseconds"]
+
+INVALID = np.iinfo(np.int64).min
+"""Marks a time that is missing, not a number, or does not fit 64 bits."""
+
+EXACT_FLOAT_LIMIT_US = 2.0**43
+"""Below this a float64 holds three decimals: its spacing is under a thousandth, so rounding gives the printed ns."""
+
+LIMIT_US = 2**62 // 1000
+"""Times beyond ±146 years do not fit after a base time is added."""
+
+
+def loses_nanoseconds(values: Sequence[object]) -> bool:
+    """Say whether a float64 has lost decimals of these timestamps (epoch microseconds printed with a fraction).
+
+    >>> loses_nanoseconds([1712195495519689.125]), loses_nanoseconds([6322354305173.787])
+    (True, False)
+    """
+    array = np.array(values, dtype=object) if _is_mixed(values) else np.asarray(values)
+    if array.dtype.kind != "f":
+        return any(isinstance(value, float) and abs(value) >= EXACT_FLOAT_LIMIT_US for value in values)
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(array) >= EXACT_FLOAT_LIMIT_US).any())
+
+
+def _is_mixed(values: Sequence[object]) -> bool:
+    return not set(map(type, values)) <= {int, float}
+
+
+def nanoseconds(values: Sequence[object]) -> Ints:
+    """Convert printed microseconds (numbers or text) to int64 ns; :data:`INVALID` where that is impossible.
+
+    >>> nanoseconds([1, 2.5, "1704161511420306.491"]).tolist()
+    [1000, 2500, 1704161511420306491]
+    >>> nanoseconds([float("nan"), None, "soon"]).tolist() == [INVALID] * 3
+    True
+    """
+    if not _is_mixed(values):
+        array = np.asarray(values)
+        if array.dtype == np.int64:
+            return _scaled(array, np.abs(array) < LIMIT_US)
+        if array.dtype == np.float64:
+            with np.errstate(invalid="ignore"):
+                return _scaled(array, np.abs(array) < LIMIT_US)
+    return np.fromiter((_exact(value) for value in values), np.int64, len(values))
+
+
+def _scaled(array: NDArray[Any], fits: Bools) -> Ints:
+    usable = array if fits.all() else np.where(fits, array, 0)
+    whole = usable * 1000 if array.dtype.kind == "i" else np.rint(usable * 1000).astype(np.int64)
+    return whole if fits.all() else np.where(fits, whole, INVALID)
+
+
+def _exact(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        return INVALID
+    try:
+        number = Decimal(value)
+        return int((number * 1000).to_integral_value()) if abs(number) < LIMIT_US else INVALID
+    except (InvalidOperation, ValueError, OverflowError):
+        return INVALID
+
+
+def base_time(value: object) -> int | None:
+    """Read ``baseTimeNanoseconds``: 0 if absent, ``None`` if it is not a time.
+
+    >>> base_time("1719853884000000000"), base_time(None), base_time([1])
+    (1719853884000000000, 0, None)
+    """
+    if value is None:
+        return 0
+    try:
+        number = int(value) if isinstance(value, (int, str, Decimal)) and not isinstance(value, bool) else None
+    except (ValueError, OverflowError):
+        return None
+    return number if number is not None and abs(number) < 2**62 else None

@@ -1,0 +1,44 @@
+"""One order for all events that depends on what they are and not on where they stand in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hta_graph.model import Ints
+
+__all__ = ["canonical_order", "refined_order"]
+
+
+def canonical_order(columns: Mapping[str, Any]) -> Ints:
+    """Order events: start, longer first, kind, correlation, name, lane, external id, sequence, position in the file.
+
+    At equal times an operator stands before the call inside it, and calls stand in the order in which they were issued
+    (the profiler counts correlations up), which the order of names would lose.
+    """
+    length = columns["end"] - columns["start"]
+    keys = [columns["start"], -length]
+    keys += [columns[key] for key in ("kind", "correlation", "name", "lane", "external_id", "sequence", "index")]
+    return refined_order(keys)
+
+
+def refined_order(keys: Iterable[Any]) -> Ints:
+    """Sort by several keys, most significant first, touching after the first key only rows that are still tied.
+
+    >>> refined_order([np.array([2, 1, 1]), np.array([0, 5, 4])]).tolist()
+    [2, 1, 0]
+    """
+    first, *others = keys
+    order: Ints = np.argsort(first, kind="stable")
+    tied_with_previous = first[order][1:] == first[order][:-1]
+    for key in others:
+        if not tied_with_previous.any():
+            break
+        group = np.concatenate([[0], np.cumsum(~tied_with_previous)])
+        rows = np.flatnonzero(np.append(tied_with_previous, False) | np.append(False, tied_with_previous))  # noqa: FBT003
+        order[rows] = order[rows][np.lexsort((key[order[rows]], group[rows]))]
+        ordered = key[order]
+        tied_with_previous &= ordered[1:] == ordered[:-1]
+    return order

@@ -1,0 +1,94 @@
+"""Bytes of a trace file: plain, gzip or zstd, decided by the first bytes and not by the file's name."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from hta_graph.errors import MissingExtraError, TraceError
+
+__all__ = ["FileBytes", "read_bytes"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True)
+class FileBytes:
+    """Uncompressed content, and what is wrong with its compression if it breaks off."""
+
+    data: bytes
+    broken: str | None = None
+
+
+def read_bytes(path: Path) -> FileBytes:
+    """Read and decompress one file.
+
+    Raises:
+        TraceError: the file is missing, unreadable or empty.
+        MissingExtraError: the file is zstd and no decoder is installed.
+    """
+    raw = _read_raw(path)
+    if raw.startswith(GZIP_MAGIC):
+        return _gunzip(raw)
+    if raw.startswith(ZSTD_MAGIC):
+        return _unzstd(raw)
+    return FileBytes(raw)
+
+
+def _read_raw(path: Path) -> bytes:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise TraceError(path, "no such file") from None
+    except IsADirectoryError:
+        raise TraceError(path, "is a folder, not a file") from None
+    except OSError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+    if not raw:
+        raise TraceError(path, "is empty", "record the trace again")
+    return raw
+
+
+def _gunzip(raw: bytes) -> FileBytes:
+    parts: list[bytes] = []
+    rest = raw
+    while rest.startswith(GZIP_MAGIC):
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(stream.decompress(rest))
+        except zlib.error:
+            parts.append(_whole_prefix(rest))
+            return FileBytes(b"".join(parts), f"the gzip data is corrupt after {sum(map(len, parts)):,} bytes of text")
+        if not stream.eof:
+            return FileBytes(b"".join(parts), f"the gzip data breaks off at byte {len(raw):,}")
+        rest = stream.unused_data
+    return FileBytes(parts[0] if len(parts) == 1 else b"".join(parts))
+
+
+def _whole_prefix(raw: bytes) -> bytes:
+    """Decompress as far as the data is good: zlib gives nothing of the call that fails."""
+    stream = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    try:
+        for at in range(0, len(raw), 512):
+            parts.append(stream.decompress(raw[at : at + 512]))  # noqa: PERF401 - what came before the error counts
+    except zlib.error:
+        pass
+    return b"".join(parts)
+
+
+def _unzstd(raw: bytes) -> FileBytes:
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingExtraError("reading a zstd file", "zstd") from None
+    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    parts: list[bytes] = []
+    try:
+        while part := reader.read(1 << 20):
+            parts.append(part)
+    except zstandard.ZstdError:
+        return FileBytes(b"".join(parts), f"the zstd data is corrupt after {sum(map(len, parts)):,} bytes of text")
+    return FileBytes(b"".join(parts))

@@ -1,0 +1,153 @@
+"""What a trace is: columns of events in one canonical order, lanes, records of synchronisation, flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.vocabulary import STEP_NAME
+
+__all__ = ["READING_DIAGNOSTICS", "EventTable", "Flows", "LaneTable", "Step", "SyncTable", "Trace", "freeze"]
+
+READING_DIAGNOSTICS: dict[str, str] = {
+    "rows_dropped_not_an_object": "elements of traceEvents that are not JSON objects",
+    "rows_dropped_no_name": "rows without a name",
+    "rows_dropped_bad_time": "rows whose start or duration is missing, not a number or out of range",
+    "rows_dropped_negative_duration": "rows that end before they start",
+    "rows_dropped_absurd_time": "rows longer than 30 days, or more than 30 days away from the median start",
+    "rows_dropped_bad_id": "rows with a correlation, External id or sequence number that does not fit 64 bits",
+    "rows_dropped_unpaired": "B rows without an E row on their thread, and E rows without a B row",
+    "rows_without_duration": "complete rows without dur, kept with length zero",
+    "bad_header_base_time": "1 if baseTimeNanoseconds is not a time and was ignored",
+    "tolerant_json": "1 if the file is not strict JSON and a tolerant parser read it",
+    "salvaged": "1 if the file breaks off and only its whole events were read",
+}
+"""What reading repaired or dropped: key → meaning of its count."""
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """One entry per event, in canonical order: start, longer first, kind, correlation, name, lane, ids, position.
+
+    ``index`` is the position in ``traceEvents``; ``name`` and ``lane`` are codes into :class:`Trace`; times are absolute
+    nanoseconds; ids are -1 where absent.
+    """
+
+    index: Ids
+    kind: Codes
+    name: Ids
+    lane: Ids
+    start: Ints
+    end: Ints
+    correlation: Ints
+    external_id: Ints
+    sequence: Ints
+    forward_thread: Ids
+    collective: Bools
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, events: Ids | Ints | Bools) -> EventTable:
+        """Select rows, keeping their order."""
+        return EventTable(**{f.name: freeze(getattr(self, f.name)[events]) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class LaneTable:
+    """CPU threads and GPU streams; device, context and stream are -1 where absent."""
+
+    labels: tuple[str, ...]
+    is_stream: Bools
+    device: Ints
+    context: Ints
+    stream: Ints
+
+
+@dataclass(frozen=True)
+class SyncTable:
+    """The arguments of the ``sync_record`` events: -1 where absent or unresolved."""
+
+    event: Ids
+    wait_on_stream: Ints
+    record_correlation: Ints
+
+
+@dataclass(frozen=True)
+class Flows:
+    """Forward-backward arrows: where each starts and ends."""
+
+    start_time: Ints
+    start_lane: Ids
+    end_time: Ints
+    end_lane: Ids
+
+
+@dataclass(frozen=True)
+class Step:
+    """One ``ProfilerStep#N`` annotation on the CPU; times in ns."""
+
+    number: int
+    event: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One rank's trace: read-only columns and what the header says."""
+
+    path: Path
+    events: EventTable
+    names: tuple[str, ...]
+    lanes: LaneTable
+    syncs: SyncTable
+    flows: Flows
+    rank: int | None
+    world_size: int | None
+    gpu_names: tuple[str, ...]
+    diagnostics: dict[str, int]
+    salvaged: str | None = None
+
+    @property
+    def is_gpu(self) -> Bools:
+        """Mark the GPU activities."""
+        return kind_mask(self.events.kind, GPU_KINDS)
+
+    def select(self, rows: Ints) -> Trace:
+        """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""
+        number = np.full(len(self.events), -1, np.int32)
+        number[rows] = np.arange(len(rows), dtype=np.int32)
+        kept = number[self.syncs.event] >= 0
+        sync = self.syncs
+        syncs = SyncTable(number[sync.event[kept]], sync.wait_on_stream[kept], sync.record_correlation[kept])
+        return replace(self, events=self.events.take(rows), syncs=syncs)
+
+    def name_of(self, event: int) -> str:
+        """Return an event's name."""
+        return self.names[self.events.name[event]]
+
+    def matching_names(self, *patterns: Any) -> Bools:
+        """Mark the name codes that any compiled pattern finds; index it with ``events.name``."""
+        return np.array([any(p.search(name) for p in patterns) for name in self.names] or [False], np.bool_)
+
+    def steps(self) -> list[Step]:
+        """List the profiler steps on the CPU in time order; of equal numbers the first."""
+        numbers = [m and int(m[1]) for m in map(STEP_NAME.fullmatch, self.names)]
+        is_step = np.array([n is not None for n in numbers] or [False])
+        found = np.flatnonzero((self.events.kind == EventKind.ANNOTATION) & is_step[self.events.name])
+        steps: dict[int, Step] = {}
+        for event in found.tolist():
+            number = numbers[self.events.name[event]] or 0
+            steps.setdefault(number, Step(number, event, int(self.events.start[event]), int(self.events.end[event])))
+        return list(steps.values())
+
+
+def freeze(array: Any) -> Any:
+    """Make an array read-only and return it."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,90 @@
+"""Every place where a name or a category decides, in one documented table each.
+
+Prefer categories, correlation ids and recorded arguments; a pattern stands here only where the trace offers nothing
+else. Sources: the categories and names of 332 public Kineto files from 2020 to 2026, NVIDIA, AMD and MTIA.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hta_graph.model import EventKind
+
+__all__ = [
+    "BLOCKING_CALL",
+    "CATEGORY",
+    "COMMUNICATION_KERNEL",
+    "COPY_TO_HOST",
+    "DATA_LOADING",
+    "DEVICE_SYNC_CALL",
+    "NON_BLOCKING_QUERY",
+    "PAGEABLE_OR_UNKNOWN_HOST",
+    "RANK_IN_FILE_NAME",
+    "STEP_NAME",
+    "SYNCHRONOUS_COPY_CALL",
+]
+
+CATEGORY: dict[str, EventKind | None] = {
+    "cpu_op": EventKind.CPU_OP,
+    "operator": EventKind.CPU_OP,  # to PyTorch 1.11
+    "user_annotation": EventKind.ANNOTATION,
+    "python_function": EventKind.PYTHON_FUNCTION,
+    "cuda_runtime": EventKind.RUNTIME,  # HIP calls too
+    "cuda_driver": EventKind.RUNTIME,
+    "runtime": EventKind.RUNTIME,  # to PyTorch 1.11
+    "mtia_runtime": EventKind.RUNTIME,
+    "xpu_runtime": EventKind.RUNTIME,
+    "xpu_driver": EventKind.RUNTIME,
+    "privateuse1_runtime": EventKind.RUNTIME,
+    "privateuse1_driver": EventKind.RUNTIME,
+    "kernel": EventKind.KERNEL,
+    "mtia_ccp_events": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMCPY,
+    "memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET,
+    "memset": EventKind.MEMSET,
+    "gpu_user_annotation": EventKind.GPU_ANNOTATION,
+    "cuda_sync": EventKind.SYNC_RECORD,
+    "synchronization": EventKind.SYNC_RECORD,
+    "overhead": EventKind.OVERHEAD,
+    "cpu_instant_event": EventKind.MEMORY,
+    "trace": None,  # the span of the recording: not an event
+}
+"""Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
+
+STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
+"""A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""
+
+DATA_LOADING = (r"enumerate\(DataLoader\)", r"DataLoader.*\.__next__", r"_(Multi|Single)Process(ing)?DataLoaderIter")
+"""Operators and annotations of torch.utils.data whose time is data loading."""
+
+BLOCKING_CALL = re.compile(
+    r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize"
+    r"|(cuda|hip|cu)Memcpy(?!.*Async)|synchronize(Stream|Device|Event)"
+)
+"""Calls that return only when GPU work is done: their inside is a wait, not work. Matched from the name's start."""
+
+DEVICE_SYNC_CALL = re.compile(r"(cuda|hip)DeviceSynchronize|(cu|hip)CtxSynchronize|synchronizeDevice")
+"""Calls that wait for every stream of a device."""
+
+NON_BLOCKING_QUERY = re.compile(r"(cuda|hip|cu)(Event|Stream)Query")
+"""Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
+
+SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
+"""Copy calls without ``Async`` in the name (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
+
+COPY_TO_HOST = re.compile(r"Memcpy D(to|2)H", re.IGNORECASE)
+"""Copies from a device to the host."""
+
+PAGEABLE_OR_UNKNOWN_HOST = re.compile(r"(-> (Pageable|Host|Unknown))|^[^>]*$", re.IGNORECASE)
+"""Copies whose host side is pageable, or not said: AMD writes ``Host`` for both kinds."""
+
+COMMUNICATION_KERNEL = re.compile(
+    r"nccl|rccl|deep_ep|nvshmem|cross_device_reduce|one_?shot_?all_?reduce|two_?shot_?all_?reduce|multimem_all"
+    r"|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|internode|intranode",
+    re.IGNORECASE,
+)
+"""Kernels that talk to other ranks, where no ``Collective name`` is recorded: NCCL, RCCL, DeepEP, NVSHMEM, vLLM, aiter."""
+
+RANK_IN_FILE_NAME = re.compile(r"rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
+"""``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""
