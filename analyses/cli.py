@@ -68,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a trace file, a folder of rank files, or several files")
+    parser.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="a trace file, a folder of rank files, or several files"
+    )
     parser.add_argument("--rank", type=int, metavar="N", help="of several ranks this one")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
     parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
@@ -88,16 +90,26 @@ def _add_critical_path(commands: Any) -> None:
     window.add_argument("--annotation", metavar="NAME", help="a CPU annotation by its exact name")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="the whole trace")
-    parser.add_argument("--regex", action="store_true", help="take NAME as a regular expression that matches the whole name")
-    parser.add_argument("--instance", metavar="I[:J]", help="instance I of the annotation, or I to J (both included), from 0")
+    parser.add_argument(
+        "--regex", action="store_true", help="take NAME as a regular expression that matches the whole name"
+    )
+    parser.add_argument(
+        "--instance", metavar="I[:J]", help="instance I of the annotation, or I to J (both included), from 0"
+    )
     extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--cpu-window", action="store_true", help="stop at the end of the step or annotation on the CPU")
-    extent.add_argument("--gpu-window", action="store_true", help="from the end of the previous step's GPU work to this one's")
+    extent.add_argument(
+        "--cpu-window", action="store_true", help="stop at the end of the step or annotation on the CPU"
+    )
+    extent.add_argument(
+        "--gpu-window", action="store_true", help="from the end of the previous step's GPU work to this one's"
+    )
     parser.add_argument("--data-load", nargs="+", metavar="PATTERN", help="regular expressions of data-loading rows")
 
 
 def _add_graph(commands: Any) -> None:
-    parser = _command(commands, "graph", _graph, "Dump the dependency graph as JSON or Parquet; without either, count its edges.")
+    parser = _command(
+        commands, "graph", _graph, "Dump the dependency graph as JSON or Parquet; without either, count its edges."
+    )
     parser.add_argument("--parquet", metavar="DIR", help="write the graph's columns as Parquet tables")
 
 
@@ -138,7 +150,9 @@ def _report_repairs(trace: Trace) -> None:
         _say(f"{trace.path}: {trace.salvaged}")
     found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
     if found:
-        listed = ", ".join(f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items())
+        listed = ", ".join(
+            f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()
+        )
         _say(f"{trace.path}: {listed}")
 
 
@@ -182,7 +196,9 @@ def _window(options: argparse.Namespace) -> Window | None:
         raise UsageError("--cpu-window goes with steps and annotations only")
     if options.annotation is not None:
         first, last = _instance(options.instance)
-        return annotation(options.annotation, regex=options.regex, first=first, last=last, cpu_window=options.cpu_window)
+        return annotation(
+            options.annotation, regex=options.regex, first=first, last=last, cpu_window=options.cpu_window
+        )
     if options.window:
         return between(*_times(options.window))
     if options.whole:

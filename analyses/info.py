@@ -14,7 +14,7 @@ __all__ = ["info_document", "info_lines"]
 
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
-    """Return counts per kind, lanes, steps, GPUs, the span (ns), edges per kind and evidence, diagnostics of one rank."""
+    """Return one rank's counts per kind, lanes, steps, GPUs, span (ns), edges per kind and evidence, diagnostics."""
     trace = graph.trace
     events = trace.events
     kinds = np.bincount(events.kind, minlength=len(EventKind))
@@ -25,7 +25,9 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         "world_size": trace.world_size,
         "events": len(events),
         "kinds": {kind.label: int(kinds[kind]) for kind in EventKind},
-        "lanes": [{"lane": label, "events": int(count)} for label, count in zip(trace.lanes.labels, per_lane, strict=True)],
+        "lanes": [
+            {"lane": label, "events": int(count)} for label, count in zip(trace.lanes.labels, per_lane, strict=True)
+        ],
         "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in trace.steps()],
         "gpus": list(trace.gpu_names),
         "start_ns": int(events.start.min()) if len(events) else None,
@@ -37,22 +39,37 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
 
 def info_lines(info: dict[str, Any]) -> list[str]:
     """Render one rank for a terminal."""
-    rank = "" if info["rank"] is None else f", rank {info['rank']}" + (f" of {info['world_size']}" if info["world_size"] else "")
+    rank = (
+        ""
+        if info["rank"] is None
+        else f", rank {info['rank']}" + (f" of {info['world_size']}" if info["world_size"] else "")
+    )
     if not info["events"]:
         return [f"{info['file']}{rank}: no events, nothing was captured"]
     span = milliseconds(info["end_ns"] - info["start_ns"])
-    lines = [f"{info['file']}{rank}: {info['events']:,} events in {span}", _gpus(info["gpus"]), _steps(info["steps"]), ""]
+    lines = [
+        f"{info['file']}{rank}: {info['events']:,} events in {span}",
+        _gpus(info["gpus"]),
+        _steps(info["steps"]),
+        "",
+    ]
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
     lines += ["lanes", *_lanes(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind] for kind, n in info["edges"].items()]
     lines += ["edges", *table(edges, ["recorded", "inferred", "kind"], left=[2]), ""]
     found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
-    return lines + (["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"])
+    return lines + (
+        ["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"]
+    )
 
 
 def _gpus(names: list[str]) -> str:
     unique = list(dict.fromkeys(names))
-    return f"GPUs of the host: {len(names)} × {clipped(', '.join(unique), 60)}" if names else "GPUs of the host: not recorded"
+    return (
+        f"GPUs of the host: {len(names)} × {clipped(', '.join(unique), 60)}"
+        if names
+        else "GPUs of the host: not recorded"
+    )
 
 
 def _steps(steps: list[dict[str, int]]) -> str:

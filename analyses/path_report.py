@@ -31,7 +31,7 @@ MEANING = {
 
 
 def path_document(path: CriticalPath) -> dict[str, Any]:
-    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (all times in ns)."""
+    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns)."""
     window = path.window
     return {
         "schema": "hta-graph/critical-path/1",
@@ -97,4 +97,7 @@ def _things(path: CriticalPath) -> list[str]:
         for name, bound, ns, calls in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
         for name, bound, ns, calls in [(name, bound, ns, calls if name else 0)]
     ]
-    return [f"the {len(rows)} things to look at", *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4])]
+    return [
+        f"the {len(rows)} things to look at",
+        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4]),
+    ]

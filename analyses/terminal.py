@@ -56,6 +56,9 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, left: Se
     lines = []
     for row in cells:
         row[-1] = clipped(row[-1], sizes[-1])
-        parts = [cell.ljust(size) if at in left else cell.rjust(size) for at, (cell, size) in enumerate(zip(row, sizes, strict=True))]
+        parts = [
+            cell.ljust(size) if at in left else cell.rjust(size)
+            for at, (cell, size) in enumerate(zip(row, sizes, strict=True))
+        ]
         lines.append(("  " + "  ".join(parts)).rstrip())
     return lines

@@ -11,9 +11,9 @@ MESSAGE_LIMIT = 500
 
 
 class HtaGraphError(Exception):
-    """Base of every error that hta-graph raises on purpose.
+    r"""Base of every error that hta-graph raises on purpose.
 
-    >>> str(HtaGraphError("two\\nlines"))
+    >>> str(HtaGraphError("two\nlines"))
     'two lines'
     """
 

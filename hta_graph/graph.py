@@ -27,7 +27,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
     "nesting_violations": "operators and calls that end after the row around them",
-    "edges_clamped": "edges whose target is stamped before its source by a clock fault of at most 1 ms; kept with lag 0",
+    "edges_clamped": "edges whose target is stamped up to 1 ms before its source, a clock fault; kept with lag 0",
     "edges_dropped_back_in_time": "edges left out because they go back in time by more than 1 ms",
     "edges_dropped_cycle": "edges left out because they would close a cycle",
     "event_waits_recorded": "Stream Wait Event records",
@@ -57,7 +57,9 @@ class DependencyGraph:
         self._notes = notes
 
     def __repr__(self) -> str:
-        return f"<DependencyGraph {self._trace.path.name}: {len(self._trace.events):,} events, {len(self._edges):,} edges>"
+        return (
+            f"<DependencyGraph {self._trace.path.name}: {len(self._trace.events):,} events, {len(self._edges):,} edges>"
+        )
 
     @property
     def trace(self) -> Trace:
@@ -213,7 +215,9 @@ class DependencyGraph:
     def _row(self, event_index: int) -> int:
         row = int(self._row_of_index[event_index]) if 0 <= event_index < len(self._row_of_index) else -1
         if row < 0:
-            raise QueryError(f"{self._trace.path}: there is no event {event_index}; an event's number is its place in traceEvents")
+            raise QueryError(
+                f"{self._trace.path}: there is no event {event_index}; an event's number is its place in traceEvents"
+            )
         return row
 
     def _touching(self, event_index: int, side: Ids, kinds: Iterable[str] | None) -> pd.DataFrame:

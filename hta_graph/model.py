@@ -1,6 +1,6 @@
 """The vocabulary: kinds of events and edges, evidence, classes of time, and array types.
 
-Times are int64 nanoseconds, absolute. A *point* is the start (``2 * event``) or the end (``2 * event + 1``) of an event.
+Times are int64 nanoseconds, absolute. A *point* is the start (``2 * event``) or the end (``2 * event + 1``) of one.
 """
 
 from __future__ import annotations

@@ -80,11 +80,17 @@ class Timeline:
     @cached_property
     def calls(self) -> Nesting:
         """The nesting of operators and runtime calls on each thread."""
-        return nest(self._events, self.order[kind_mask(self._events.kind, CPU_KINDS)[self.order >> 1]], self._lane_count)
+        return nest(
+            self._events, self.order[kind_mask(self._events.kind, CPU_KINDS)[self.order >> 1]], self._lane_count
+        )
 
     def lookups(self, *kinds: EventKind) -> Nesting:
         """Nest rows of kinds that are looked up and never walked (annotations, Python frames)."""
-        return nest(self._events, _ordered_points(self._events, np.flatnonzero(kind_mask(self._events.kind, kinds))), self._lane_count)
+        return nest(
+            self._events,
+            _ordered_points(self._events, np.flatnonzero(kind_mask(self._events.kind, kinds))),
+            self._lane_count,
+        )
 
 
 def _ordered_points(events: EventTable, rows: Ints) -> Ids:
@@ -141,7 +147,7 @@ def nest(events: EventTable, ordered: Ids, lane_count: int) -> Nesting:
 
 
 def _owners_by_depth(points: Ids) -> tuple[Ids, Bools]:
-    """Take as owner the last row opened at the present depth: right wherever rows nest. Mark the ends where they do not."""
+    """Take as owner the last row opened at the present depth, right where rows nest; mark ends where they do not."""
     is_start = points & 1 == 0
     depth = np.cumsum(np.where(is_start, 1, -1), dtype=np.int32)
     by_depth = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")

@@ -1,4 +1,4 @@
-"""The columns as a person's objects: DataFrames, a networkx and a rustworkx graph. Imports those packages only when asked."""
+"""The columns as a person's objects: DataFrames, a networkx and a rustworkx graph; imported only when asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     import pandas as pd
     import rustworkx
 
-__all__ = ["POINT_NAMES", "edge_columns", "edges_frame", "event_columns", "events_frame", "labels", "to_networkx", "to_rustworkx"]
+__all__ = [
+    "POINT_NAMES",
+    "edge_columns",
+    "edges_frame",
+    "event_columns",
+    "events_frame",
+    "labels",
+    "to_networkx",
+    "to_rustworkx",
+]
 
 POINT_NAMES = ("start", "end")
 Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy]
@@ -27,7 +36,9 @@ def labels(members: Kinds, codes: Any) -> np.ndarray[Any, np.dtype[np.object_]]:
     >>> labels(EdgeKind, np.array([2, 0], np.int8)).tolist()
     ['launch', 'thread_order']
     """
-    return np.array([member.label for member in members], dtype=object)[codes]
+    names: np.ndarray[Any, np.dtype[np.object_]] = np.array([member.label for member in members], dtype=object)
+    chosen: np.ndarray[Any, np.dtype[np.object_]] = names[codes]
+    return chosen
 
 
 def event_columns(trace: Trace, rows: Ids | Ints) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class _Stretches:
     inferred: Bools
 
     def take(self, rows: Bools) -> _Stretches:
-        return _Stretches(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return _Stretches(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
 def explained_lags(graph: DependencyGraph, binding: Ids) -> Ints:
@@ -140,7 +140,7 @@ class PathClassifier:
         names = self._trace.names
         blocks = np.array([BLOCKING_CALL.match(name) is not None for name in names] or [False])
         copies = np.array([SYNCHRONOUS_COPY_CALL.match(name) is not None for name in names] or [False])
-        blind = (self._events.kind == EventKind.RUNTIME) & blocks[self._events.name]
+        blind: Bools = (self._events.kind == EventKind.RUNTIME) & blocks[self._events.name]
         edges = self._graph.edge_table
         blind[edges.target[np.isin(edges.kind, RETURNS)] >> 1] = False
         launching = edges.source[edges.kind == EdgeKind.LAUNCH] >> 1
@@ -153,21 +153,27 @@ class PathClassifier:
 
     def _activity(self, start: Ints, end: Ints, event: Ids, kind: EdgeKind, inferred: Bools) -> Pieces:
         lane = self._events.lane[event]
-        return Pieces.of(start, end, self._activity_class[event], edge_kind=kind, inferred=inferred, event=event, lane=lane)
+        return Pieces.of(
+            start, end, self._activity_class[event], edge_kind=kind, inferred=inferred, event=event, lane=lane
+        )
 
     def _lags(self, s: _Stretches, kind: EdgeKind) -> Pieces:
-        """Time between source and target: the part next to the target is explained, what is too long before it is not."""
+        """Time between source and target: of a long lag only the part next to the target is explained."""
         if kind == EdgeKind.STREAM_ORDER:
             overlap = s.source & 1 == 0
             running = s.take(overlap)
-            rest = self._lag_pieces(s.take(~overlap), kind)
-            return Pieces.concatenate([rest, self._activity(running.start, running.end, running.source >> 1, kind, running.inferred)])
+            idle = self._lag_pieces(s.take(~overlap), kind)
+            return Pieces.concatenate(
+                [idle, self._activity(running.start, running.end, running.source >> 1, kind, running.inferred)]
+            )
         if kind == EdgeKind.LAUNCH:
             returned = np.clip(self._events.end[s.source >> 1], s.start, s.end)
             call = s.source >> 1
-            own = Pieces.of(s.start, returned, BoundBy.CPU_BOUND, edge_kind=kind, event=call, lane=self._events.lane[call])
-            rest = _Stretches(returned, s.end, s.source, s.target, s.kind, s.inferred)
-            return Pieces.concatenate([own, self._lag_pieces(rest, kind)])
+            own = Pieces.of(
+                s.start, returned, BoundBy.CPU_BOUND, edge_kind=kind, event=call, lane=self._events.lane[call]
+            )
+            after_return = _Stretches(returned, s.end, s.source, s.target, s.kind, s.inferred)
+            return Pieces.concatenate([own, self._lag_pieces(after_return, kind)])
         return self._lag_pieces(s, kind)
 
     def _lag_pieces(self, s: _Stretches, kind: EdgeKind) -> Pieces:
@@ -191,7 +197,7 @@ class PathClassifier:
         return self._on_cpu(start, end, calls.owner[at : at + 1], np.array([sink.lane], np.int32))
 
     def _head(self, chain: Chain | None, window: ResolvedWindow) -> Pieces:
-        """What lies before the first recorded cause: a gap as far as rows around it show the thread alive, else unknown."""
+        """What lies before the first recorded cause: a gap while rows around it show the thread alive, else unknown."""
         first_ns = int(chain.times[-1]) if chain is not None else window.end_ns
         lane = int(self._events.lane[chain.points[-1] >> 1]) if chain is not None else window.sink.lane
         alive_ns = min(self._alive_since(lane, first_ns), first_ns)
@@ -208,10 +214,14 @@ class PathClassifier:
         return int(events.start[around].min()) if around.any() else time_ns
 
     def _owned_gaps(self, pieces: Pieces) -> Pieces:
-        """Give each gap to the innermost Python frame over it, else the innermost annotation; split where that changes."""
+        """Give each gap to the innermost Python frame over it, else annotation; split where that changes."""
         free = (pieces.bound == BoundBy.CPU_GAP) & (pieces.event < 0) & (pieces.lane >= 0)
         parts = [pieces.take(~free)]
-        frames = [self._graph.timeline.lookups(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)] if free.any() else []
+        frames = (
+            [self._graph.timeline.lookups(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)]
+            if free.any()
+            else []
+        )
         for lane in np.unique(pieces.lane[free]).tolist():
             gaps = pieces.take(free & (pieces.lane == lane))
             cuts, owner = self._owners_on(lane, frames)
@@ -241,7 +251,7 @@ class PathClassifier:
         for lane in np.unique(events.lane[loads]).tolist():
             own = loads[events.lane[loads] == lane]
             latest = np.maximum.accumulate(events.end[own])
-            new = np.append(True, events.start[own][1:] > latest[:-1])  # noqa: FBT003
+            new = np.append(True, events.start[own][1:] > latest[:-1])
             starts, ends = events.start[own][new], latest[np.append(np.flatnonzero(new)[1:] - 1, len(own) - 1)]
             here = on_cpu & (pieces.lane == lane)
             cut = pieces.take(here).split(np.unique(np.concatenate([starts, ends])))

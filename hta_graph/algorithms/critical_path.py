@@ -15,7 +15,7 @@ from hta_graph.algorithms.walk import binding_edges, walk_back
 from hta_graph.algorithms.windows import ResolvedWindow, Window, default_window
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, BoundBy, EdgeKind, Evidence, Ints
+from hta_graph.model import Bools, BoundBy, EdgeKind, Evidence
 from hta_graph.trace.vocabulary import DATA_LOADING
 from hta_graph.views import labels
 
@@ -61,21 +61,25 @@ class CriticalPath:
         issued = events.start.copy()
         launch = edges.kind == EdgeKind.LAUNCH
         np.minimum.at(issued, edges.target[launch] >> 1, events.start[edges.source[launch] >> 1])
-        return (self.pieces.event >= 0) & (issued[self.pieces.event] < self.window.start_ns) if len(events) else self.pieces.inferred
+        return (
+            (self.pieces.event >= 0) & (issued[self.pieces.event] < self.window.start_ns)
+            if len(events)
+            else self.pieces.inferred
+        )
 
     def segment_columns(self) -> dict[str, Any]:
         """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
         pieces, trace = self.pieces, self.graph.trace
-        has_event, has_edge = pieces.event >= 0, pieces.edge_kind >= 0
+        no_event, no_edge = pieces.event < 0, pieces.edge_kind < 0
         return {
             "start_ns": pieces.start,
             "end_ns": pieces.end,
-            "edge": np.where(has_edge, labels(EdgeKind, pieces.edge_kind), None),
-            "evidence": np.where(has_edge, labels(Evidence, pieces.inferred.astype(np.int8)), None),
+            "edge": _or_none(labels(EdgeKind, pieces.edge_kind), no_edge),
+            "evidence": _or_none(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
             "bound_by": labels(BoundBy, pieces.bound),
-            "event_index": np.where(has_event, trace.events.index[pieces.event].astype(object), None),
-            "name": np.where(has_event, np.array(trace.names or ("",), object)[trace.events.name[pieces.event]], None),
-            "lane": np.where(pieces.lane >= 0, np.array(trace.lanes.labels or ("",), object)[pieces.lane], None),
+            "event_index": _or_none(_chosen(trace.events.index, pieces.event), no_event),
+            "name": _or_none(_chosen(trace.names, _chosen(trace.events.name, pieces.event).astype(int)), no_event),
+            "lane": _or_none(_chosen(trace.lanes.labels, pieces.lane), pieces.lane < 0),
             "carried_over": self.carried_over,
         }
 
@@ -108,12 +112,16 @@ class CriticalPath:
         """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained."""
         lanes = np.array([*self.graph.trace.lanes.labels, None], object)
         columns = self._totals([self.pieces.lane])
-        return self._frame({"lane": lanes[columns["key"][0]], "time_ns": columns["time_ns"], "segments": columns["segments"]})
+        return self._frame(
+            {"lane": lanes[columns["key"][0]], "time_ns": columns["time_ns"], "segments": columns["segments"]}
+        )
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
         events = self.graph.trace.events
-        name = np.where(self.pieces.event >= 0, events.name[self.pieces.event], -1) if len(events) else self.pieces.event
+        name = (
+            np.where(self.pieces.event >= 0, events.name[self.pieces.event], -1) if len(events) else self.pieces.event
+        )
         columns = self._totals([name, self.pieces.bound])
         names = np.array([*self.graph.trace.names, None], object)[columns["key"][0]]
         return {
@@ -186,6 +194,16 @@ def critical_path(
     chain = walk_back(graph, binding, sink, resolved.start_ns) if sink >= 0 else None
     classifier = PathClassifier(graph, explained_lags(graph, binding), _patterns(data_load))
     return CriticalPath(graph, resolved, classifier.pieces(chain, resolved))
+
+
+def _chosen(values: Any, rows: Any) -> Any:
+    """Pick values as objects; any value where the row is -1, the first or none where there are no values at all."""
+    return np.array(values if len(values) else [0], dtype=object)[rows if len(values) else rows * 0]
+
+
+def _or_none(values: Any, absent: Bools) -> Any:
+    values[absent] = None
+    return values
 
 
 def _patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:

@@ -29,9 +29,16 @@ class Pieces:
 
     @classmethod
     def of(
-        cls, start: Ints, end: Ints, bound: BoundBy | Codes, *, edge_kind: int | Codes = -1, inferred: Bools | bool = False,
-        event: Ids | int = -1, lane: Ids | int = -1,
-    ) -> Pieces:  # fmt: skip
+        cls,
+        start: Ints,
+        end: Ints,
+        bound: BoundBy | Codes,
+        *,
+        edge_kind: int | Codes = -1,
+        inferred: Bools | bool = False,
+        event: Ids | int = -1,
+        lane: Ids | int = -1,
+    ) -> Pieces:
         """Make pieces; single values are repeated."""
         size = len(start)
         return cls(

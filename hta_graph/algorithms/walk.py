@@ -47,13 +47,18 @@ def _one_per_target(rows: Ids, edges: EdgeTable, finished: Ints, place: Ids) -> 
     if (chosen[targets] == rows).all():
         return rows
     order = np.lexsort((place[edges.source[rows]], finished[rows], targets))
-    last = np.append(targets[order][1:] != targets[order][:-1], True)  # noqa: FBT003
-    return rows[order[last]]
+    last = np.append(targets[order][1:] != targets[order][:-1], True)
+    unique: Ids = rows[order[last]]
+    return unique
 
 
 def walk_back(graph: DependencyGraph, binding: Ids, sink: int, until_ns: int) -> Chain:
     """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor."""
-    edge_of, source_of, time_of = memoryview(binding), memoryview(graph.edge_table.source), memoryview(graph.timeline.times)
+    edge_of, source_of, time_of = (
+        binding.tolist(),
+        graph.edge_table.source.tolist(),
+        graph.timeline.times.tolist(),
+    )
     points, edges = [sink], []
     while time_of[points[-1]] > until_ns and (edge := edge_of[points[-1]]) >= 0:
         edges.append(edge)

@@ -62,13 +62,18 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
         found = [at for at, item in enumerate(steps) if item.number == number]
         if not found:
             known = _shortened([str(item.number) for item in steps])
-            raise QueryError(f"{graph.trace.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps"))
+            raise QueryError(
+                f"{graph.trace.path}: there is no step {number}; "
+                + (f"there are: {known}" if steps else "it has no steps")
+            )
         return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
 
     return resolve
 
 
-def annotation(name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False) -> Window:
+def annotation(
+    name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False
+) -> Window:
     """Ask about instances of a CPU annotation, counted from 0 in order of time.
 
     Args:
@@ -84,7 +89,9 @@ def annotation(name: str, *, regex: bool = False, first: int = 0, last: int | No
         until = first if last is None else last
         if not 0 <= first <= until < len(instances):
             asked = str(first) if until == first else f"{first}:{until}"
-            raise QueryError(f"{graph.trace.path}: there is no instance {asked} of {name!r}; they are 0 to {len(instances) - 1}")
+            raise QueryError(
+                f"{graph.trace.path}: there is no instance {asked} of {name!r}; they are 0 to {len(instances) - 1}"
+            )
         events = graph.trace.events
         span = (int(events.start[instances[first]]), int(events.end[instances[first : until + 1]].max()))
         lane = int(events.lane[instances[until]])
@@ -117,7 +124,9 @@ def whole() -> Window:
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
         events = graph.trace.events
         if not len(events):
-            raise QueryError(f"{graph.trace.path}: holds no events, nothing was captured; record the trace again around the work")
+            raise QueryError(
+                f"{graph.trace.path}: holds no events, nothing was captured; record the trace again around the work"
+            )
         start, end = int(events.start.min()), int(events.end.max())
         return ResolvedWindow(start, end, "whole trace", end - start, end - start, _program_end(graph))
 
@@ -144,14 +153,20 @@ def _step_window(
     item = steps[at]
     lane = int(graph.trace.events.lane[item.event])
     span = (item.start_ns, item.end_ns)
-    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, _step_sink(graph, item), cpu_window=cpu_window)
+    resolved = _with_sink(
+        graph, span, f"ProfilerStep#{item.number}", lane, _step_sink(graph, item), cpu_window=cpu_window
+    )
     before = max((_step_sink(graph, earlier).time_ns for earlier in steps[:at]), default=item.start_ns)
     gpu_span = min(before, resolved.sink.time_ns), resolved.sink.time_ns
     if not gpu_window:
         gpu_end = max(before, _step_sink(graph, item).time_ns)
-        return ResolvedWindow(resolved.start_ns, resolved.end_ns, resolved.label, resolved.cpu_ns, gpu_end - before, resolved.sink)
+        return ResolvedWindow(
+            resolved.start_ns, resolved.end_ns, resolved.label, resolved.cpu_ns, gpu_end - before, resolved.sink
+        )
     if before >= resolved.sink.time_ns:
-        raise QueryError(f"{graph.trace.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it")
+        raise QueryError(
+            f"{graph.trace.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
+        )
     length = gpu_span[1] - gpu_span[0]
     return ResolvedWindow(*gpu_span, f"{resolved.label} (GPU window)", resolved.cpu_ns, length, resolved.sink)
 
@@ -229,9 +244,13 @@ def _instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
         found = np.flatnonzero(named & (trace.events.kind == kind))
         if len(found):
             return found
-    known = Counter(trace.name_of(event) for event in np.flatnonzero(trace.events.kind == EventKind.ANNOTATION).tolist())
+    known = Counter(
+        trace.name_of(event) for event in np.flatnonzero(trace.events.kind == EventKind.ANNOTATION).tolist()
+    )
     listed = _shortened([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
-    raise QueryError(f"{trace.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none"))
+    raise QueryError(
+        f"{trace.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none")
+    )
 
 
 def _sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
@@ -258,7 +277,9 @@ def _program_end(graph: DependencyGraph) -> Sink:
     """
     events = graph.trace.events
     on_cpu = kind_mask(events.kind, CPU_KINDS)
-    works = (events.kind == EventKind.CPU_OP) | (on_cpu & graph.trace.matching_names(_Start(BLOCKING_CALL))[events.name])
+    works = (events.kind == EventKind.CPU_OP) | (
+        on_cpu & graph.trace.matching_names(_Start(BLOCKING_CALL))[events.name]
+    )
     works[_launches(graph)[0]] = True
     working_lanes = np.zeros(len(graph.trace.lanes.labels) + 1, np.bool_)
     working_lanes[events.lane[works & on_cpu]] = True

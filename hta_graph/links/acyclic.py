@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.links.edges import EdgeTable
-from hta_graph.model import EdgeKind, Ints
+from hta_graph.model import Bools, EdgeKind, Ids, Ints
 from hta_graph.timeline import Timeline
 
 __all__ = ["edges_that_close_cycles"]
@@ -32,7 +32,7 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
     return np.array(dropped, np.int64)
 
 
-def _edges_within(edges: EdgeTable, place: Ints, backward: Ints) -> Ints:
+def _edges_within(edges: EdgeTable, place: Ids, backward: Bools) -> Ints:
     """Select the edges that lie inside the union of the stretches that backward edges span."""
     cover = np.zeros(int(place.max()) + 2, np.int64)
     np.add.at(cover, place[edges.target[backward]], 1)
@@ -56,8 +56,10 @@ def _cycle(edges: EdgeTable, chosen: Ints) -> Ints:
         if len(component) > 1:
             inside = np.zeros(len(points), np.bool_)
             inside[list(component)] = True
-            return chosen[inside[source] & inside[target]]
-    return chosen[source == target]
+            inner: Ints = chosen[inside[source] & inside[target]]
+            return inner
+    loops: Ints = chosen[source == target]
+    return loops
 
 
 def _weakest(edges: EdgeTable, timeline: Timeline, cycle: Ints) -> int:
@@ -65,5 +67,7 @@ def _weakest(edges: EdgeTable, timeline: Timeline, cycle: Ints) -> int:
     droppable = cycle[~np.isin(edges.kind[cycle], NEVER_DROPPED)]
     against = timeline.position[edges.source[droppable]] >= timeline.position[edges.target[droppable]]
     clamped = edges.clamped(timeline.times)[droppable]
-    rank = np.lexsort((edges.target[droppable], edges.source[droppable], ~against, ~clamped, ~edges.inferred[droppable]))
+    rank = np.lexsort(
+        (edges.target[droppable], edges.source[droppable], ~against, ~clamped, ~edges.inferred[droppable])
+    )
     return int(droppable[rank[0]])

@@ -13,7 +13,7 @@ __all__ = ["edges_to_return"]
 
 
 def edges_to_return(context: LinkContext, kind: EdgeKind, call: Ids, lane: Ids, place: Ints) -> EdgeTable:
-    """Link all that ``lane`` held at ``place`` to the return of ``call``; rows whose call is not in the file are counted."""
+    """Link all that ``lane`` held at ``place`` to the return of ``call``; rows without a call are counted."""
     known = call >= 0
     context.notes["sync_records_without_call"] += int(np.count_nonzero(~known))
     call, lane, place = call[known], lane[known], place[known]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
 from hta_graph.model import EdgeKind, EventKind, Rule
@@ -14,10 +12,10 @@ __all__ = ["blocking_copy"]
 
 
 def blocking_copy(context: LinkContext) -> EdgeTable:
-    """Link the end of a copy to the return of its call where the copy blocks by direction, host kind and timing.
+    """Link the end of a copy to the return of its call where direction, host kind and timing say that it blocks.
 
-    A copy to pageable (or unnamed) host memory blocks even when the call is asynchronous: 26,066 of 26,087 such calls in
-    public traces return after the copy. Other directions may block only where the call has no ``Async`` in its name.
+    A copy to pageable (or unnamed) host memory blocks even when the call is asynchronous: 26,066 of 26,087 such calls
+    in public traces return after the copy. Other directions may block only where the call has no ``Async`` in its name.
     The call must return after the copy's end.
     """
     trace = context.trace

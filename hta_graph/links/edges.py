@@ -41,22 +41,34 @@ class EdgeTable:
         """Join tables, keeping their order."""
         none = cls.of(EdgeKind.THREAD_ORDER, np.empty(0, np.int32), np.empty(0, np.int32))
         parts = [none, *tables]
-        columns = ("source", "target", "kind", "rule")
-        return cls(*(freeze(np.concatenate([getattr(part, name) for part in parts])) for name in columns))
+        return cls(
+            freeze(np.concatenate([part.source for part in parts])),
+            freeze(np.concatenate([part.target for part in parts])),
+            freeze(np.concatenate([part.kind for part in parts])),
+            freeze(np.concatenate([part.rule for part in parts])),
+        )
 
-    def take(self, chosen: Ints | Bools) -> EdgeTable:
+    def take(self, chosen: Ids | Ints | Bools) -> EdgeTable:
         """Select edges."""
-        return EdgeTable(*(freeze(column[chosen]) for column in (self.source, self.target, self.kind, self.rule)))
+        return EdgeTable(
+            freeze(self.source[chosen]),
+            freeze(self.target[chosen]),
+            freeze(self.kind[chosen]),
+            freeze(self.rule[chosen]),
+        )
 
     @property
     def inferred(self) -> Bools:
         """Mark the edges that a rule deduced."""
-        return self.rule != Rule.RECORDED
+        inferred: Bools = self.rule != Rule.RECORDED
+        return inferred
 
     def lags(self, times: Ints) -> Ints:
         """Return target time − source time (ns), never below 0."""
-        return np.maximum(times[self.target] - times[self.source], 0)
+        lags: Ints = np.maximum(times[self.target] - times[self.source], 0)
+        return lags
 
     def clamped(self, times: Ints) -> Bools:
         """Mark the edges whose clocks disagree: the target is stamped before the source."""
-        return times[self.target] < times[self.source]
+        back: Bools = times[self.target] < times[self.source]
+        return back

@@ -49,7 +49,8 @@ class StreamQueues:
 
     def lanes(self) -> Ids:
         """Return the streams that have work."""
-        return self.lane[self.is_stream_start()]
+        lanes: Ids = self.lane[self.is_stream_start()]
+        return lanes
 
     def last_before(self, lane: Ids | Ints, place: Ints, deadline: Ints | None = None) -> tuple[Ids, Ints]:
         """Find the last work enqueued on each stream before a place.

@@ -66,5 +66,8 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
         for lane in np.flatnonzero(lanes.is_stream).tolist()
     }
     own = trace.events.lane[rows].tolist()
-    found = [known.get((int(lanes.device[at]), int(lanes.context[at]), stream), -1) for at, stream in zip(own, streams, strict=True)]
+    found = [
+        known.get((int(lanes.device[at]), int(lanes.context[at]), stream), -1)
+        for at, stream in zip(own, streams, strict=True)
+    ]
     return np.array([lane if stream >= 0 else -1 for lane, stream in zip(found, streams, strict=True)], np.int32)

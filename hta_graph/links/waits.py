@@ -21,7 +21,7 @@ class Captured:
 
 
 class StreamWaits:
-    """Resolved waits: stream ``lane`` was told at ``place`` to wait for what stream ``record_lane`` held at ``record_place``.
+    """Resolved waits: at ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``.
 
     A record captures the last work enqueued on its stream before it, and the waits that are pending there: waits behind
     which nothing has been enqueued yet (CUDA stream semantics; no trace shows the pending ones as work).

@@ -8,4 +8,15 @@ from hta_graph.trace.ranks import RankFile
 from hta_graph.trace.read import find_ranks, read_trace, read_traces
 from hta_graph.trace.table import EventTable, Flows, LaneTable, Step, SyncTable, Trace
 
-__all__ = ["EventTable", "Flows", "LaneTable", "RankFile", "Step", "SyncTable", "Trace", "find_ranks", "read_trace", "read_traces"]
+__all__ = [
+    "EventTable",
+    "Flows",
+    "LaneTable",
+    "RankFile",
+    "Step",
+    "SyncTable",
+    "Trace",
+    "find_ranks",
+    "read_trace",
+    "read_traces",
+]

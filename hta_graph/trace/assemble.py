@@ -228,7 +228,7 @@ def _kinds_by_correlation(kind: Codes, args: list[Args], correlation: Ints) -> C
 
 
 def _is_other_device(kind: Codes, args: list[Args]) -> Bools:
-    other = kind == EventKind.OTHER
+    other: Bools = kind == EventKind.OTHER
     other[other] = [args[at].stream is not None for at in np.flatnonzero(other).tolist()]
     return other
 
@@ -282,7 +282,9 @@ def _flows(flow_rows: list[tuple[int, Row]], times: Ints, lane_code: Callable[[A
         elif open_flows[row.id]:
             pairs.append((open_flows[row.id].pop(), at))
     start, end = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
-    lane = [np.array([lane_code(rows[at].pid, rows[at].tid) for at in side.tolist()], np.int32) for side in (start, end)]
+    lane = [
+        np.array([lane_code(rows[at].pid, rows[at].tid) for at in side.tolist()], np.int32) for side in (start, end)
+    ]
     return Flows(times[start], lane[0], times[end], lane[1])
 
 

@@ -1,4 +1,4 @@
-"""JSON text → header and rows. A typed decoder that skips unneeded fields; a tolerant one for files that are not strict."""
+"""JSON text → header and rows: a typed decoder that skips unneeded fields, a tolerant one where that fails."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def _from_document(path: Path, document: object) -> Decoded:
     kept = [_lenient_row(row) for row in rows if isinstance(row, dict)]
     if rows and not kept:
         raise TraceError(path, "is a list without event objects, not a trace", "give a Kineto trace")
-    fields = (header.get(key) for key in _HEADER_KEYS)
-    return Decoded(kept, *fields, not_rows=len(rows) - len(kept), tolerant=True)
+    base, distributed, devices = (header.get(key) for key in _HEADER_KEYS)
+    return Decoded(kept, base, distributed, devices, not_rows=len(rows) - len(kept), tolerant=True)
 
 
 def _shape(path: Path, document: object) -> tuple[list[Any], dict[str, Any]]:
@@ -185,7 +185,9 @@ def _recover(path: Path, raw: bytes, cause: str, *, salvage: bool, limit: int | 
     if found is None or not salvage:
         remedy = "--salvage reads those" if count else "record the trace again"
         raise TraceError(path, f"{cause}, after {count:,} whole events", remedy)
-    return Decoded(found.rows, found.base, found.distributed, found.devices, salvaged=f"{cause}, {count:,} whole events read")
+    return Decoded(
+        found.rows, found.base, found.distributed, found.devices, salvaged=f"{cause}, {count:,} whole events read"
+    )
 
 
 def _whole_events(raw: bytes) -> Decoded | None:

@@ -51,8 +51,10 @@ def build_lanes(keys: LaneKeys) -> tuple[LaneTable, Ids, Callable[[Number, Numbe
     """Number the lanes; return the table, each row's lane, and a look-up from (pid, tid) to lane (-1 if unknown)."""
     parsed = _parse_streams(dict.fromkeys(keys.streams))
     thread_label = {key: f"thread {_text(key[0])}:{_text(key[1])}" for key in dict.fromkeys(keys.threads)}
-    stream_label = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in p) for key, p in parsed.items()}
-    known = {label: None for label in thread_label.values()}, {stream_label[key]: parsed[key] for key in parsed}
+    stream_label = {
+        key: "stream " + ":".join("-" if part == -1 else str(part) for part in p) for key, p in parsed.items()
+    }
+    known = dict.fromkeys(thread_label.values()), {stream_label[key]: parsed[key] for key in parsed}
     labels = sorted(known[0], key=_natural) + sorted(known[1], key=_natural)
     number = {label: code for code, label in enumerate(labels)}
     lane = np.empty(len(keys.on_stream), np.int32)
@@ -60,7 +62,9 @@ def build_lanes(keys: LaneKeys) -> tuple[LaneTable, Ids, Callable[[Number, Numbe
     lane[keys.on_stream] = [number[stream_label[key]] for key in keys.streams]
     parts = [known[1].get(label, (-1, -1, -1)) for label in labels]
     device, context, stream = (freeze(np.array([_number(part[i]) for part in parts], np.int64)) for i in range(3))
-    table = LaneTable(tuple(labels), freeze(np.array([label in known[1] for label in labels], np.bool_)), device, context, stream)
+    table = LaneTable(
+        tuple(labels), freeze(np.array([label in known[1] for label in labels], np.bool_)), device, context, stream
+    )
     return table, lane, lambda pid, tid: number.get(f"thread {_text(pid)}:{_text(tid)}", -1)
 
 
@@ -93,9 +97,9 @@ def _part(value: Any) -> int | str:
 
 
 def _text(value: Any) -> str:
-    """Print an id on one line.
+    r"""Print an id on one line.
 
-    >>> _text("a b\\n"), _text(None), _text(3.0)
+    >>> _text("a b\n"), _text(None), _text(3.0)
     ('a b', '-', '3')
     """
     if value is None or value == "":

@@ -37,7 +37,7 @@ def refined_order(keys: Iterable[Any]) -> Ints:
         if not tied_with_previous.any():
             break
         group = np.concatenate([[0], np.cumsum(~tied_with_previous)])
-        rows = np.flatnonzero(np.append(tied_with_previous, False) | np.append(False, tied_with_previous))  # noqa: FBT003
+        rows = np.flatnonzero(np.append(tied_with_previous, False) | np.append(False, tied_with_previous))
         order[rows] = order[rows][np.lexsort((key[order[rows]], group[rows]))]
         ordered = key[order]
         tied_with_previous &= ordered[1:] == ordered[:-1]

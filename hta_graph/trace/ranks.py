@@ -89,7 +89,9 @@ def assign_ranks(files: Iterable[tuple[Path, int | None]]) -> list[RankFile]:
     taken = {file.rank: file.path for file in reversed(known)}
     for file in known:
         if taken[file.rank] != file.path:
-            raise TraceError(file.path, f"claims rank {file.rank}, as {taken[file.rank]} does", "give one file per rank")
+            raise TraceError(
+                file.path, f"claims rank {file.rank}, as {taken[file.rank]} does", "give one file per rank"
+            )
     free = (rank for rank in range(len(taken) + len(unknown)) if rank not in taken)
     known += [RankFile(path, rank, "order") for path, rank in zip(unknown, free, strict=False)]
     return sorted(known, key=lambda file: file.rank)

@@ -50,7 +50,7 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
         try:
             found.append((path, header_rank(decode(path, read_bytes(path), salvage=salvage))))
         except TraceError as error:
-            if len(paths) == 1 or "not a trace" not in str(error) and "without traceEvents" not in str(error):
+            if len(paths) == 1 or ("not a trace" not in str(error) and "without traceEvents" not in str(error)):
                 raise
             say(f"skipped {error}")
     if not found:
@@ -63,7 +63,11 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
 
 
 def read_traces(
-    inputs: str | Path | Sequence[str | Path], *, rank: int | None = None, salvage: bool = False, say: Say = lambda _: None
+    inputs: str | Path | Sequence[str | Path],
+    *,
+    rank: int | None = None,
+    salvage: bool = False,
+    say: Say = lambda _: None,
 ) -> Iterator[Trace]:
     """Read the traces behind files or folders one at a time, lowest rank first.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,10 +31,10 @@ READING_DIAGNOSTICS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class EventTable:
-    """One entry per event, in canonical order: start, longer first, kind, correlation, name, lane, ids, position.
+    """One entry per event, in canonical order (:func:`hta_graph.trace.order.canonical_order`).
 
-    ``index`` is the position in ``traceEvents``; ``name`` and ``lane`` are codes into :class:`Trace`; times are absolute
-    nanoseconds; ids are -1 where absent.
+    ``index`` is the position in ``traceEvents``; ``name`` and ``lane`` are codes into :class:`Trace`; times are
+    absolute nanoseconds; ids are -1 where absent.
     """
 
     index: Ids
@@ -129,7 +129,7 @@ class Trace:
 
     def name_of(self, event: int) -> str:
         """Return an event's name."""
-        return self.names[self.events.name[event]]
+        return self.names[int(self.events.name[event])]
 
     def matching_names(self, *patterns: Any) -> Bools:
         """Mark the name codes that any compiled pattern finds; index it with ``events.name``."""
@@ -147,7 +147,10 @@ class Trace:
         return list(steps.values())
 
 
-def freeze(array: Any) -> Any:
+Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
+
+
+def freeze(array: Array) -> Array:
     """Make an array read-only and return it."""
     array.flags.writeable = False
     return array

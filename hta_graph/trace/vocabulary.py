@@ -71,7 +71,7 @@ NON_BLOCKING_QUERY = re.compile(r"(cuda|hip|cu)(Event|Stream)Query")
 """Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
 
 SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
-"""Copy calls without ``Async`` in the name (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
+"""Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
 
 COPY_TO_HOST = re.compile(r"Memcpy D(to|2)H", re.IGNORECASE)
 """Copies from a device to the host."""
@@ -80,11 +80,12 @@ PAGEABLE_OR_UNKNOWN_HOST = re.compile(r"(-> (Pageable|Host|Unknown))|^[^>]*$", r
 """Copies whose host side is pageable, or not said: AMD writes ``Host`` for both kinds."""
 
 COMMUNICATION_KERNEL = re.compile(
-    r"nccl|rccl|deep_ep|nvshmem|cross_device_reduce|one_?shot_?all_?reduce|two_?shot_?all_?reduce|multimem_all"
-    r"|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|internode|intranode",
+    r"^(?!triton_(poi|per|red|tem|for|unk)_)"  # torch.compile names compute kernels after the operators they fuse
+    r".*(nccl|rccl|deep_ep|nvshmem|cross_device_reduce|multimem_all|internode|intranode"
+    r"|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)",
     re.IGNORECASE,
 )
-"""Kernels that talk to other ranks, where no ``Collective name`` is recorded: NCCL, RCCL, DeepEP, NVSHMEM, vLLM, aiter."""
+"""Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, DeepEP, NVSHMEM, vLLM."""
 
 RANK_IN_FILE_NAME = re.compile(r"rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
 """``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""

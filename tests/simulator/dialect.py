@@ -1,0 +1,55 @@
+"""The dialects of Kineto files that a run can be written in."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+EPOCH_NS = 1_712_867_402_348_256_000
+QUARTER_NS = 7_889_238 * 10**9
+BASE_NS = EPOCH_NS // QUARTER_NS * QUARTER_NS
+
+
+class Exact(str):
+    """A number that no float holds, as marked decimal text; `to_bytes` writes the bare number."""
+
+    __slots__ = ()
+    MARK = "\x01"
+
+
+Number = int | float | Exact
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between Kineto files of one execution; HIP files never hold sync rows, whatever `sync_rows` says."""
+
+    time: Literal["us_int", "us_float_base", "epoch_us_3dec"] = "us_float_base"
+    sync_rows: Literal["resolved", "none", "unresolved", "virtual_tid"] = "resolved"
+    record_rows: bool = True
+    external_ids: Literal["op", "correlation", "old_lowercase"] = "op"
+    vendor: Literal["cuda", "rocm"] = "cuda"
+    shuffle_seed: int | None = None
+    clock_error_ns: int = 0
+    """Added to the times of GPU rows; a negative one lets kernels start before their launch."""
+
+    def absolute_ns(self, ns: int, on_gpu: bool = False) -> int:
+        """Return the absolute time that a reader should find for a time of the run."""
+        exact = EPOCH_NS + ns + (self.clock_error_ns if on_gpu else 0)
+        return exact // 1_000 * 1_000 if self.time == "us_int" else exact
+
+    def timestamp(self, absolute_ns: int) -> Number:
+        """Return a `ts` in the dialect's number format."""
+        if self.time == "us_int":
+            return absolute_ns // 1_000
+        if self.time == "us_float_base":
+            return (absolute_ns - BASE_NS) / 1_000
+        return _three_decimals(absolute_ns)
+
+    def duration(self, ns: int) -> Number:
+        """Return a `dur` in the dialect's number format."""
+        if self.time == "us_int":
+            return ns // 1_000
+        return ns / 1_000 if self.time == "us_float_base" else _three_decimals(ns)
+
+
+def _three_decimals(ns: int) -> Exact:
+    return Exact(f"{Exact.MARK}{ns // 1_000}.{ns % 1_000:03d}")

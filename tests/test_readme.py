@@ -1,0 +1,49 @@
+"""The README's commands, example and tables are those of the product."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from analyses.cli import main
+from hta_graph.graph import DIAGNOSTICS
+from hta_graph.model import BoundBy
+from tests.make_sample import SAMPLE, sample
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def code_blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_ci_calls_the_test_command_of_the_readme() -> None:
+    _, tests = code_blocks("sh")
+    assert tests.strip() in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_first_command_prints_a_path(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    command = code_blocks("sh")[0].split("&&")[1]
+    assert main(shlex.split(command)[1:]) == 0
+    assert "time on the critical path" in capsys.readouterr().out
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(code_blocks("python")[0], "README.md", "exec"), {})  # noqa: S102
+    assert "coverage" in capsys.readouterr().out
+
+
+def test_the_sample_is_what_the_simulator_makes() -> None:
+    assert sample() == SAMPLE.read_bytes()
+
+
+def test_all_diagnostics_and_classes_are_documented() -> None:
+    table = README.split("<!-- diagnostics -->")[1].split("<!-- end -->")[0]
+    assert table.strip().splitlines()[2:] == [f"| `{key}` | {meaning} |" for key, meaning in DIAGNOSTICS.items()]
+    assert all(f"`{bound.label}`" in README for bound in BoundBy)
