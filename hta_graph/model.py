@@ -90,6 +90,23 @@ class Rule(_Named):
 
     RECORDED = 0
     COPY_DIRECTION_AND_TIMING = 1
+    """A copy whose direction and host kind block, and whose call returned after it."""
+    GRAPH_IN_LAUNCHING_STREAM = 2
+    """A graph launch is one piece of work of the stream that its thread launches on."""
+    STREAM_BY_TIMING = 3
+    """Of the streams in question the one whose work ended just before what waited for it went on."""
+    ONLY_OTHER_STREAM = 4
+    """The only stream that could be meant."""
+    STREAM_OF_LAST_LAUNCH = 5
+    """The stream that the thread launched on last."""
+    EVERY_STREAM = 6
+    """A device synchronisation waits for every stream."""
+    SILENCE_OF_LAUNCHING_THREAD = 7
+    """The autograd thread works while the launching thread does nothing."""
+    RETURNED_TOGETHER = 8
+    """A call took far longer than usual and returned right after another one that holds the same lock."""
+    SLOT_FREED = 9
+    """A launch took far longer than usual with the queue full and returned when the stream went on."""
 
 
 class BoundBy(_Named):

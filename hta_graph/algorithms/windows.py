@@ -278,7 +278,7 @@ def _program_end(graph: DependencyGraph) -> Sink:
     events = graph.trace.events
     on_cpu = kind_mask(events.kind, CPU_KINDS)
     works = (events.kind == EventKind.CPU_OP) | (
-        on_cpu & graph.trace.matching_names(_Start(BLOCKING_CALL))[events.name]
+        on_cpu & graph.trace.names_starting_with(BLOCKING_CALL)[events.name]
     )
     works[_launches(graph)[0]] = True
     working_lanes = np.zeros(len(graph.trace.lanes.labels) + 1, np.bool_)
@@ -291,16 +291,6 @@ def _program_end(graph: DependencyGraph) -> Sink:
     last = 2 * candidates[events.end[candidates] == events.end[candidates].max()] + 1
     point = int(last[np.argmax(graph.timeline.position[last])])
     return Sink(point, int(graph.timeline.times[point]))
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Match a pattern at the start of a name."""
-
-    pattern: re.Pattern[str]
-
-    def search(self, text: str) -> re.Match[str] | None:
-        return self.pattern.match(text)
 
 
 def _shortened(names: list[str], limit: int = 12) -> str:

@@ -15,9 +15,13 @@ from hta_graph.links.event_sync import event_sync
 from hta_graph.links.event_wait import event_wait
 from hta_graph.links.execution import execution
 from hta_graph.links.forward_backward import forward_backward
+from hta_graph.links.graph_order import graph_order
 from hta_graph.links.launch import launch
+from hta_graph.links.queue_full import queue_full
+from hta_graph.links.runtime_lock import runtime_lock
 from hta_graph.links.stream_order import stream_order
 from hta_graph.links.stream_sync import stream_sync
+from hta_graph.links.thread_handoff import thread_handoff
 from hta_graph.links.thread_order import thread_order
 
 __all__ = ["DEFAULT_RULES", "EdgeTable", "LinkContext", "LinkRule"]
@@ -29,11 +33,15 @@ DEFAULT_RULES: tuple[LinkRule, ...] = (
     execution,
     launch,
     stream_order,
+    graph_order,
     event_wait,
     stream_sync,
     device_sync,
     event_sync,
     blocking_copy,
+    thread_handoff,
     forward_backward,
+    runtime_lock,
+    queue_full,
 )
 """The rules in the order of their edges in a graph."""

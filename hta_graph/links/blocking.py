@@ -1,24 +1,83 @@
-"""What the three synchronising rules share: edges from what streams hold at a moment to the return of a call."""
+"""What the synchronising rules share: edges from what streams hold at a moment to the return of a call."""
 
 from __future__ import annotations
+
+import re
+from dataclasses import dataclass
 
 import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EdgeKind, Ids, Ints, Rule
+from hta_graph.links.scopes import nearest_stream, tail_ends
+from hta_graph.links.sync_records import SyncRows
+from hta_graph.links.waits import Captured
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, Ids, Ints, Rule
 from hta_graph.timeline import end_point
 
-__all__ = ["edges_to_return"]
+__all__ = ["Scopes", "calls_to_infer", "edges_to_return", "recorded_scopes", "streams_by_timing"]
+
+RETURN_NS = 100_000
+"""A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90 % below 75 µs)."""
 
 
-def edges_to_return(context: LinkContext, kind: EdgeKind, call: Ids, lane: Ids, place: Ints) -> EdgeTable:
-    """Link all that ``lane`` held at ``place`` to the return of ``call``; rows without a call are counted."""
+@dataclass(frozen=True)
+class Scopes:
+    """``call`` returned when ``lane`` had finished what it held at ``place``; by ``rule``."""
+
+    call: Ids
+    lane: Ids
+    place: Ints
+    rule: Codes
+
+    @classmethod
+    def join(cls, parts: list[Scopes]) -> Scopes:
+        """Concatenate scopes."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
+
+
+def recorded_scopes(context: LinkContext, call: Ids, lane: Ids, place: Ints) -> Scopes:
+    """Take the profiler's word; rows whose call is not in the file are counted and left out."""
     known = call >= 0
     context.notes["sync_records_without_call"] += int(np.count_nonzero(~known))
-    call, lane, place = call[known], lane[known], place[known]
-    deadline = context.trace.events.end[call] + CLOCK_FAULT_LIMIT_NS
-    captured = context.waits.captured(lane, place, deadline)
-    pairs = np.stack([end_point(call[captured.query]), end_point(captured.activity)])
-    pairs = np.unique(pairs, axis=1) if pairs.size else pairs
-    return EdgeTable.of(kind, pairs[1], pairs[0], Rule.RECORDED)
+    return Scopes(call[known], lane[known], place[known], np.zeros(np.count_nonzero(known), np.int8))
+
+
+def calls_to_infer(context: LinkContext, pattern: re.Pattern[str], rows: SyncRows) -> Ids:
+    """Return the calls whose scope must be inferred: all of them, where the file has no record of their kind."""
+    return context.calls_named(pattern) if not len(rows.call) else np.empty(0, np.int32)
+
+
+def edges_to_return(context: LinkContext, kind: EdgeKind, scopes: Scopes, held: Captured) -> EdgeTable:
+    """Link what the scopes hold to the return of their calls, each pair once."""
+    events = context.trace.events
+    call = scopes.call[held.query]
+    activity = context.queues.not_after(held.activity, events.end[call] + CLOCK_FAULT_LIMIT_NS)
+    some = activity >= 0
+    source, target, rule = end_point(activity[some]), end_point(call[some]), scopes.rule[held.query[some]]
+    order = np.lexsort((rule, source, target))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
+    chosen = order[first]
+    return EdgeTable.of(kind, source[chosen], target[chosen], rule[chosen])
+
+
+def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:
+    """Choose the stream that each call waited for: the one whose held work ended just before the return.
+
+    Where nothing ended inside the call there was nothing left to wait for: then the only stream with work is meant, else
+    the ``hint``. A stream whose work ended after the return cannot be meant.
+    """
+    streams, events = context.queues.homes(), context.trace.events
+    if not len(streams):
+        return Scopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
+    ends = tail_ends(context, streams, place)
+    chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_NS)
+    possible = (ends >= 0) & (ends <= events.end[call][:, None])
+    single = (chosen < 0) & ((ends >= 0).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
+    chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
+    at = np.searchsorted(streams, hint).clip(max=len(streams) - 1)
+    by_hint = (chosen < 0) & (streams[at] == hint) & possible[np.arange(len(at)), at]
+    chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, Rule.STREAM_OF_LAST_LAUNCH, rule)
+    found = np.flatnonzero(chosen >= 0)
+    return Scopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cached_property
 
 import numpy as np
 
+from hta_graph.links.graphs import home_streams
 from hta_graph.links.queues import StreamQueues
 from hta_graph.links.sync_records import SyncKind, SyncRows, sync_records
+from hta_graph.links.wait_resolution import resolve_waits
 from hta_graph.links.waits import StreamWaits
-from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.timeline import Timeline
 from hta_graph.trace.table import Trace, freeze
 
@@ -46,30 +49,31 @@ class LinkContext:
         at = np.searchsorted(known, correlations).clip(max=len(known) - 1)
         return np.where(known[at] == correlations, calls[at], -1).astype(np.int32)
 
+    def calls_named(self, pattern: re.Pattern[str]) -> Ids:
+        """Return the calls whose name a pattern matches from its start."""
+        events = self.trace.events
+        named = self.trace.names_starting_with(pattern)[events.name]
+        return np.flatnonzero(named & (events.kind == EventKind.RUNTIME)).astype(np.int32)
+
     @cached_property
     def launch_call(self) -> Ids:
         """The call that launched each activity (aligned with :attr:`activities`); -1 for orphans."""
         return freeze(self.calls_of(self.trace.events.correlation[self.activities]))
 
     @cached_property
+    def home(self) -> Ids:
+        """The stream on which each activity was enqueued (aligned with :attr:`activities`)."""
+        return home_streams(self.trace, self.timeline, self.activities, self.launch_call)
+
+    @cached_property
     def queues(self) -> StreamQueues:
         """The work of each stream in the order in which it was enqueued."""
-        return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call)
+        return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.home)
 
     @cached_property
     def waits(self) -> StreamWaits:
-        """The stream waits whose record call and recorded stream the trace names.
-
-        A record issued after the wait is a later one of a reused event (pytorch/kineto#1339) and is not believed.
-        """
-        rows = self.sync_rows(SyncKind.STREAM_WAIT)
-        place, record_place = self.start_position(rows.call), self.start_position(rows.record_call)
-        resolved = (rows.call >= 0) & (rows.record_call >= 0) & rows.names_stream & (record_place < place)
-        known = resolved & (rows.record_lane >= 0)
-        self.notes["event_waits_recorded"] = len(known)
-        self.notes["event_waits_unresolved"] = int(np.count_nonzero(~resolved))
-        self.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & ~known))
-        return StreamWaits(self.queues, rows.lane[known], place[known], rows.record_lane[known], record_place[known])
+        """The stream waits whose record is known or can be inferred."""
+        return StreamWaits(self.queues, resolve_waits(self))
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
         """Return the profiler's synchronisation records of one kind."""
@@ -78,3 +82,45 @@ class LinkContext:
     def start_position(self, events: Ids) -> Ints:
         """The place of events' starts in the global order; -1 for event -1."""
         return np.where(events >= 0, self.timeline.position[2 * events], -1).astype(np.int64)
+
+    def last_call_on_thread(self, pattern: re.Pattern[str], calls: Ids) -> Ids:
+        """Return for each call the last earlier call on its thread whose name matches; -1 where there is none."""
+        return self._neighbour(self.calls_named(pattern), calls, after=False)
+
+    @cached_property
+    def _launches(self) -> tuple[Ids, Ids]:
+        """The launching calls (unique, ascending) and the stream on which each enqueued."""
+        launched = self.launch_call >= 0
+        calls, first = np.unique(self.launch_call[launched], return_index=True)
+        return calls, self.home[launched][first]
+
+    def next_launch_stream(self, calls: Ids) -> Ids:
+        """Return the stream of the next launch on each call's thread; -1 where there is none."""
+        return self._stream_of(self._neighbour(self._launches[0], calls, after=True))
+
+    def last_launch_stream(self, calls: Ids) -> Ids:
+        """Return the stream of the last launch before each call on its thread; -1 where there is none."""
+        return self._stream_of(self._neighbour(self._launches[0], calls, after=False))
+
+    def _stream_of(self, launch: Ids) -> Ids:
+        calls, stream = self._launches
+        if not len(calls):
+            return np.full(len(launch), -1, np.int32)
+        at = np.searchsorted(calls, launch).clip(max=len(calls) - 1)
+        return np.where(launch >= 0, stream[at], -1).astype(np.int32)
+
+    def _neighbour(self, among: Ids, calls: Ids, *, after: bool) -> Ids:
+        """Return the nearest of ``among`` before or after each call on its thread; -1 where there is none."""
+        key = np.sort(self._thread_key(among))
+        if not len(key):
+            return np.full(len(calls), -1, np.int32)
+        own = self._thread_key(calls)
+        at = np.searchsorted(key, own, side="right") if after else np.searchsorted(key, own, side="left") - 1
+        inside: Bools = (at >= 0) & (at < len(key))
+        found = key[at.clip(0, len(key) - 1)]
+        inside &= found >> 32 == own >> 32
+        point = self.timeline.order[found & 0xFFFFFFFF]
+        return np.where(inside, point >> 1, -1).astype(np.int32)
+
+    def _thread_key(self, calls: Ids) -> Ints:
+        return self.trace.events.lane[calls].astype(np.int64) << 32 | self.start_position(calls)

@@ -26,14 +26,14 @@ class EdgeTable:
         return len(self.source)
 
     @classmethod
-    def of(cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule = Rule.RECORDED) -> EdgeTable:
-        """Make edges of one kind and rule."""
+    def of(cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule | Codes = Rule.RECORDED) -> EdgeTable:
+        """Make edges of one kind, by one rule or a rule each."""
         size = len(source)
         return cls(
             freeze(np.asarray(source, np.int32)),
             freeze(np.asarray(target, np.int32)),
             freeze(np.full(size, kind, np.int8)),
-            freeze(np.full(size, rule, np.int8)),
+            freeze(np.broadcast_to(np.asarray(rule, np.int8), size).copy()),
         )
 
     @classmethod

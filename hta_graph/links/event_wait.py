@@ -6,7 +6,7 @@ import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
-from hta_graph.model import EdgeKind, Rule
+from hta_graph.model import EdgeKind
 from hta_graph.timeline import end_point, start_point
 
 __all__ = ["event_wait"]
@@ -15,13 +15,16 @@ __all__ = ["event_wait"]
 def event_wait(context: LinkContext) -> EdgeTable:
     """Link the work that a record captured to the next work enqueued on the waiting stream, by whatever thread.
 
-    One activity may have many waits: all are kept. A wait for work of the same stream adds nothing to stream order.
+    One activity may have many waits: all are kept. Of a graph the first row on each stream waits.
     """
-    waits = context.waits
-    captured = waits.captured_by_waits()
-    held_back = context.queues.first_after(waits.lane, waits.place)[captured.query]
-    lane = context.trace.events.lane
-    useful = (held_back >= 0) & (lane[captured.activity] != lane[held_back])
-    source, target = end_point(captured.activity[useful]), start_point(held_back[useful])
-    pairs = np.unique(np.stack([target, source]), axis=1) if len(source) else np.empty((2, 0), np.int32)
-    return EdgeTable.of(EdgeKind.EVENT_WAIT, pairs[1], pairs[0], Rule.RECORDED)
+    queues, waits = context.queues, context.waits.waits
+    captured = context.waits.captured_by_waits()
+    item = queues.item_after(waits.lane, waits.place)[captured.query]
+    pair, head = queues.heads.expand(item)
+    source, rule = end_point(captured.activity[pair]), waits.rule[captured.query[pair]]
+    target = start_point(head)
+    order = np.lexsort((rule, source, target))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
+    chosen = order[first]
+    return EdgeTable.of(EdgeKind.EVENT_WAIT, source[chosen], target[chosen], rule[chosen])

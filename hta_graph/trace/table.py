@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -134,6 +135,10 @@ class Trace:
     def matching_names(self, *patterns: Any) -> Bools:
         """Mark the name codes that any compiled pattern finds; index it with ``events.name``."""
         return np.array([any(p.search(name) for p in patterns) for name in self.names] or [False], np.bool_)
+
+    def names_starting_with(self, pattern: re.Pattern[str]) -> Bools:
+        """Mark the name codes that a compiled pattern matches from the start."""
+        return np.array([pattern.match(name) is not None for name in self.names] or [False], np.bool_)
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order; of equal numbers the first."""

@@ -11,16 +11,23 @@ import re
 from hta_graph.model import EventKind
 
 __all__ = [
+    "AUTOGRAD_OPERATOR",
     "BLOCKING_CALL",
     "CATEGORY",
     "COMMUNICATION_KERNEL",
-    "COPY_TO_HOST",
+    "COPY_HELD_BY_SYNCHRONOUS_CALL",
+    "COPY_TO_PAGEABLE",
     "DATA_LOADING",
     "DEVICE_SYNC_CALL",
+    "EVENT_RECORD_CALL",
+    "EVENT_SYNC_CALL",
+    "GRAPH_LAUNCH_CALL",
+    "LOCK_TAKING_CALL",
     "NON_BLOCKING_QUERY",
-    "PAGEABLE_OR_UNKNOWN_HOST",
     "RANK_IN_FILE_NAME",
     "STEP_NAME",
+    "STREAM_SYNC_CALL",
+    "STREAM_WAIT_CALL",
     "SYNCHRONOUS_COPY_CALL",
 ]
 
@@ -67,17 +74,41 @@ BLOCKING_CALL = re.compile(
 DEVICE_SYNC_CALL = re.compile(r"(cuda|hip)DeviceSynchronize|(cu|hip)CtxSynchronize|synchronizeDevice")
 """Calls that wait for every stream of a device."""
 
+STREAM_SYNC_CALL = re.compile(r"(cuda|hip|cu)StreamSynchronize|synchronizeStream")
+"""Calls that wait for one stream."""
+
+EVENT_SYNC_CALL = re.compile(r"(cuda|hip|cu)EventSynchronize|synchronizeEvent")
+"""Calls that wait for an event."""
+
+EVENT_RECORD_CALL = re.compile(r"(cuda|hip|cu)EventRecord|recordEvent")
+"""Calls that record an event on a stream."""
+
+STREAM_WAIT_CALL = re.compile(r"(cuda|hip|cu)StreamWaitEvent")
+"""Calls that let a stream wait for an event."""
+
+GRAPH_LAUNCH_CALL = re.compile(r"(cuda|hip|cu)GraphLaunch")
+"""Calls that launch a captured graph."""
+
 NON_BLOCKING_QUERY = re.compile(r"(cuda|hip|cu)(Event|Stream)Query")
 """Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
 
 SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
 """Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
 
-COPY_TO_HOST = re.compile(r"Memcpy D(to|2)H", re.IGNORECASE)
-"""Copies from a device to the host."""
+COPY_TO_PAGEABLE = re.compile(r"Memcpy (DtoH|D2H)(?! \(Device -> Pinned)", re.IGNORECASE)
+"""Copies from a device to pageable host memory, or to a host kind that is not said: AMD writes ``Host`` for both."""
 
-PAGEABLE_OR_UNKNOWN_HOST = re.compile(r"(-> (Pageable|Host|Unknown))|^[^>]*$", re.IGNORECASE)
-"""Copies whose host side is pageable, or not said: AMD writes ``Host`` for both kinds."""
+COPY_HELD_BY_SYNCHRONOUS_CALL = re.compile(r"Memcpy (DtoH|D2H|(HtoD|H2D) \((Pinned|Host))", re.IGNORECASE)
+"""Copies for which a call without ``Async`` waits: to the host, and from pinned (or unnamed) host memory."""
+
+LOCK_TAKING_CALL = re.compile(
+    r"(cuda|hip)(Launch|Ext(Module)?Launch|ModuleLaunch|Graph(Launch|Instantiate)|Malloc|Free|Host|Mem(cpy|set).*Async)"
+    r"|cu(Launch|Mem(Alloc|Free|cpy.*Async|set.*Async))"
+)
+"""Calls that take the driver's lock: launches, allocations, asynchronous copies and sets."""
+
+AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
+"""Operators of PyTorch's autograd engine and of its nodes."""
 
 COMMUNICATION_KERNEL = re.compile(
     r"^(?!triton_(poi|per|red|tem|for|unk)_)"  # torch.compile names compute kernels after the operators they fuse

@@ -1,0 +1,55 @@
+"""On which stream was a graph launched? The trace shows only the streams on which its rows ran."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.model import Ids
+from hta_graph.timeline import Timeline
+from hta_graph.trace.table import Trace, freeze
+from hta_graph.trace.vocabulary import GRAPH_LAUNCH_CALL
+
+__all__ = ["home_streams"]
+
+
+def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -> Ids:
+    """Return for each activity the stream on which it was enqueued: its own, or its graph's launching stream.
+
+    A graph belongs to the stream among its own on which other work is launched too; where its rows run on streams of
+    their own (as CUDA shows captured ones), to the stream of the thread's last launch before, else the next one.
+    """
+    home = trace.events.lane[activities].copy()
+    launches = trace.matching_names(GRAPH_LAUNCH_CALL)[trace.events.name[call]] & (call >= 0)
+    if not launches.any():
+        return freeze(home)
+    plain = np.flatnonzero(~launches & (call >= 0))
+    is_regular = np.zeros(len(trace.lanes.labels), np.bool_)
+    is_regular[home[plain]] = True
+    neighbours = _Neighbours(trace, timeline, call[plain], home[plain])
+    of_graph = np.flatnonzero(launches)
+    of_graph = of_graph[np.argsort(call[of_graph], kind="stable")]
+    for rows in np.split(of_graph, np.flatnonzero(np.diff(call[of_graph])) + 1):
+        regular = home[rows[is_regular[home[rows]]]]
+        home[rows] = regular[0] if len(regular) else neighbours.stream(int(call[rows[0]]), int(home[rows[0]]))
+    return freeze(home)
+
+
+class _Neighbours:
+    """Plain launches, to find the ones next to a graph launch on its thread."""
+
+    def __init__(self, trace: Trace, timeline: Timeline, call: Ids, home: Ids) -> None:
+        self._lane, self._device = trace.events.lane, trace.lanes.device
+        self._position = timeline.position
+        order = np.lexsort((timeline.position[2 * call], trace.events.lane[call]))
+        self._call, self._home = call[order], home[order]
+        self._key = trace.events.lane[self._call].astype(np.int64) << 32 | timeline.position[2 * self._call]
+
+    def stream(self, call: int, own: int) -> int:
+        """Return the stream of the launch before a call on its thread, else after it, on the same device; else its own."""
+        at = int(np.searchsorted(self._key, int(self._lane[call]) << 32 | int(self._position[2 * call])))
+        for near in (at - 1, at):
+            if 0 <= near < len(self._call) and self._lane[self._call[near]] == self._lane[call]:
+                stream = int(self._home[near])
+                if self._device[stream] == self._device[own]:
+                    return stream
+        return own

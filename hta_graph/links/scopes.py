@@ -1,0 +1,36 @@
+"""Which stream was meant? Timing over all streams at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hta_graph.model import Codes, Ids, Ints, Rule
+
+if TYPE_CHECKING:
+    from hta_graph.links.context import LinkContext
+
+__all__ = ["nearest_stream", "tail_ends"]
+
+
+def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
+    """Return when each stream's last item before each place ended (ns); rows: places, columns: streams, -1: no item."""
+    queues = context.queues
+    ends = context.trace.events.end[queues.tails.members]
+    item_end = np.maximum.reduceat(ends, queues.tails.first[:-1]) if len(ends) else ends
+    table = np.full((len(place), len(streams)), -1, np.int64)
+    for column, stream in enumerate(streams.tolist()):
+        item = queues.item_before(np.full(len(place), stream), place)
+        table[:, column] = np.where(item >= 0, item_end[item], -1)
+    return table
+
+
+def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int) -> tuple[Ints, Codes]:
+    """Choose per row the column whose end lies in [since, until] and nearest to ``until``, at most ``close_ns`` before."""
+    lag = until[:, None] - ends
+    fits = (ends >= 0) & (lag >= 0) & (lag <= close_ns) & (ends >= since[:, None])
+    lag = np.where(fits, lag, np.iinfo(np.int64).max)
+    chosen = np.argmin(lag, axis=1) if lag.shape[1] else np.zeros(len(lag), np.int64)
+    found = fits.any(axis=1)
+    return np.where(found, chosen, -1), np.where(found, Rule.STREAM_BY_TIMING, 0).astype(np.int8)

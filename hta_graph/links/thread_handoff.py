@@ -1,0 +1,101 @@
+"""thread_handoff: the launching thread hands work to the autograd thread and waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.links.context import LinkContext
+from hta_graph.links.edges import EdgeTable
+from hta_graph.model import EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.timeline import Nesting
+from hta_graph.trace.vocabulary import AUTOGRAD_OPERATOR
+
+__all__ = ["thread_handoff"]
+
+
+@dataclass(frozen=True)
+class _Silences:
+    """The points of a launching thread, by their places; silence ``k`` lies before ``points[k]``."""
+
+    points: Ids
+    place: Ints
+
+    def of(self, place: Ints) -> Ints:
+        """Return in which silence each place lies."""
+        return np.searchsorted(self.place, place)
+
+
+def thread_handoff(context: LinkContext) -> EdgeTable:
+    """Link the last point before a burst of autograd operators to its first one, and its last one to the next point.
+
+    A burst is a run of outermost rows of one thread inside one silence of the launching thread, with an autograd operator
+    among them. Where rows next to it overlap that thread's work, the two run side by side and nobody waits. Most traces
+    have neither a marker on the main thread nor arrows.
+    """
+    calls = context.timeline.calls
+    parts = [
+        _handoffs(context, calls, lane, launcher)
+        for lane in _autograd_threads(context)
+        if (launcher := _launching_thread(context, lane)) is not None
+    ]
+    pairs = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), np.int32)
+    return EdgeTable.of(EdgeKind.THREAD_HANDOFF, pairs[0], pairs[1], Rule.SILENCE_OF_LAUNCHING_THREAD)
+
+
+def _autograd_threads(context: LinkContext) -> list[int]:
+    events = context.trace.events
+    autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[events.name] & (events.kind == EventKind.CPU_OP)
+    return [int(lane) for lane in np.unique(events.lane[autograd])]
+
+
+def _launching_thread(context: LinkContext, autograd: int) -> int | None:
+    """Return the other thread that ran most operators."""
+    events = context.trace.events
+    ops = np.bincount(events.lane[events.kind == EventKind.CPU_OP], minlength=len(context.trace.lanes.labels))
+    ops[autograd] = 0
+    return int(np.argmax(ops)) if ops.max(initial=0) else None
+
+
+def _handoffs(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
+    """Return the (source, target) points between two threads, as two rows."""
+    position = context.timeline.position
+    main = calls.points[calls.lane_slice(launcher)]
+    silences = _Silences(main, position[main])
+    start, end = _outermost(calls, lane)
+    first, last = silences.of(position[start]), silences.of(position[end])
+    inside = first == last
+    new = np.ones(len(first), np.bool_)
+    new[1:] = (first[1:] != first[:-1]) | ~inside[1:] | ~inside[:-1]
+    begin = np.flatnonzero(new)
+    finish = np.append(begin[1:], len(new)) - 1
+    is_burst = inside[begin] & _has_autograd(context, start, begin, finish) & _stands_alone(inside, begin, finish)
+    begin, finish = begin[is_burst], finish[is_burst]
+    silence = first[begin]
+    there, back = silence > 0, silence < len(main)
+    source = np.concatenate([main[silence[there] - 1], end[finish[back]]])
+    target = np.concatenate([start[begin[there]], main[silence[back]]])
+    return np.stack([source, target])
+
+
+def _outermost(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
+    """Return the start and end points of a thread's outermost rows."""
+    part = calls.lane_slice(lane)
+    points, owner = calls.points[part], calls.owner[part]
+    outside_before = np.append(True, owner[:-1] < 0)  # noqa: FBT003
+    return points[outside_before], points[owner < 0]
+
+
+def _has_autograd(context: LinkContext, start: Ids, begin: Ints, finish: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    named = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[start >> 1]]
+    count = np.append(0, np.cumsum(named))
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = count[finish + 1] > count[begin]
+    return found
+
+
+def _stands_alone(inside: np.ndarray[tuple[int], np.dtype[np.bool_]], begin: Ints, finish: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Mark the bursts whose neighbours on the thread do not run beside the launching thread."""
+    padded = np.concatenate([[True], inside, [True]])
+    alone: np.ndarray[tuple[int], np.dtype[np.bool_]] = padded[begin] & padded[finish + 2]
+    return alone

@@ -1,0 +1,111 @@
+"""Which record does a stream wait refer to? From the profiler's record where it says so, else by rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hta_graph.links.scopes import nearest_stream, tail_ends
+from hta_graph.links.sync_records import SyncKind
+from hta_graph.links.waits import Waits
+from hta_graph.model import Bools, Codes, Ids, Ints, Rule
+from hta_graph.trace.vocabulary import EVENT_RECORD_CALL, STREAM_WAIT_CALL
+
+if TYPE_CHECKING:
+    from hta_graph.links.context import LinkContext
+
+__all__ = ["resolve_waits"]
+
+CLOSE_NS = 10_000
+"""Work that was held back starts within this time after what it waited for."""
+
+
+def resolve_waits(context: LinkContext) -> Waits:
+    """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
+
+    Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339). The
+    others are inferred: rows without ids, and calls without a row where the file has no such rows, or, as the profiler
+    drops these (kineto#904), where the waiting stream had no work yet.
+    """
+    rows = context.sync_rows(SyncKind.STREAM_WAIT)
+    place, record_place = context.start_position(rows.call), context.start_position(rows.record_call)
+    resolved = (rows.call >= 0) & (rows.record_call >= 0) & rows.names_stream & (record_place < place)
+    known = resolved & (rows.record_lane >= 0)
+    recorded = Waits(rows.lane, place, rows.record_lane, record_place, np.zeros(len(place), np.int8)).take(
+        np.flatnonzero(known)
+    )
+    open_rows = np.flatnonzero(~resolved & (rows.call >= 0))
+    calls, lane = _calls_without_rows(context, rows.call)
+    inferred = _infer(context, np.append(rows.call[open_rows], calls), np.append(rows.lane[open_rows], lane))
+    context.notes["event_waits"] = len(rows.call) + len(calls)
+    context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & ~known))
+    context.notes["event_waits_unresolved"] = len(open_rows) + len(calls) - len(inferred.lane)
+    return Waits(*(np.concatenate([getattr(recorded, f), getattr(inferred, f)]) for f in Waits.__dataclass_fields__))
+
+
+def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:
+    """Return the wait calls to infer and their waiting streams: those of each thread's next launch."""
+    calls = np.setdiff1d(context.calls_named(STREAM_WAIT_CALL), with_row).astype(np.int32)
+    lane = context.next_launch_stream(calls)
+    if len(with_row):
+        first = context.queues.item_before(lane, context.start_position(calls)) < 0
+        calls, lane = calls[first], lane[first]
+    return calls[lane >= 0], lane[lane >= 0]
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Work that a wait held back: its start, its launch, and the end of what its own stream did before (ns)."""
+
+    start: Ints
+    launched: Ints
+    ready: Ints
+    exists: Bools
+
+
+def _infer(context: LinkContext, calls: Ids, lane: Ids) -> Waits:
+    """Choose the recorded stream: the one whose last work before the record ends just before the held-back work starts."""
+    place = context.start_position(calls)
+    record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
+    record_place = np.where(record >= 0, context.start_position(record), place)
+    streams = context.queues.homes()
+    ends = tail_ends(context, streams, record_place)
+    ends[streams[None, :] == lane[:, None]] = -1
+    held = _held_back(context, lane, place)
+    chosen, rule = nearest_stream(ends, held.start, np.maximum(held.launched, held.ready), CLOSE_NS)
+    chosen, rule = _without_timing(context, chosen, rule, ends, record, calls, streams)
+    found = np.flatnonzero(held.exists & (chosen >= 0))
+    waits = Waits(lane, place, streams[chosen] if len(streams) else chosen.astype(np.int32), record_place, rule)
+    return waits.take(found)
+
+
+def _held_back(context: LinkContext, lane: Ids, place: Ints) -> _Held:
+    queues, events = context.queues, context.trace.events
+    item = queues.item_after(lane, place)
+    if not len(queues.item_lane):
+        none = np.zeros(len(lane), np.int64)
+        return _Held(none, none, none, none > 0)
+    starts = np.minimum.reduceat(events.start[queues.heads.members], queues.heads.first[:-1])[item]
+    launch_place = queues.item_place[item]
+    launched = context.timeline.times[context.timeline.order[launch_place.clip(min=0)]]
+    ready = tail_ends(context, queues.homes(), place)
+    own = queues.homes()[None, :] == lane[:, None]
+    return _Held(starts, launched, np.where(own, ready, -1).max(axis=1), item >= 0)
+
+
+def _without_timing(
+    context: LinkContext, chosen: Ints, rule: Codes, ends: Ints, record: Ids, calls: Ids, streams: Ids
+) -> tuple[Ints, Codes]:
+    """Where timing does not tell: the only other stream with work, else the stream of the thread's last launch."""
+    candidates = ends >= 0
+    single = (chosen < 0) & (candidates.sum(axis=1) == 1)
+    chosen = np.where(single, candidates.argmax(axis=1) if len(streams) else -1, chosen)
+    rule = np.where(single, Rule.ONLY_OTHER_STREAM, rule).astype(np.int8)
+    last = context.last_launch_stream(np.where(record >= 0, record, calls).astype(np.int32))
+    at = np.searchsorted(streams, last).clip(max=max(len(streams) - 1, 0))
+    usable = (chosen < 0) & (last >= 0)
+    if len(streams):
+        usable &= (streams[at] == last) & candidates[np.arange(len(at)), at]
+    return np.where(usable, at, chosen), np.where(usable, Rule.STREAM_OF_LAST_LAUNCH, rule).astype(np.int8)

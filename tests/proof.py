@@ -1,0 +1,190 @@
+"""Compare what the graph finds with what really happened in simulated programs; ``python -m tests.proof`` prints tables.
+
+An edge is *right* if the execution implies it: its source point reaches its target point by true constraints. A true
+constraint is *found* if the graph implies it. Sets of pairs are compared per edge kind, family and dialect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import rustworkx
+
+import hta_graph as hg
+from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, write
+from tests.simulator.writer import Written
+
+Point = tuple[int, str]
+Edge = tuple[str, int, str, int, str]
+
+RECORDED_KINDS = (
+    "thread_order", "execution", "launch", "stream_order", "event_wait", "stream_sync", "device_sync", "event_sync",
+    "forward_backward",
+)  # fmt: skip
+GPU_TO_CPU = ("stream_sync", "device_sync", "event_sync", "blocking_copy")
+DIALECTS = {
+    "recorded": Dialect(sync_rows="resolved"),
+    "no ids": Dialect(sync_rows="unresolved"),
+    "no rows": Dialect(sync_rows="none"),
+    "no rows, no records": Dialect(sync_rows="none", record_rows=False),
+    "µs, no rows": Dialect(sync_rows="none", time="us_int"),
+    "ROCm": Dialect(vendor="rocm"),
+}
+
+
+@dataclass
+class Score:
+    """How one kind of edges fared."""
+
+    edges: int = 0
+    wrong: int = 0
+    truths: int = 0
+    missed: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def precision(self) -> float:
+        """Share of the graph's edges that are right."""
+        return 1 - self.wrong / self.edges if self.edges else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the true constraints that are found."""
+        return 1 - self.missed / self.truths if self.truths else 1.0
+
+
+class Closure:
+    """Which points follow which, by a set of edges."""
+
+    def __init__(self, edges: Iterable[Edge], chains: Iterable[tuple[Point, Point]] = ()) -> None:
+        self._graph: rustworkx.PyDiGraph[Point, None] = rustworkx.PyDiGraph()
+        self._node: dict[Point, int] = {}
+        for _, source, source_point, target, target_point in edges:
+            self._link((source, source_point), (target, target_point))
+        for source_end, target_end in chains:
+            self._link(source_end, target_end)
+        self._before: dict[Point, set[int]] = {}
+
+    def _link(self, source: Point, target: Point) -> None:
+        self._graph.add_edge(self._at(source), self._at(target), None)
+
+    def _at(self, point: Point) -> int:
+        if point not in self._node:
+            self._node[point] = self._graph.add_node(point)
+        return self._node[point]
+
+    def implies(self, edge: Edge) -> bool:
+        """Tell whether the edge's target follows its source."""
+        _, source, source_point, target, target_point = edge
+        if (source, source_point) not in self._node or (target, target_point) not in self._node:
+            return False
+        end = (target, target_point)
+        if end not in self._before:
+            self._before[end] = rustworkx.ancestors(self._graph, self._node[end])
+        return self._node[source, source_point] in self._before[end]
+
+
+def graph_edges(graph: hg.DependencyGraph) -> set[Edge]:
+    """Return a graph's edges by event index."""
+    frame = graph.edges
+    columns = ("kind", "source_index", "source_point", "target_index", "target_point")
+    return {tuple(row) for row in zip(*(frame[name].tolist() for name in columns), strict=True)}
+
+
+def true_edges(written: Written, *, hidden: bool) -> set[Edge]:
+    """Return the true constraints by event index; ``hidden`` ones leave no mark in any trace."""
+    at = written.index_of
+    return {
+        (c.kind, at[c.source], c.source_point, at[c.target], c.target_point)
+        for c in written.constraints
+        if hidden or not c.hidden
+    }
+
+
+def read(written: Written) -> hg.DependencyGraph:
+    """Read a simulated trace as a user would."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        path.write_bytes(to_bytes(written.document))
+        return hg.build_graph(hg.read_trace(path))
+
+
+def compare(run: Run, dialect: Dialect) -> dict[str, Score]:
+    """Score every kind of one run."""
+    written = write(run, dialect)
+    graph = read(written)
+    found, truth = graph_edges(graph), true_edges(written, hidden=False)
+    allowed, ours = Closure(true_edges(written, hidden=True)), Closure(found)
+    scores: dict[str, Score] = defaultdict(Score)
+    for edge in found:
+        score = scores[edge[0]]
+        score.edges += 1
+        if edge not in truth and not allowed.implies(edge):
+            score.wrong += 1
+            score.examples.append(_describe(graph, edge, "wrong"))
+    for edge in truth:
+        score = scores[edge[0]]
+        score.truths += 1
+        if edge not in found and not ours.implies(edge):
+            score.missed += 1
+            score.examples.append(_describe(graph, edge, "missed"))
+    return scores
+
+
+def _describe(graph: hg.DependencyGraph, edge: Edge, verdict: str) -> str:
+    kind, source, source_point, target, target_point = edge
+    first, last = graph.event(source), graph.event(target)
+    left = f"{source} {first['name'][:24]} on {first['lane']} {source_point}"
+    return f"{verdict} {kind}: {left} → {target} {last['name'][:24]} on {last['lane']} {target_point}"
+
+
+def prove(family: str, dialect: Dialect, seeds: Iterable[int], size: int) -> dict[str, Score]:
+    """Score many random programs together."""
+    total: dict[str, Score] = defaultdict(Score)
+    for seed in seeds:
+        for kind, score in compare(simulate(random_program(seed, family, size)), dialect).items():
+            sums = total[kind]
+            sums.edges += score.edges
+            sums.wrong += score.wrong
+            sums.truths += score.truths
+            sums.missed += score.missed
+            sums.examples += [f"seed {seed}: {line}" for line in score.examples]
+    return total
+
+
+def table(total: dict[str, Score]) -> Iterator[str]:
+    """Print the scores of each kind."""
+    yield f"  {'kind':<18}{'edges':>9}{'wrong':>7}{'precision':>11}{'true':>9}{'missed':>8}{'recall':>9}"
+    for kind, s in sorted(total.items()):
+        yield f"  {kind:<18}{s.edges:>9,}{s.wrong:>7,}{s.precision:>11.4f}{s.truths:>9,}{s.missed:>8,}{s.recall:>9.4f}"
+
+
+def main() -> None:
+    """Print the tables of both families in all dialects."""
+    parser = argparse.ArgumentParser(description="What the graph finds, beside what really happened.")
+    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--size", type=int, default=300)
+    parser.add_argument("--family", action="append", choices=("pytorch", "arbitrary"))
+    parser.add_argument("--dialect", action="append", choices=tuple(DIALECTS))
+    parser.add_argument("--examples", type=int, default=0, metavar="N", help="show N mistakes of each kind")
+    options = parser.parse_args()
+    for family in options.family or ("pytorch", "arbitrary"):
+        for name in options.dialect or DIALECTS:
+            total = prove(family, DIALECTS[name], range(options.programs), options.size)
+            lines = [f"{family}, {name}: {options.programs} programs", *table(total)]
+            shown: Counter[str] = Counter()
+            for kind, score in sorted(total.items()):
+                lines += [f"    {line}" for line in score.examples[: options.examples]]
+                shown[kind] += 1
+            sys.stdout.write("\n".join(lines) + "\n\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
