@@ -136,13 +136,20 @@ class PathClassifier:
 
     @property
     def _blocks_without_source(self) -> Bools:
-        """Mark blocking calls of which the graph does not know what they waited for."""
+        """Mark blocking calls of which the graph does not know what they waited for.
+
+        A short one with all its work done before it began had nothing left to wait for.
+        """
         names = self._trace.names
         blocks = np.array([BLOCKING_CALL.match(name) is not None for name in names] or [False])
         copies = np.array([SYNCHRONOUS_COPY_CALL.match(name) is not None for name in names] or [False])
         blind: Bools = (self._events.kind == EventKind.RUNTIME) & blocks[self._events.name]
         edges = self._graph.edge_table
-        blind[edges.target[np.isin(edges.kind, RETURNS)] >> 1] = False
+        returns = np.isin(edges.kind, RETURNS)
+        call, source = edges.target[returns] >> 1, edges.source[returns]
+        ended_inside = self._graph.timeline.times[source] >= self._events.start[call]
+        short = self._events.end[call] - self._events.start[call] <= LEAST_EXPLAINED_NS
+        blind[call[ended_inside | short]] = False
         launching = edges.source[edges.kind == EdgeKind.LAUNCH] >> 1
         blind[launching[copies[self._events.name[launching]]]] = False
         return blind

@@ -31,8 +31,9 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
     """Link the last point before a burst of autograd operators to its first one, and its last one to the next point.
 
     A burst is a run of outermost rows of one thread inside one silence of the launching thread, with an autograd operator
-    among them. Where rows next to it overlap that thread's work, the two run side by side and nobody waits. Most traces
-    have neither a marker on the main thread nor arrows.
+    among them. What the engine runs on the launching thread itself (gradients on the CPU) does not break the silence.
+    Where rows next to a burst overlap the launching thread's other work, the two run side by side and nobody waits. Most
+    traces have neither a marker on the main thread nor arrows.
     """
     calls = context.timeline.calls
     parts = [
@@ -61,7 +62,7 @@ def _launching_thread(context: LinkContext, autograd: int) -> int | None:
 def _handoffs(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
     """Return the (source, target) points between two threads, as two rows."""
     position = context.timeline.position
-    main = calls.points[calls.lane_slice(launcher)]
+    main = _points_outside_autograd(context, calls, launcher)
     silences = _Silences(main, position[main])
     start, end = _outermost(calls, lane)
     first, last = silences.of(position[start]), silences.of(position[end])
@@ -77,6 +78,17 @@ def _handoffs(context: LinkContext, calls: Nesting, lane: int, launcher: int) ->
     source = np.concatenate([main[silence[there] - 1], end[finish[back]]])
     target = np.concatenate([start[begin[there]], main[silence[back]]])
     return np.stack([source, target])
+
+
+def _points_outside_autograd(context: LinkContext, calls: Nesting, lane: int) -> Ids:
+    """Return a thread's points but those of, and inside, outermost rows of the autograd engine."""
+    part = calls.lane_slice(lane)
+    points, owner = calls.points[part], calls.owner[part]
+    outermost = np.append(True, owner[:-1] < 0)[: len(points)]  # noqa: FBT003
+    is_autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[points >> 1]]
+    row = np.cumsum(outermost) - 1
+    kept: Ids = points[~is_autograd[outermost][row]]
+    return kept
 
 
 def _outermost(calls: Nesting, lane: int) -> tuple[Ids, Ids]:

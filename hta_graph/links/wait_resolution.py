@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hta_graph.links.records import latest_records
 from hta_graph.links.scopes import nearest_stream, tail_ends
 from hta_graph.links.sync_records import SyncKind
 from hta_graph.links.waits import Waits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
-from hta_graph.trace.vocabulary import EVENT_RECORD_CALL, STREAM_WAIT_CALL
+from hta_graph.trace.vocabulary import STREAM_WAIT_CALL
 
 if TYPE_CHECKING:
     from hta_graph.links.context import LinkContext
@@ -66,18 +67,27 @@ class _Held:
 
 
 def _infer(context: LinkContext, calls: Ids, lane: Ids) -> Waits:
-    """Choose the recorded stream: the one whose last work before the record ends just before the held-back work starts."""
+    """Choose the recorded stream: the one whose last work before the record ends just before the held-back work starts.
+
+    The record is the thread's latest, or another thread's; where neither explains the start, the moment of the wait
+    itself is tried, for all that was enqueued until then.
+    """
     place = context.start_position(calls)
-    record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
-    record_place = np.where(record >= 0, context.start_position(record), place)
-    streams = context.queues.homes()
-    ends = tail_ends(context, streams, record_place)
-    ends[streams[None, :] == lane[:, None]] = -1
-    held = _held_back(context, lane, place)
-    chosen, rule = nearest_stream(ends, held.start, np.maximum(held.launched, held.ready), CLOSE_NS)
+    record = latest_records(context, calls, lane)
+    streams, held = context.queues.homes(), _held_back(context, lane, place)
+    since = np.maximum(held.launched, held.ready)
+    choices = []
+    for moment in (np.where(record >= 0, context.start_position(record), place), place):
+        ends = tail_ends(context, streams, moment)
+        ends[streams[None, :] == lane[:, None]] = -1
+        choices.append((moment, ends, *nearest_stream(ends, held.start, since, CLOSE_NS)))
+    (moment, ends, chosen, rule), (_, _, at_wait, rule_at_wait) = choices
+    late = (chosen < 0) & (at_wait >= 0)
+    moment = np.where(late, place, moment)
+    chosen, rule = np.where(late, at_wait, chosen), np.where(late, rule_at_wait, rule).astype(np.int8)
     chosen, rule = _without_timing(context, chosen, rule, ends, record, calls, streams)
     found = np.flatnonzero(held.exists & (chosen >= 0))
-    waits = Waits(lane, place, streams[chosen] if len(streams) else chosen.astype(np.int32), record_place, rule)
+    waits = Waits(lane, place, streams[chosen] if len(streams) else chosen.astype(np.int32), moment, rule)
     return waits.take(found)
 
 
