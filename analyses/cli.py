@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         options.run(options)
         sys.stdout.flush()
@@ -52,8 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("hta-graph: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        _say(f"hta-graph: {error.strerror or error}")
+        return EXIT_NO_ANSWER
     return EXIT_DONE
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go nowhere, so that the interpreter's own flush at exit cannot fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -123,9 +137,10 @@ def _print(lines: Sequence[str]) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     from hta_graph.export.files import check_output
+    from hta_graph.trace.ranks import expand
 
     if options.json:
-        check_output(options.json, [Path(item) for item in options.inputs])
+        check_output(options.json, expand([Path(item) for item in options.inputs]))
 
 
 def _graphs(options: argparse.Namespace) -> Iterator[DependencyGraph]:
@@ -185,8 +200,8 @@ def _critical_path(options: argparse.Namespace) -> None:
         _print(path_lines(path))
 
 
-def _window(options: argparse.Namespace) -> Window | None:
-    from hta_graph.algorithms.windows import annotation, between, step, whole
+def _window(options: argparse.Namespace) -> Window:
+    from hta_graph.algorithms.windows import annotation, between, first_busy_step, step, whole
 
     if options.annotation is None and (options.regex or options.instance):
         raise UsageError("--regex and --instance go with --annotation")
@@ -205,30 +220,34 @@ def _window(options: argparse.Namespace) -> Window | None:
         return whole()
     if options.step is not None:
         return step(options.step, cpu_window=options.cpu_window, gpu_window=options.gpu_window)
-    return None
+    return first_busy_step(cpu_window=options.cpu_window, gpu_window=options.gpu_window)
 
 
 def _instance(text: str | None) -> tuple[int, int | None]:
-    first, _, last = (text or "0").partition(":")
-    if not first.isdecimal() or (last and not last.isdecimal()):
+    match = re.fullmatch(r"(\d{1,99})(?::(\d{1,99}))?", "0" if text is None else text)
+    if not match:
         raise UsageError(f"--instance takes I or I:J, not {text!r}")
-    return int(first), int(last) if last else None
+    return int(match[1]), int(match[2]) if match[2] else None
 
 
 def _times(text: str) -> tuple[int, int]:
-    start, _, end = text.partition(":")
-    if not (start.lstrip("-").isdecimal() and end.lstrip("-").isdecimal()):
+    match = re.fullmatch(r"(-?\d{1,18}|\d{19}):(-?\d{1,18}|\d{19})", text)
+    if not match:
         raise UsageError(f"--window takes START_NS:END_NS, not {text!r}")
-    return int(start), int(end)
+    return int(match[1]), int(match[2])
 
 
 def _graph(options: argparse.Namespace) -> None:
     from analyses.info import info_document, info_lines
     from hta_graph.export.files import to_json, write_file
     from hta_graph.export.graph_json import graph_document
-    from hta_graph.export.parquet import save_graph
+    from hta_graph.export.parquet import check_folder, save_graph
 
     _check(options)
+    if options.parquet:
+        check_folder(Path(options.parquet))
+        if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
+            raise UsageError("--json and --parquet name the same place")
     graph = _one_graph(options)
     if options.parquet:
         save_graph(graph, options.parquet)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from analyses.terminal import clipped, milliseconds, table
+from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
@@ -20,7 +21,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
     kinds = np.bincount(events.kind, minlength=len(EventKind))
     per_lane = np.bincount(events.lane, minlength=len(trace.lanes.labels))
     return {
-        "file": str(trace.path),
+        "file": printable(trace.path),
         "rank": trace.rank,
         "world_size": trace.world_size,
         "events": len(events),

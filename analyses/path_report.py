@@ -8,6 +8,7 @@ import numpy as np
 
 from analyses.terminal import clipped, milliseconds, percent, table
 from hta_graph.algorithms.critical_path import CriticalPath
+from hta_graph.export.files import printable
 from hta_graph.export.graph_json import records
 from hta_graph.model import BoundBy
 
@@ -35,7 +36,7 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
     window = path.window
     return {
         "schema": "hta-graph/critical-path/1",
-        "file": str(path.graph.trace.path),
+        "file": printable(path.graph.trace.path),
         "rank": path.graph.trace.rank,
         "window": {
             "start_ns": window.start_ns,

@@ -37,7 +37,7 @@ def clipped(text: str, size: int) -> str:
     >>> clipped("a long name", 6)
     'a lon…'
     """
-    line = " ".join(text.split())
+    line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
     return line if len(line) <= size else line[: max(size - 1, 0)] + "…"
 
 

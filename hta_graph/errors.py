@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["HtaGraphError", "MissingExtraError", "OutputError", "QueryError", "TraceError", "UsageError"]
+__all__ = [
+    "HtaGraphError",
+    "MissingExtraError",
+    "NotATraceError",
+    "OutputError",
+    "QueryError",
+    "TraceError",
+    "UsageError",
+]
 
 MESSAGE_LIMIT = 500
 """Longest message in characters; names from a trace can be megabytes long."""
@@ -29,6 +37,10 @@ class TraceError(HtaGraphError):
 
     def __init__(self, path: Path | str, cause: str, remedy: str = "") -> None:
         super().__init__(f"{path}: {cause}" + (f"; {remedy}" if remedy else ""))
+
+
+class NotATraceError(TraceError):
+    """A file is readable but holds something else than a trace, such as a host execution trace."""
 
 
 class QueryError(HtaGraphError):

@@ -13,7 +13,7 @@ from hta_graph.errors import QueryError
 from hta_graph.links.edges import EdgeTable
 from hta_graph.model import WALKABLE, EdgeKind, EventKind, Evidence, Ids, Ints, kind_mask
 from hta_graph.timeline import Timeline, end_point, start_point
-from hta_graph.trace.table import READING_DIAGNOSTICS, Trace
+from hta_graph.trace.table import READING_DIAGNOSTICS, Trace, freeze
 from hta_graph.views import edges_frame, events_frame, to_networkx, to_rustworkx
 
 if TYPE_CHECKING:
@@ -82,14 +82,28 @@ class DependencyGraph:
         """What was dropped, repaired or left unresolved; the keys are those of :data:`DIAGNOSTICS`."""
         return {**self._trace.diagnostics, **self._notes}
 
-    @cached_property
+    @property
     def events(self) -> pd.DataFrame:
-        """All events: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id."""
-        return self.events_of(np.arange(len(self._trace.events)))
+        """All events, as a copy.
+
+        Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id.
+        """
+        return self._all_events.copy()
 
     @cached_property
+    def _all_events(self) -> pd.DataFrame:
+        return self.events_of(np.arange(len(self._trace.events)))
+
+    @property
     def edges(self) -> pd.DataFrame:
-        """All edges: kind, evidence, rule, clamped, source_index, source_point, target_index, target_point, lag_ns."""
+        """All edges, as a copy.
+
+        Columns: kind, evidence, rule, clamped, source_index, source_point, target_index, target_point, lag_ns.
+        """
+        return self._all_edges.copy()
+
+    @cached_property
+    def _all_edges(self) -> pd.DataFrame:
         return self._edge_frame(self._edges)
 
     def edge_counts(self) -> dict[str, dict[str, int]]:
@@ -110,11 +124,11 @@ class DependencyGraph:
         """
         return self.events_of(np.array([self._row(event_index)])).iloc[0]
 
-    def predecessors(self, event_index: int, kinds: Iterable[str] | None = None) -> pd.DataFrame:
+    def predecessors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges into an event's start and end from other events, optionally of some kinds only."""
         return self._touching(event_index, self._edges.target, kinds)
 
-    def successors(self, event_index: int, kinds: Iterable[str] | None = None) -> pd.DataFrame:
+    def successors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges from an event's start and end to other events, optionally of some kinds only."""
         return self._touching(event_index, self._edges.source, kinds)
 
@@ -183,7 +197,7 @@ class DependencyGraph:
         Raises:
             QueryError: an event is not there.
         """
-        return self._induced(np.unique([self._row(index) for index in event_indices]))
+        return self._induced(np.unique(np.array([self._row(index) for index in event_indices], np.int64)))
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
         """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
@@ -221,11 +235,11 @@ class DependencyGraph:
             )
         return row
 
-    def _touching(self, event_index: int, side: Ids, kinds: Iterable[str] | None) -> pd.DataFrame:
+    def _touching(self, event_index: int, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
         row = self._row(event_index)
         chosen = (side >> 1 == row) & (self._edges.source >> 1 != self._edges.target >> 1)
         if kinds is not None:
-            chosen &= np.isin(self._edges.kind, _codes(list(kinds), [member.label for member in EdgeKind], "edge kind"))
+            chosen &= np.isin(self._edges.kind, _codes(kinds, [member.label for member in EdgeKind], "edge kind"))
         return self._edge_frame(self._edges.take(chosen))
 
     def _reachable(self, points: Ids, *, backward: bool) -> pd.DataFrame:
@@ -275,16 +289,16 @@ class DependencyGraph:
         inside = (number[source >> 1] >= 0) & (number[target >> 1] >= 0)
         chosen = self._edges.take(inside)
         moved = EdgeTable(
-            2 * number[chosen.source >> 1] + (chosen.source & 1),
-            2 * number[chosen.target >> 1] + (chosen.target & 1),
+            freeze(2 * number[chosen.source >> 1] + (chosen.source & 1)),
+            freeze(2 * number[chosen.target >> 1] + (chosen.target & 1)),
             chosen.kind,
             chosen.rule,
         )
         return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), moved, self._notes)
 
 
-def _codes(wanted: str | Sequence[str], known: Sequence[str], what: str) -> list[int]:
-    chosen = [wanted] if isinstance(wanted, str) else wanted
+def _codes(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:
+    chosen = [wanted] if isinstance(wanted, str) else list(wanted)
     for name in chosen:
         if name not in known:
             raise QueryError(f"there is no {what} {name!r}; there are: {', '.join(known[:20])}")

@@ -1,4 +1,4 @@
-"""Compare what the graph finds with what really happened in simulated programs; ``python -m tests.proof`` prints tables.
+"""What the graph finds beside what happened in simulated programs; ``python -m tests.proof`` prints the tables.
 
 An edge is *right* if the execution implies it: its source point reaches its target point by true constraints. A true
 constraint is *found* if the graph implies it. Sets of pairs are compared per edge kind, family and dialect.

@@ -382,7 +382,7 @@ def test_a_bad_row_keeps_the_numbers_of_the_rows_behind_it(tmp_path: Path) -> No
 
 
 def test_many_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    rows = [OP] * 5 + [row for row, _ in BAD_ROWS.values()]
+    rows = [OP] * 5 + [row for case, (row, _) in BAD_ROWS.items() if case != "E without B"]  # it would pair
     status, _, err = run(capsys, "info", write(tmp_path, rows_of(*rows)))
     assert (status, err.count("\n")) == (0, 1)
     assert all(f"({key})" in err for _, key in BAD_ROWS.values())

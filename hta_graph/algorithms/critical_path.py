@@ -12,7 +12,7 @@ import numpy as np
 from hta_graph.algorithms.classify import PathClassifier, explained_lags
 from hta_graph.algorithms.pieces import Pieces
 from hta_graph.algorithms.walk import binding_edges, walk_back
-from hta_graph.algorithms.windows import ResolvedWindow, Window, default_window
+from hta_graph.algorithms.windows import ResolvedWindow, Window, first_busy_step
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EdgeKind, Evidence
@@ -188,7 +188,7 @@ def critical_path(
     Raises:
         QueryError: the window is not in the trace, or a pattern is no regular expression.
     """
-    resolved = (window or default_window)(graph)
+    resolved = (window or first_busy_step())(graph)
     binding = binding_edges(graph.edge_table, graph)
     sink = resolved.sink.point
     chain = walk_back(graph, binding, sink, resolved.start_ns) if sink >= 0 else None

@@ -15,7 +15,7 @@ from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import Step
 from hta_graph.trace.vocabulary import BLOCKING_CALL
 
-__all__ = ["ResolvedWindow", "Sink", "Window", "annotation", "between", "default_window", "step", "whole"]
+__all__ = ["ResolvedWindow", "Sink", "Window", "annotation", "between", "first_busy_step", "step", "whole"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,10 @@ def between(start_ns: int, end_ns: int) -> Window:
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
         length = end_ns - start_ns
+        events = graph.trace.events
+        first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
+        if not len(events) or start_ns >= last or end_ns <= first:
+            raise QueryError(f"{graph.trace.path}: holds nothing in {start_ns}:{end_ns}; it spans {_span(graph)}")
         return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, _sink_at(graph, end_ns))
 
     return resolve
@@ -133,13 +137,25 @@ def whole() -> Window:
     return resolve
 
 
-def default_window(graph: DependencyGraph) -> ResolvedWindow:
-    """Ask about the first step that launched GPU work, else the first step, else the whole trace."""
-    steps = graph.trace.steps()
-    if not steps:
-        return whole()(graph)
-    busy = [at for at, item in enumerate(steps) if len(_launched_in(graph, item.start_ns, item.end_ns))]
-    return _step_window(graph, steps, busy[0] if busy else 0)
+def first_busy_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
+    """Ask about the first step that launched GPU work, else the first step, else the whole trace: the default.
+
+    Args:
+        cpu_window: stop at the annotation's end; needs steps.
+        gpu_window: run from the previous step's sink to this one's; needs steps.
+    """
+    _one_of(cpu_window=cpu_window, gpu_window=gpu_window)
+
+    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        steps = graph.trace.steps()
+        if not steps and (cpu_window or gpu_window):
+            raise QueryError(f"{graph.trace.path}: it has no steps; ask for the whole trace, an annotation or times")
+        if not steps:
+            return whole()(graph)
+        busy = [at for at, item in enumerate(steps) if len(_launched_in(graph, item.start_ns, item.end_ns))]
+        return _step_window(graph, steps, busy[0] if busy else 0, cpu_window=cpu_window, gpu_window=gpu_window)
+
+    return resolve
 
 
 def _one_of(*, cpu_window: bool, gpu_window: bool) -> None:
@@ -169,6 +185,11 @@ def _step_window(
         )
     length = gpu_span[1] - gpu_span[0]
     return ResolvedWindow(*gpu_span, f"{resolved.label} (GPU window)", resolved.cpu_ns, length, resolved.sink)
+
+
+def _span(graph: DependencyGraph) -> str:
+    events = graph.trace.events
+    return f"{int(events.start.min())}:{int(events.end.max())}" if len(events) else "nothing"
 
 
 def _step_sink(graph: DependencyGraph, item: Step) -> Sink:
@@ -277,9 +298,7 @@ def _program_end(graph: DependencyGraph) -> Sink:
     """
     events = graph.trace.events
     on_cpu = kind_mask(events.kind, CPU_KINDS)
-    works = (events.kind == EventKind.CPU_OP) | (
-        on_cpu & graph.trace.names_starting_with(BLOCKING_CALL)[events.name]
-    )
+    works = (events.kind == EventKind.CPU_OP) | (on_cpu & graph.trace.names_starting_with(BLOCKING_CALL)[events.name])
     works[_launches(graph)[0]] = True
     working_lanes = np.zeros(len(graph.trace.lanes.labels) + 1, np.bool_)
     working_lanes[events.lane[works & on_cpu]] = True

@@ -13,12 +13,17 @@ import orjson
 
 from hta_graph.errors import OutputError
 
-__all__ = ["check_output", "to_json", "write_file"]
+__all__ = ["check_output", "printable", "to_json", "write_file"]
 
 
 def to_json(document: Any) -> bytes:
     """Encode a document; NumPy arrays and scalars become lists and numbers."""
     return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+
+
+def printable(path: Path) -> str:
+    """Return a path as text that can be encoded; file names need not be UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
@@ -30,12 +35,15 @@ def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
     if str(target) == "-":
         return
     path = Path(target)
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder; name a file")
-    if not path.absolute().parent.is_dir():
-        raise OutputError(f"{path}: its folder does not exist; make it first")
-    if path.exists() and any(item.exists() and item.samefile(path) for item in inputs):
-        raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder; name a file")
+        if not path.absolute().parent.is_dir():
+            raise OutputError(f"{path}: its folder does not exist; make it first")
+        if path.exists() and any(item.exists() and item.samefile(path) for item in inputs):
+            raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def write_file(target: str | Path, content: bytes) -> None:
@@ -45,15 +53,24 @@ def write_file(target: str | Path, content: bytes) -> None:
         OutputError: the file cannot be written; an earlier one is left as it was.
     """
     if str(target) == "-":
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        _write_standard_output(content)
         return
     path = Path(target)
-    if path.exists() and not path.is_file() and not path.is_dir():
+    check_output(path, [])
+    if path.exists() and not path.is_file():
         _write_special(path, content)
         return
-    check_output(path, [])
     _replace(path, content)
+
+
+def _write_standard_output(content: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
 
 
 def _replace(path: Path, content: bytes) -> None:

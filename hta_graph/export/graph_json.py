@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.views import edge_columns, event_columns
 
@@ -17,7 +18,7 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
     rows = np.argsort(graph.trace.events.index)
     return {
         "schema": "hta-graph/graph/1",
-        "file": str(graph.trace.path),
+        "file": printable(graph.trace.path),
         "rank": graph.trace.rank,
         "events": records(event_columns(graph.trace, rows)),
         "edges": records(edge_columns(graph.trace, graph.edge_table, graph.timeline.times)),

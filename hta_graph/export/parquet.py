@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
+from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.links.edges import EdgeTable
+from hta_graph.model import EdgeKind, EventKind, Rule
 from hta_graph.timeline import Timeline
 from hta_graph.trace.table import EventTable, Flows, LaneTable, SyncTable, Trace, freeze
 
-__all__ = ["load_graph", "save_graph"]
+__all__ = ["check_folder", "load_graph", "save_graph"]
 
 SCHEMA = "hta-graph/parquet/1"
 TABLES = {"events": EventTable, "edges": EdgeTable, "syncs": SyncTable, "flows": Flows}
@@ -32,7 +34,7 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     target = Path(folder)
-    _check_target(target)
+    check_folder(target)
     trace = graph.trace
     tables = {"events": trace.events, "edges": graph.edge_table, "syncs": trace.syncs, "flows": trace.flows}
     try:
@@ -42,20 +44,49 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
             for name, table in tables.items():
                 _write_table(new / f"{name}.parquet", table)
             (new / "graph.json").write_text(json.dumps(_header(graph)), encoding="utf-8")
-            if target.exists():
-                target.rename(Path(scratch) / "old")
-            new.rename(target)
+            _swap(new, target, Path(scratch) / "old")
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
-def _check_target(target: Path) -> None:
-    if target.exists() and not target.is_dir():
-        raise OutputError(f"{target}: is a file; name a folder")
-    if target.is_dir() and any(target.iterdir()) and not (target / "graph.json").is_file():
-        raise OutputError(f"{target}: holds other files; name a new folder")
-    if not target.absolute().parent.is_dir():
-        raise OutputError(f"{target}: its parent folder does not exist; make it first")
+def _swap(new: Path, target: Path, old: Path) -> None:
+    """Put the new folder in the place of an earlier one, which comes back if that fails."""
+    if not target.exists():
+        new.rename(target)
+        return
+    target.rename(old)
+    try:
+        new.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+
+
+def check_folder(target: Path) -> None:
+    """Refuse a folder that holds anything but a graph saved earlier.
+
+    Raises:
+        OutputError: the folder holds other files, is a file, cannot be looked at, or its parent does not exist.
+    """
+    try:
+        if target.exists() and not target.is_dir():
+            raise OutputError(f"{target}: is a file; name a folder")
+        if target.is_dir() and any(target.iterdir()) and not _is_saved_graph(target):
+            raise OutputError(f"{target}: holds other files; name a new folder")
+        if not target.absolute().parent.is_dir():
+            raise OutputError(f"{target}: its parent folder does not exist; make it first")
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _is_saved_graph(folder: Path) -> bool:
+    if {item.name for item in folder.iterdir()} != {"graph.json", *(f"{name}.parquet" for name in TABLES)}:
+        return False
+    try:
+        header = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and header.get("schema") == SCHEMA
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -76,7 +107,7 @@ def _header(graph: DependencyGraph) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
-        "path": str(trace.path),
+        "path": printable(trace.path),
         "rank": trace.rank,
         "world_size": trace.world_size,
         "gpu_names": trace.gpu_names,
@@ -105,14 +136,33 @@ def load_graph(folder: str | Path) -> DependencyGraph:
         return _graph(header, tables)
     except HtaGraphError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise TraceError(source, f"is not a saved graph: {error!s:.200}", "save the graph again") from None
 
 
 def _read_table(path: Path, kind: Any) -> Any:
     _, parquet = _arrow()
     table = parquet.read_table(path)
+    if any(table[f.name].null_count for f in fields(kind)):
+        raise ValueError(f"{path.name} has holes")
     return kind(*(freeze(table[f.name].to_numpy().copy()) for f in fields(kind)))
+
+
+def _check_codes(trace: Trace, edges: EdgeTable) -> None:
+    """Check that every number in the tables points at something."""
+    events, size = trace.events, len(trace.events)
+    limits = (
+        ("edges", np.concatenate([edges.source, edges.target]), 2 * size),
+        ("kinds of edges", edges.kind, len(EdgeKind)),
+        ("rules of edges", edges.rule, len(Rule)),
+        ("kinds of events", events.kind, len(EventKind)),
+        ("names", events.name, len(trace.names)),
+        ("lanes", events.lane, len(trace.lanes.labels)),
+        ("synchronisation records", trace.syncs.event, size),
+    )
+    for what, codes, limit in limits:
+        if len(codes) and not 0 <= codes.min() <= codes.max() < limit:
+            raise ValueError(f"its {what} name things that it does not hold")
 
 
 def _graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
@@ -132,7 +182,7 @@ def _graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
         salvaged=header["salvaged"],
     )
     edges: EdgeTable = tables["edges"]
-    points = np.concatenate([edges.source, edges.target])
-    if len(points) and not 0 <= points.min() <= points.max() < 2 * len(trace.events):
-        raise ValueError("its edges name events that it does not hold")
+    _check_codes(trace, edges)
+    if not isinstance(header["building"], dict) or not isinstance(header["reading"], dict):
+        raise TypeError("its counts are not counts")
     return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, header["building"])

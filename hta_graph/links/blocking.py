@@ -65,8 +65,8 @@ def edges_to_return(context: LinkContext, kind: EdgeKind, scopes: Scopes, held: 
 def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:
     """Choose the stream that each call waited for: the one whose held work ended just before the return.
 
-    Where nothing ended inside the call there was nothing left to wait for: then the only stream with work is meant, else
-    the ``hint``. A stream whose work ended after the return cannot be meant.
+    Where nothing ended inside the call there was nothing left to wait for: then the only stream with work is meant,
+    else the ``hint``. A stream whose work ended after the return cannot be meant.
     """
     streams, events = context.queues.homes(), context.trace.events
     if not len(streams):

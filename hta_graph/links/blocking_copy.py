@@ -15,8 +15,8 @@ def blocking_copy(context: LinkContext) -> EdgeTable:
     """Link the end of a copy to the return of its call where direction, host kind and timing say that it blocks.
 
     A copy to pageable (or unnamed) host memory blocks even when the call is asynchronous: 26,066 of 26,087 such calls
-    in public traces return after the copy. A call without ``Async`` in its name also waits for copies from and to pinned
-    memory; from pageable memory it returns when the data is staged. The call must return after the copy's end.
+    in public traces return after the copy. A call without ``Async`` in its name also waits for copies from and to
+    pinned memory; from pageable memory it returns when the data is staged. The call must return after the copy's end.
     """
     trace = context.trace
     is_copy = trace.events.kind[context.activities] == EventKind.MEMCPY

@@ -51,7 +51,9 @@ def _device_stream(context: LinkContext, calls: Ids) -> Ids:
     return np.where((lane < 0) & (len(devices) == 1), streams[0], lane).astype(np.int32) if len(streams) else lane
 
 
-def _same_device(device: Ints, context: Ints, scope: Ids, streams: Ids) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+def _same_device(
+    device: Ints, context: Ints, scope: Ids, streams: Ids
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """Compare each scope's device, and its context where both are known, with each stream's."""
     known = (scope >= 0)[:, None] & (device[scope][:, None] == device[streams][None, :])
     left, right = context[scope][:, None], context[streams][None, :]

@@ -26,7 +26,9 @@ class EdgeTable:
         return len(self.source)
 
     @classmethod
-    def of(cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule | Codes = Rule.RECORDED) -> EdgeTable:
+    def of(
+        cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule | Codes = Rule.RECORDED
+    ) -> EdgeTable:
         """Make edges of one kind, by one rule or a rule each."""
         size = len(source)
         return cls(

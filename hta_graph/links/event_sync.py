@@ -17,8 +17,8 @@ __all__ = ["event_sync"]
 def event_sync(context: LinkContext) -> EdgeTable:
     """Link the work that the record captured to the return of the waiting call; a query does not wait.
 
-    The profiler writes the same record for cudaEventQuery, which returns at once. Without ids the record is the thread's
-    last one before the call, and its stream is told by the call's return.
+    The profiler writes the same record for cudaEventQuery, which returns at once. Without ids the record is the
+    thread's last one before the call, and its stream is told by the call's return.
     """
     rows = context.sync_rows(SyncKind.EVENT_SYNC)
     names = context.trace.events.name
@@ -34,7 +34,9 @@ def event_sync(context: LinkContext) -> EdgeTable:
     inferred = _infer(context, calls)
     context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))
     context.notes["event_queries"] = int(np.count_nonzero(is_query))
-    context.notes["event_syncs_unresolved"] = int(np.count_nonzero(waiting)) - len(unknown) + len(calls) - len(inferred.call)
+    context.notes["event_syncs_unresolved"] = (
+        int(np.count_nonzero(waiting)) - len(unknown) + len(calls) - len(inferred.call)
+    )
     scopes = Scopes.join([recorded, inferred])
     return edges_to_return(context, EdgeKind.EVENT_SYNC, scopes, context.waits.held_by(scopes.lane, scopes.place))
 

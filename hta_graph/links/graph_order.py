@@ -6,14 +6,14 @@ import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
-from hta_graph.model import EdgeKind, Rule
+from hta_graph.model import EdgeKind, Ids, Ints, Rule
 from hta_graph.timeline import end_point, start_point
 
 __all__ = ["graph_order"]
 
 
 def graph_order(context: LinkContext) -> EdgeTable:
-    """Link the stream's earlier work to the first row of a graph on each stream where it shows, its last rows to the next.
+    """Link a stream's earlier work to the first rows of a graph launched on it, and its last rows to the later work.
 
     Where both rows show on one stream, stream order says so already.
     """
@@ -31,6 +31,7 @@ def graph_order(context: LinkContext) -> EdgeTable:
     return EdgeTable.of(EdgeKind.GRAPH_ORDER, source, target, Rule.GRAPH_IN_LAUNCHING_STREAM)
 
 
-def _lane_of_first(context: LinkContext, item: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def _lane_of_first(context: LinkContext, item: Ints) -> Ids:
     heads = context.queues.heads
-    return context.trace.events.lane[heads.members[heads.first[item]]]
+    lane: Ids = context.trace.events.lane[heads.members[heads.first[item]]]
+    return lane

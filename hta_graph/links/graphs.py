@@ -45,7 +45,7 @@ class _Neighbours:
         self._key = trace.events.lane[self._call].astype(np.int64) << 32 | timeline.position[2 * self._call]
 
     def stream(self, call: int, own: int) -> int:
-        """Return the stream of the launch before a call on its thread, else after it, on the same device; else its own."""
+        """Return the stream of the launch before a call on its thread, else after it, if on the same device."""
         at = int(np.searchsorted(self._key, int(self._lane[call]) << 32 | int(self._position[2 * call])))
         for near in (at - 1, at):
             if 0 <= near < len(self._call) and self._lane[self._call[near]] == self._lane[call]:

@@ -57,4 +57,5 @@ def _on_stream(context: LinkContext, rows: Ints) -> Ids:
 
 def _activity_begun_last(activity: Ids, begun: Ints, started: Ints) -> Ids:
     in_order = activity[np.argsort(begun, kind="stable")]
-    return in_order[(started - 1).clip(min=0)]
+    latest: Ids = in_order[(started - 1).clip(min=0)]
+    return latest

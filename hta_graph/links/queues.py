@@ -1,4 +1,4 @@
-"""Work on streams in the order in which it was enqueued; a graph launch is one piece of work of its launching stream."""
+"""Work on streams in the order in which it was enqueued; a graph is one piece of work of its launching stream."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.model import Ids
+from hta_graph.model import Bools, Ids
 from hta_graph.trace.vocabulary import EVENT_RECORD_CALL, STREAM_WAIT_CALL
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def latest_records(context: LinkContext, calls: Ids, lane: Ids) -> Ids:
     return np.where((record >= 0) & ~used, record, np.where(used | (record < 0), elsewhere, -1)).astype(np.int32)
 
 
-def _waited_before(context: LinkContext, calls: Ids, lane: Ids, record: Ids) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _waited_before(context: LinkContext, calls: Ids, lane: Ids, record: Ids) -> Bools:
     """Mark the waits that are not the first with their thread's record on their stream."""
     order = np.lexsort((context.start_position(calls), lane, record))
     again = np.zeros(len(calls), np.bool_)

@@ -34,7 +34,7 @@ def runtime_lock(context: LinkContext) -> EdgeTable:
 
 
 def _holder(context: LinkContext, by_end: Ids, ends: Ints, waiter: int) -> int:
-    """Return the call of another thread that returned last before a waiter did, within 10 µs and inside it; -1 if none."""
+    """Return the other thread's call that returned last before a waiter did, within 10 µs and inside it; -1: none."""
     events = context.trace.events
     earliest = max(int(events.start[waiter]), int(events.end[waiter]) - CLOSE_NS)
     at = int(np.searchsorted(ends, events.end[waiter], side="left")) - 1

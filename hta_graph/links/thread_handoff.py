@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
-from hta_graph.model import EdgeKind, EventKind, Ids, Ints, Rule
+from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.timeline import Nesting
 from hta_graph.trace.vocabulary import AUTOGRAD_OPERATOR
 
@@ -20,9 +20,9 @@ class _Silences:
     """The points of a launching thread, by their places; silence ``k`` lies before ``points[k]``."""
 
     points: Ids
-    place: Ints
+    place: Ids
 
-    def of(self, place: Ints) -> Ints:
+    def of(self, place: Ids) -> Ints:
         """Return in which silence each place lies."""
         return np.searchsorted(self.place, place)
 
@@ -30,10 +30,10 @@ class _Silences:
 def thread_handoff(context: LinkContext) -> EdgeTable:
     """Link the last point before a burst of autograd operators to its first one, and its last one to the next point.
 
-    A burst is a run of outermost rows of one thread inside one silence of the launching thread, with an autograd operator
-    among them. What the engine runs on the launching thread itself (gradients on the CPU) does not break the silence.
-    Where rows next to a burst overlap the launching thread's other work, the two run side by side and nobody waits. Most
-    traces have neither a marker on the main thread nor arrows.
+    A burst is a run of outermost rows of one thread inside one silence of the launching thread, with an autograd
+    operator among them. What the engine runs on the launching thread itself (gradients on the CPU) does not break the
+    silence. Where rows next to a burst overlap the launching thread's other work, the two run side by side and nobody
+    waits. Most traces have neither a marker on the main thread nor arrows.
     """
     calls = context.timeline.calls
     parts = [
@@ -84,7 +84,7 @@ def _points_outside_autograd(context: LinkContext, calls: Nesting, lane: int) ->
     """Return a thread's points but those of, and inside, outermost rows of the autograd engine."""
     part = calls.lane_slice(lane)
     points, owner = calls.points[part], calls.owner[part]
-    outermost = np.append(True, owner[:-1] < 0)[: len(points)]  # noqa: FBT003
+    outermost = np.append(True, owner[:-1] < 0)[: len(points)]
     is_autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[points >> 1]]
     row = np.cumsum(outermost) - 1
     kept: Ids = points[~is_autograd[outermost][row]]
@@ -95,19 +95,19 @@ def _outermost(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
     """Return the start and end points of a thread's outermost rows."""
     part = calls.lane_slice(lane)
     points, owner = calls.points[part], calls.owner[part]
-    outside_before = np.append(True, owner[:-1] < 0)  # noqa: FBT003
+    outside_before = np.append(True, owner[:-1] < 0)
     return points[outside_before], points[owner < 0]
 
 
-def _has_autograd(context: LinkContext, start: Ids, begin: Ints, finish: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _has_autograd(context: LinkContext, start: Ids, begin: Ints, finish: Ints) -> Bools:
     named = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[start >> 1]]
     count = np.append(0, np.cumsum(named))
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = count[finish + 1] > count[begin]
+    found: Bools = count[finish + 1] > count[begin]
     return found
 
 
-def _stands_alone(inside: np.ndarray[tuple[int], np.dtype[np.bool_]], begin: Ints, finish: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _stands_alone(inside: Bools, begin: Ints, finish: Ints) -> Bools:
     """Mark the bursts whose neighbours on the thread do not run beside the launching thread."""
     padded = np.concatenate([[True], inside, [True]])
-    alone: np.ndarray[tuple[int], np.dtype[np.bool_]] = padded[begin] & padded[finish + 2]
+    alone: Bools = padded[begin] & padded[finish + 2]
     return alone

@@ -15,7 +15,7 @@ LEAST_NS = 10_000
 
 
 def slow_calls(context: LinkContext, calls: Ids) -> Ids:
-    """Return the calls that took at least five times the median of their name, and 10 µs, without a copy that held them."""
+    """Return the calls that took at least five times the median of their name, and 10 µs, not held by a copy."""
     events = context.trace.events
     name, length = events.name[calls], (events.end - events.start)[calls]
     usual = np.zeros(len(context.trace.names) + 1, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
@@ -22,7 +23,8 @@ from hta_graph.trace.vocabulary import CATEGORY, STEP_NAME
 
 __all__ = ["assemble", "integers"]
 
-ABSURD_NS = 30 * 24 * 3600 * 10**9
+LONGEST_NS = 30 * 24 * 3600 * 10**9
+FARTHEST_NS = 366 * 24 * 3600 * 10**9
 NO_ARGS = Args()
 DROPPED = -1
 BAD_ID = INVALID
@@ -72,8 +74,8 @@ def _candidates(rows: list[Row], times: Ints, counts: Counter[str]) -> _Candidat
     phase, phases = codes_of(map(attrgetter("ph"), rows))
     kind = _kinds(rows)
     wanted = (phase == phases.get("X", -2)) & (kind != DROPPED)
-    instant = np.flatnonzero((phase == phases.get("i", -2)) & (kind == EventKind.MEMORY))
-    wanted[[at for at in instant.tolist() if rows[at].name == "[memory]"]] = True
+    memory = [at for at in np.flatnonzero(phase == phases.get("i", -2)).tolist() if rows[at].name == "[memory]"]
+    wanted[memory], kind[memory] = True, EventKind.MEMORY
     chosen = list(compress(rows, wanted.tolist()))
     index = np.flatnonzero(wanted).astype(np.int32)
     start = times[index]
@@ -98,9 +100,9 @@ def _with_pairs(found: _Candidates, rows: list[Row], times: Ints, kind: Codes, c
     open_rows: dict[tuple[Any, Any], list[int]] = defaultdict(list)
     pairs: list[tuple[int, int]] = []
     for at, row in enumerate(rows):
-        if row.ph == "B":
+        if row.ph == "B" and kind[at] != DROPPED:
             open_rows[row.pid, row.tid].append(at)
-        elif row.ph == "E":
+        elif row.ph == "E" and kind[at] != DROPPED:
             stack = open_rows[row.pid, row.tid]
             if stack:
                 pairs.append((stack.pop(), at))
@@ -148,7 +150,7 @@ def _sound(found: _Candidates, counts: Counter[str]) -> _Candidates:
     drop("negative_duration", found.end < found.start)
     if keep.any():
         typical = int(np.median(found.start[keep]))
-        far = (np.abs(found.start - typical) > ABSURD_NS) | (found.end - found.start > ABSURD_NS)
+        far = (np.abs(found.start - typical) > FARTHEST_NS) | (found.end - found.start > LONGEST_NS)
         drop("absurd_time", far)
     names = list(map(attrgetter("name"), found.rows))
     if None in names or "" in names:
@@ -252,12 +254,14 @@ def integers(values: Iterable[Any]) -> Ints:
 
 def _integer(value: Any) -> int:
     try:
-        number = int(value)
-    except (ValueError, OverflowError, ArithmeticError):
+        exact = Decimal(value)
+        if not exact.is_finite() or (abs(exact) < 2**64 and exact != int(exact)):
+            return -1
+    except (ValueError, ArithmeticError):
         return -1
-    if number >= 2**64 or number <= -(2**63):
+    if exact >= 2**64 or exact <= -(2**63):
         return BAD_ID
-    return number if number < 2**63 else number - 2**64
+    return int(exact) if exact < 2**63 else int(exact) - 2**64
 
 
 def _syncs(events: EventTable, order: Ints, args: list[Args]) -> SyncTable:
@@ -268,7 +272,7 @@ def _syncs(events: EventTable, order: Ints, args: list[Args]) -> SyncTable:
     stream[stream == 2**32 - 1] = -1
     record = pick("record_correlation")
     record[record == 2**32 - 1] = -1
-    return SyncTable(event, stream, record)
+    return SyncTable(freeze(event), freeze(stream), freeze(record))
 
 
 def _flows(flow_rows: list[tuple[int, Row]], times: Ints, lane_code: Callable[[Any, Any], int]) -> Flows:
@@ -285,7 +289,7 @@ def _flows(flow_rows: list[tuple[int, Row]], times: Ints, lane_code: Callable[[A
     lane = [
         np.array([lane_code(rows[at].pid, rows[at].tid) for at in side.tolist()], np.int32) for side in (start, end)
     ]
-    return Flows(times[start], lane[0], times[end], lane[1])
+    return Flows(freeze(times[start]), freeze(lane[0]), freeze(times[end]), freeze(lane[1]))
 
 
 def _gpu_names(devices: Any) -> tuple[str, ...]:

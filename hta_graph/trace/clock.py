@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,14 @@ def nanoseconds(values: Sequence[object]) -> Ints:
 
 def _scaled(array: NDArray[Any], fits: Bools) -> Ints:
     usable = array if fits.all() else np.where(fits, array, 0)
-    whole = usable * 1000 if array.dtype.kind == "i" else np.rint(usable * 1000).astype(np.int64)
+    whole = usable * 1000 if array.dtype.kind == "i" else _float_nanoseconds(usable)
     return whole if fits.all() else np.where(fits, whole, INVALID)
+
+
+def _float_nanoseconds(microseconds: NDArray[np.float64]) -> Ints:
+    """Scale whole and fraction apart: the product of both would need more bits than a float64 has."""
+    whole = np.floor(microseconds)
+    return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
 
 
 def _exact(value: object) -> int:
@@ -70,7 +76,7 @@ def _exact(value: object) -> int:
     try:
         number = Decimal(value)
         return int((number * 1000).to_integral_value()) if abs(number) < LIMIT_US else INVALID
-    except (InvalidOperation, ValueError, OverflowError):
+    except (ArithmeticError, ValueError):
         return INVALID
 
 
@@ -82,8 +88,10 @@ def base_time(value: object) -> int | None:
     """
     if value is None:
         return 0
-    try:
-        number = int(value) if isinstance(value, (int, str, Decimal)) and not isinstance(value, bool) else None
-    except (ValueError, OverflowError):
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         return None
-    return number if number is not None and abs(number) < 2**62 else None
+    try:
+        number = Decimal(value)
+        return int(number) if abs(number) < 2**62 else None
+    except (ArithmeticError, ValueError):
+        return None

@@ -60,10 +60,14 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     """
     found: list[Path] = []
     for path in paths:
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in (".json", ".gz", ".zst"))
+        try:
+            inside = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in (".json", ".gz", ".zst"))
+        except NotADirectoryError:
+            inside = [path]
+        except FileNotFoundError:
+            raise TraceError(path, "no such file") from None
+        except OSError as error:
+            raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
         if not inside:
             raise TraceError(path, "this folder holds no .json, .json.gz or .json.zst file")
         found += inside

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hta_graph.errors import TraceError
+from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.decode import Decoded, decode
 from hta_graph.trace.ranks import RankFile, assign_ranks, expand, header_rank, world_size
@@ -49,8 +49,8 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     for path in paths:
         try:
             found.append((path, header_rank(decode(path, read_bytes(path), salvage=salvage))))
-        except TraceError as error:
-            if len(paths) == 1 or ("not a trace" not in str(error) and "without traceEvents" not in str(error)):
+        except NotATraceError as error:
+            if len(paths) == 1:
                 raise
             say(f"skipped {error}")
     if not found:
@@ -81,7 +81,7 @@ def read_traces(
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.
     """
     listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
-    if len(listed) == 1 and not Path(listed[0]).is_dir():
+    if expand([Path(item) for item in listed]) == [Path(item) for item in listed[:1]]:
         trace = read_trace(listed[0], salvage=salvage)
         files = assign_ranks([(trace.path, trace.rank)])
         _check_rank(files, rank)

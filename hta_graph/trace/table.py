@@ -19,7 +19,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_no_name": "rows without a name",
     "rows_dropped_bad_time": "rows whose start or duration is missing, not a number or out of range",
     "rows_dropped_negative_duration": "rows that end before they start",
-    "rows_dropped_absurd_time": "rows longer than 30 days, or more than 30 days away from the median start",
+    "rows_dropped_absurd_time": "rows longer than 30 days, or more than a year away from the median start",
     "rows_dropped_bad_id": "rows with a correlation, External id or sequence number that does not fit 64 bits",
     "rows_dropped_unpaired": "B rows without an E row on their thread, and E rows without a B row",
     "rows_without_duration": "complete rows without dur, kept with length zero",
@@ -125,7 +125,9 @@ class Trace:
         number[rows] = np.arange(len(rows), dtype=np.int32)
         kept = number[self.syncs.event] >= 0
         sync = self.syncs
-        syncs = SyncTable(number[sync.event[kept]], sync.wait_on_stream[kept], sync.record_correlation[kept])
+        syncs = SyncTable(
+            freeze(number[sync.event[kept]]), freeze(sync.wait_on_stream[kept]), freeze(sync.record_correlation[kept])
+        )
         return replace(self, events=self.events.take(rows), syncs=syncs)
 
     def name_of(self, event: int) -> str:

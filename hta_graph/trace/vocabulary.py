@@ -59,7 +59,7 @@ CATEGORY: dict[str, EventKind | None] = {
 }
 """Category (lower case) → kind; ``None`` drops the row, a category that is not listed is ``OTHER``."""
 
-STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
+STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 """A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""
 
 DATA_LOADING = (r"enumerate\(DataLoader\)", r"DataLoader.*\.__next__", r"_(Multi|Single)Process(ing)?DataLoaderIter")
@@ -118,5 +118,5 @@ COMMUNICATION_KERNEL = re.compile(
 )
 """Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, DeepEP, NVSHMEM, vLLM."""
 
-RANK_IN_FILE_NAME = re.compile(r"rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
+RANK_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
 """``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""
