@@ -472,10 +472,21 @@ ENQUEUING = st.one_of(
     st.builds(Launch, ON, NS), st.builds(Launch, ON, NS, overlap_ns=st.just(2_000)), st.builds(Set, ON, NS),
     st.builds(Copy, ON, NS, st.sampled_from(("HtoD", "DtoH")), st.sampled_from(("pinned", "pageable")), st.booleans()),
 )  # fmt: skip
+
+
+def crossing(event: int, one: Stream, two: Stream, ns: int) -> Op:
+    """Work that waits for work of another stream, and a thread that waits for it."""
+    work = Launch(one, 50_000), Record(event, one), Wait(two, event), Launch(two, ns), SyncStream(two)
+    return Op("aten::crossing", work)
+
+
 PRELUDE = (
     *(Launch(stream, 5_000) for stream in (Stream(7), Stream(20), Stream(24), Stream(7, 1))),
     *(Record(event, Stream(20)) for event in range(3)),
 )
+
+
+CROSSINGS = st.builds(crossing, EVENTS, ON, ON, NS)
 
 
 def bodies(statements: SearchStrategy[Statement], size: int) -> SearchStrategy[tuple[Statement, ...]]:
@@ -486,7 +497,7 @@ def bodies(statements: SearchStrategy[Statement], size: int) -> SearchStrategy[t
 @st.composite
 def telling_programs(draw: st.DrawFn) -> Program:
     """Draw programs whose trace shows all: one thread enqueues, another may record, wait and synchronise."""
-    threads = [ThreadProgram(PRELUDE + draw(bodies(LOCK_FREE | ENQUEUING, 18)))]
+    threads = [ThreadProgram(PRELUDE + draw(bodies(LOCK_FREE | ENQUEUING | CROSSINGS, 18)))]
     if draw(st.booleans()):
         threads.append(ThreadProgram(draw(bodies(LOCK_FREE, 6)), "other", 60_000))
     return Program(tuple(threads))

@@ -54,7 +54,9 @@ def edges_to_return(context: LinkContext, kind: EdgeKind, scopes: Scopes, held: 
     call = scopes.call[held.query]
     activity = context.queues.not_after(held.activity, events.end[call] + CLOCK_FAULT_LIMIT_NS)
     some = activity >= 0
-    source, target, rule = end_point(activity[some]), end_point(call[some]), scopes.rule[held.query[some]]
+    source, target = end_point(activity[some]), end_point(call[some])
+    scope_rule = scopes.rule[held.query]
+    rule = np.where(scope_rule == Rule.RECORDED, held.rule, scope_rule)[some]
     order = np.lexsort((rule, source, target))
     first = np.ones(len(order), np.bool_)
     first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)

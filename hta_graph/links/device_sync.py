@@ -30,12 +30,11 @@ def device_sync(context: LinkContext) -> EdgeTable:
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
     activity = context.queues.last_on(shown[stream], scopes.place[query])
     some = np.flatnonzero(activity >= 0)
-    homes = context.queues.homes()
+    homes = np.union1d(context.queues.homes(), context.waits.waits.lane).astype(np.int32)
     at, home = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, homes))
     pending = context.waits.pending_at(homes[home], scopes.place[at])
-    held = Captured(
-        np.concatenate([query[some], at[pending.query]]), np.concatenate([activity[some], pending.activity])
-    )
+    shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
+    held = Captured.join([shown_last, Captured(at[pending.query], pending.activity, pending.rule)])
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
 
 

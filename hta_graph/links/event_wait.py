@@ -21,7 +21,7 @@ def event_wait(context: LinkContext) -> EdgeTable:
     captured = context.waits.captured_by_waits()
     item = queues.item_after(waits.lane, waits.place)[captured.query]
     pair, head = queues.heads.expand(item)
-    source, rule = end_point(captured.activity[pair]), waits.rule[captured.query[pair]]
+    source, rule = end_point(captured.activity[pair]), captured.rule[pair]
     target = start_point(head)
     order = np.lexsort((rule, source, target))
     first = np.ones(len(order), np.bool_)

@@ -16,7 +16,7 @@ def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -
     """Return for each activity the stream on which it was enqueued: its own, or its graph's launching stream.
 
     A graph belongs to the stream among its own on which other work is launched too; where its rows run on streams of
-    their own (as CUDA shows captured ones), to the stream of the thread's last launch before, else the next one.
+    their own (as CUDA shows captured ones), to the stream of the thread's launches next to it.
     """
     home = trace.events.lane[activities].copy()
     launches = trace.matching_names(GRAPH_LAUNCH_CALL)[trace.events.name[call]] & (call >= 0)
@@ -42,14 +42,15 @@ class _Neighbours:
         self._position = timeline.position
         order = np.lexsort((timeline.position[2 * call], trace.events.lane[call]))
         self._call, self._home = call[order], home[order]
+        self._used = np.bincount(home, minlength=len(trace.lanes.labels))
         self._key = trace.events.lane[self._call].astype(np.int64) << 32 | timeline.position[2 * self._call]
 
     def stream(self, call: int, own: int) -> int:
-        """Return the stream of the launch before a call on its thread, else after it, if on the same device."""
+        """Return the stream of the launches next to a call on its thread and device; of two the one it uses more."""
         at = int(np.searchsorted(self._key, int(self._lane[call]) << 32 | int(self._position[2 * call])))
-        for near in (at - 1, at):
-            if 0 <= near < len(self._call) and self._lane[self._call[near]] == self._lane[call]:
-                stream = int(self._home[near])
-                if self._device[stream] == self._device[own]:
-                    return stream
-        return own
+        near = [int(self._home[i]) for i in (at - 1, at) if 0 <= i < len(self._call) and self._same_thread(i, call)]
+        near = [stream for stream in near if self._device[stream] == self._device[own]]
+        return max(near, key=lambda stream: self._used[stream]) if near else own
+
+    def _same_thread(self, launch: int, call: int) -> bool:
+        return bool(self._lane[self._call[launch]] == self._lane[call])

@@ -27,7 +27,7 @@ def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
 
 
 def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int) -> tuple[Ints, Codes]:
-    """Choose per row the column whose end lies in [since, until], at most ``close_ns`` before ``until``, the nearest."""
+    """Choose per row the column whose end lies in [since, until], nearest to ``until``, at most ``close_ns`` before."""
     lag = until[:, None] - ends
     fits = (ends >= 0) & (lag >= 0) & (lag <= close_ns) & (ends >= since[:, None])
     lag = np.where(fits, lag, np.iinfo(np.int64).max)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -59,15 +60,18 @@ def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids]) 
 
 
 def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
-    """Find the recorded stream on the record's own device and context."""
+    """Find the recorded stream: on the record's own device and context, else the only stream of that number.
+
+    The record names a number only, and events may come from another device; a number on several others is not believed.
+    """
     lanes = trace.lanes
-    known = {
-        (int(lanes.device[lane]), int(lanes.context[lane]), int(lanes.stream[lane])): lane
-        for lane in np.flatnonzero(lanes.is_stream).tolist()
-    }
-    own = trace.events.lane[rows].tolist()
+    numbers = np.flatnonzero(lanes.is_stream & (lanes.stream >= 0))
+    own = {(int(lanes.device[at]), int(lanes.context[at]), int(lanes.stream[at])): at for at in numbers.tolist()}
+    count = Counter(lanes.stream[numbers].tolist())
+    only = {int(lanes.stream[at]): at for at in numbers.tolist() if count[int(lanes.stream[at])] == 1}
+    places = trace.events.lane[rows].tolist()
     found = [
-        known.get((int(lanes.device[at]), int(lanes.context[at]), stream), -1)
-        for at, stream in zip(own, streams, strict=True)
+        own.get((int(lanes.device[at]), int(lanes.context[at]), stream), only.get(stream, -1))
+        for at, stream in zip(places, streams, strict=True)
     ]
-    return np.array([lane if stream >= 0 else -1 for lane, stream in zip(found, streams, strict=True)], np.int32)
+    return np.array(found, np.int32)

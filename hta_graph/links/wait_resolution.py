@@ -27,8 +27,9 @@ def resolve_waits(context: LinkContext) -> Waits:
     """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
 
     Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339). The
-    others are inferred: rows without ids, and calls without a row where the file has no such rows, or, as the profiler
-    drops these (kineto#904), where the waiting stream had no work yet.
+    others are inferred: rows of a file in which none has ids (CUDA 12.9 and later; elsewhere such an event was never
+    recorded), and calls without a row where the file has no such rows or, as the profiler drops these (kineto#904),
+    where the waiting stream had no work yet.
     """
     rows = context.sync_rows(SyncKind.STREAM_WAIT)
     place, record_place = context.start_position(rows.call), context.start_position(rows.record_call)
@@ -37,12 +38,12 @@ def resolve_waits(context: LinkContext) -> Waits:
     recorded = Waits(rows.lane, place, rows.record_lane, record_place, np.zeros(len(place), np.int8)).take(
         np.flatnonzero(known)
     )
-    open_rows = np.flatnonzero(~resolved & (rows.call >= 0))
+    open_rows = np.flatnonzero(~resolved & (rows.call >= 0)) if not resolved.any() else np.empty(0, np.int64)
     calls, lane = _calls_without_rows(context, rows.call)
     inferred = _infer(context, np.append(rows.call[open_rows], calls), np.append(rows.lane[open_rows], lane))
     context.notes["event_waits"] = len(rows.call) + len(calls)
     context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & ~known))
-    context.notes["event_waits_unresolved"] = len(open_rows) + len(calls) - len(inferred.lane)
+    context.notes["event_waits_unresolved"] = int(np.count_nonzero(~resolved)) + len(calls) - len(inferred.lane)
     return Waits(*(np.concatenate([getattr(recorded, f), getattr(inferred, f)]) for f in Waits.__dataclass_fields__))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,10 +30,16 @@ class Waits:
 
 @dataclass(frozen=True)
 class Captured:
-    """Pairs (number of the query, activity that it waits for)."""
+    """Triples (number of the query, activity that it waits for, rule of the waits between them: 0 is recorded)."""
 
     query: Ints
     activity: Ids
+    rule: Codes
+
+    @classmethod
+    def join(cls, parts: Sequence[Captured]) -> Captured:
+        """Concatenate."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
 
 
 class StreamWaits:
@@ -49,10 +56,11 @@ class StreamWaits:
         self._home = dict(zip(queues.rows.tolist(), queues.home.tolist(), strict=True)) if len(self._key) else {}
         self._sources = self._capture_all()
 
-    def _capture_all(self) -> list[tuple[int, ...]]:
+    def _capture_all(self) -> list[dict[int, int]]:
         """Resolve the waits in the order in which they were issued: a record only captures waits before it.
 
-        What belongs to the waiting stream itself adds nothing to stream order.
+        What belongs to the waiting stream itself adds nothing to stream order. What is reached by an inferred wait is
+        itself inferred.
         """
         waits = self.waits
         item = self._queues.item_before(waits.record_lane, waits.record_place)
@@ -60,13 +68,15 @@ class StreamWaits:
         direct: list[list[int]] = [[] for _ in range(len(waits.lane))]
         for wait, activity in zip(*(column.tolist() for column in self._queues.tails.expand(item)), strict=True):
             direct[wait].append(activity)
-        sources: list[tuple[int, ...]] = [()] * len(direct)
+        sources: list[dict[int, int]] = [{} for _ in direct]
+        rules = waits.rule.tolist()
         for wait in np.argsort(waits.place, kind="stable").tolist():
-            captured = dict.fromkeys(direct[wait])
+            captured = dict.fromkeys(direct[wait], rules[wait])
             for pending in range(low[wait], high[wait]):
-                captured.update(dict.fromkeys(sources[pending]))
+                for activity, rule in sources[pending].items():
+                    captured.setdefault(activity, rules[wait] or rule)
             own = int(waits.lane[wait])
-            sources[wait] = tuple(activity for activity in captured if self._home[activity] != own)
+            sources[wait] = {activity: rule for activity, rule in captured.items() if self._home[activity] != own}
         return sources
 
     def _pending(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
@@ -77,27 +87,25 @@ class StreamWaits:
 
     def held_by(self, lane: Ids, place: Ints) -> Captured:
         """Find all that streams hold at places: the tails of their last item and what their pending waits captured."""
-        item = self._queues.item_before(lane, place)
-        query, activity = self._queues.tails.expand(item)
-        pending = self.pending_at(lane, place)
-        return Captured(np.concatenate([query, pending.query]), np.concatenate([activity, pending.activity]))
+        query, activity = self._queues.tails.expand(self._queues.item_before(lane, place))
+        return Captured.join([Captured(query, activity, np.zeros(len(query), np.int8)), self.pending_at(lane, place)])
 
     def pending_at(self, lane: Ids, place: Ints) -> Captured:
         """Find what the pending waits of streams captured."""
         low, high = self._pending(lane, place, self._queues.item_before(lane, place))
-        pairs = [
-            (at, source)
+        triples = [
+            (at, source, rule)
             for at in np.flatnonzero(high > low).tolist()
             for wait in range(low[at], high[at])
-            for source in self._sources[wait]
+            for source, rule in self._sources[wait].items()
         ]
-        return _captured(pairs)
+        return _captured(triples)
 
     def captured_by_waits(self) -> Captured:
         """Find what each wait holds its stream back for."""
-        return _captured([(wait, source) for wait, sources in enumerate(self._sources) for source in sources])
+        return _captured([(wait, *item) for wait, sources in enumerate(self._sources) for item in sources.items()])
 
 
-def _captured(pairs: list[tuple[int, int]]) -> Captured:
-    unique = list(dict.fromkeys(pairs))
-    return Captured(np.array([q for q, _ in unique], np.int64), np.array([a for _, a in unique], np.int32))
+def _captured(triples: list[tuple[int, int, int]]) -> Captured:
+    query, activity, rule = (np.array([triple[side] for triple in triples], np.int64) for side in range(3))
+    return Captured(query, activity.astype(np.int32), rule.astype(np.int8))

@@ -117,7 +117,7 @@ class Driver:
         recorded = self.events.get(statement.event)
         if recorded:
             self.gpu.hold(statement.stream, recorded.captured)
-        if statement.stream in self.gpu.last_on:
+        if statement.stream in self.gpu.last_on or self.program.keeps_first_waits:
             self._note_event("Stream Wait Event", call, statement.event, statement.stream)
         self._end(thread, call, statement.call_ns)
 

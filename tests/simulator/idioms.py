@@ -117,10 +117,10 @@ def replay() -> Body:
     return Annotation("## Call CompiledFxGraph ##", (GraphLaunch(0, COMPUTE),)), Gap(3_000)
 
 
-def branched_graph(ns: int, width: int) -> Graph:
+def branched_graph(ns: int, width: int, captured: bool) -> Graph:
     """A graph that forks into branches and joins again."""
     forks = tuple(GraphNode(ns, branch, (0,)) for branch in range(1, width))
-    return Graph((GraphNode(ns), *forks, GraphNode(ns, 0, tuple(range(1, width)))))
+    return Graph((GraphNode(ns), *forks, GraphNode(ns, 0, tuple(range(1, width)))), captured)
 
 
 def watchdog(event: int, polls: int, period_ns: int) -> ThreadProgram:

@@ -219,9 +219,13 @@ class GraphNode(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Graph(Shown):
-    """A CUDA graph; branch 0 shows on the launching stream, the others on streams of the graph's own."""
+    """A CUDA graph; branch 0 shows on the launching stream, the others on streams of the graph's own.
+
+    With `captured` all branches do, as real A100 traces show (segment-anything-fast).
+    """
 
     nodes: tuple[GraphNode, ...]
+    captured: bool = False
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -262,6 +266,8 @@ class Program(Shown):
     graphs: tuple[Graph, ...] = ()
     launch_queue_depth: int = 1_024
     latencies: Latencies = Latencies()
+    keeps_first_waits: bool = False
+    """Let the profiler write the wait rows of streams without work, which Kineto drops (pytorch/kineto#904)."""
 
     @classmethod
     def of(cls, *body: Statement, graphs: tuple[Graph, ...] = ()) -> "Program":

@@ -37,13 +37,18 @@ Family = Literal["pytorch", "arbitrary"]
 DIRECTIONS: tuple[Direction, ...] = ("HtoD", "DtoH", "DtoD")
 HOST_MEMORY: tuple[HostMemory, ...] = ("pinned", "pageable")
 STREAMS = (Stream(7), Stream(20), Stream(24), Stream(7, 1), Stream(20, 1))
+DISTINCT_STREAMS = (Stream(7), Stream(20), Stream(24), Stream(8, 1), Stream(21, 1))
 EVENTS_PER_LAYER = 11
 
 
-def random_program(seed: int, family: Family = "pytorch", size: int = 1_000) -> Program:
-    """Return a program of about `size` events; equal arguments give equal programs."""
+def random_program(seed: int, family: Family = "pytorch", size: int = 1_000, *, plain: bool = False) -> Program:
+    """Return a program of about `size` events; equal arguments give equal programs.
+
+    A `plain` arbitrary program holds only what a trace with synchronisation records tells in full: no graph launches
+    (their stream is not recorded), no stream number on two devices (a record names the number alone), no dropped rows.
+    """
     rng = random.Random(f"{family} {seed}")
-    return _pytorch(rng, size) if family == "pytorch" else _arbitrary(rng, size)
+    return _pytorch(rng, size) if family == "pytorch" else _arbitrary(rng, size, plain)
 
 
 def _pytorch(rng: random.Random, size: int) -> Program:
@@ -58,7 +63,7 @@ def _pytorch(rng: random.Random, size: int) -> Program:
     if rng.random() < 0.3:
         threads.append(idioms.pin_memory(2 * steps, rng.randint(5_000, 60_000)))
     depth = rng.choice((1_024, 1_024, 16))
-    graph = idioms.branched_graph(rng.randint(2_000, 20_000), rng.randint(1, 3))
+    graph = idioms.branched_graph(rng.randint(2_000, 20_000), rng.randint(1, 3), rng.random() < 0.5)
     return Program(tuple(threads), (graph,), depth)
 
 
@@ -116,14 +121,14 @@ class _Habits:
         return max(1, int(self.rng.lognormvariate(0, 0.7) * self.kernel_ns))
 
 
-def _arbitrary(rng: random.Random, size: int) -> Program:
+def _arbitrary(rng: random.Random, size: int, plain: bool) -> Program:
     graphs = tuple(_graph(rng) for _ in range(rng.randint(1, 2)))
     count = rng.randint(1, 3)
-    writer = _Scribbler(rng, len(graphs))
+    writer = _Scribbler(rng, 0 if plain else len(graphs))
     threads = tuple(
         ThreadProgram(writer.body(size // count), f"thread{index}", rng.randrange(50_000)) for index in range(count)
     )
-    return Program(threads, graphs, rng.choice((2, 16, 1_024)))
+    return Program(threads, graphs, rng.choice((2, 16, 1_024)), keeps_first_waits=plain)
 
 
 def _graph(rng: random.Random) -> Graph:
@@ -140,6 +145,7 @@ class _Scribbler:
     def __init__(self, rng: random.Random, graphs: int) -> None:
         self.rng = rng
         self.graphs = graphs
+        self.streams = STREAMS if graphs else DISTINCT_STREAMS
         self.sequences = 0
         self.leaves: list[Callable[[], Statement]] = [
             *[self._launch] * 6,
@@ -152,7 +158,7 @@ class _Scribbler:
             lambda: SyncEvent(self._event()),
             lambda: QueryEvent(self._event()),
             lambda: Call("cudaMalloc", self._ns(), locked=True),
-            lambda: GraphLaunch(rng.randrange(self.graphs), self._stream()),
+            *[lambda: GraphLaunch(rng.randrange(self.graphs), self._stream())] * (graphs > 0),
             *[lambda: Gap(self._ns())] * 3,
         ]
 
@@ -187,7 +193,7 @@ class _Scribbler:
         return Copy(self._stream(), self._ns(), direction, self.rng.choice(HOST_MEMORY), self._one_in(4))
 
     def _stream(self) -> Stream:
-        return self.rng.choice(STREAMS)
+        return self.rng.choice(self.streams)
 
     def _event(self) -> int:
         return self.rng.randrange(4)

@@ -189,5 +189,5 @@ def _pytorch(draw: st.DrawFn, size: int) -> Program:
         threads.append(idioms.watchdog(11, draw(st.integers(1, 4)), 100_000))
     if draw(st.booleans()):
         threads.append(idioms.pin_memory(draw(st.integers(1, 4)), draw(NS)))
-    graph = draw(st.builds(idioms.branched_graph, NS, st.integers(1, 3)))
+    graph = draw(st.builds(idioms.branched_graph, NS, st.integers(1, 3), st.booleans()))
     return Program(tuple(threads), (graph,), draw(st.sampled_from((1_024, 2))))

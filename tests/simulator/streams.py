@@ -92,7 +92,7 @@ class Gpu:
         rows: list[SimEvent] = []
         last_in_branch: dict[int, SimEvent] = {}
         for node in graph.nodes:
-            lane = self._graph_lane(number, stream, node.branch)
+            lane = stream if node.branch == 0 and not graph.captured else self._graph_lane(number, stream, node.branch)
             causes = [self._launch(call), *self._after_nodes(node, graph, rows)]
             if not node.after and node.branch not in last_in_branch:
                 causes += self._after_queue(queue, lane)
@@ -104,8 +104,6 @@ class Gpu:
         return rows
 
     def _graph_lane(self, graph: int, stream: Stream, branch: int) -> Stream:
-        if branch == 0:
-            return stream
         number = FIRST_GRAPH_STREAM + len(self.graph_streams)
         return self.graph_streams.setdefault((graph, stream, branch), Stream(number, stream.device))
 
