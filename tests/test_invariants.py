@@ -408,9 +408,7 @@ class Truth:
         """Return the kinds and sources of the constraints on a point that finished last (several where they tie)."""
         all_of_it = self.into.get(place, [])
         latest = max((self.run.source_ns(constraint) for constraint in all_of_it), default=0)
-        return {
-            (c.kind, (c.source, c.source_point)) for c in all_of_it if self.run.source_ns(c) == latest
-        }
+        return {(c.kind, (c.source, c.source_point)) for c in all_of_it if self.run.source_ns(c) == latest}
 
     def event(self, place: Place) -> SimEvent:
         return self.run.events[place[0]]

@@ -460,7 +460,7 @@ EDGE = ["kind", "source_index", "source_point", "target_index", "target_point"]
 
 @pytest.mark.parametrize("sync_rows", ["resolved", "none"])
 def test_each_rule_finds_what_really_happened(sync_rows: Any) -> None:
-    """Every kind of edge: what the PyTorch idiom did is found, and what is found was so (the deep proof is elsewhere)."""
+    """What the PyTorch idiom did is found, and what is found was so, kind by kind; the deep proof is elsewhere."""
     truth, found, right = Counter[str](), Counter[str](), Counter[str]()
     for seed in range(12):
         written = write(simulate(random_program(seed, "pytorch", 500)), Dialect(sync_rows=sync_rows))
@@ -483,12 +483,12 @@ def found_edges(graph: DependencyGraph) -> set[tuple[Any, ...]]:
 
 
 def test_a_full_queue_holds_launches_back() -> None:
-    """A launch that waits for a slot returns when the stream goes on: found for most launches, never falsely."""
-    launches = tuple(Launch(Stream(7), 20_000, call_ns=1_000) for _ in range(3_000))
+    """A launch that waits for a slot returns when the stream goes on: found for most such launches, never falsely."""
+    launches = tuple(Launch(Stream(7), 20_000, call_ns=1_000) for _ in range(1_500))
     written = write(simulate(Program.of(*launches)), Dialect())
     true, edges = ({edge for edge in each if edge[0] == "queue_full"} for each in (true_edges(written), found_edges(
         graph_of(to_bytes(written.document)))))  # fmt: skip
-    assert len(true) > 500
+    assert len(true) > 400
     assert len(true & edges) >= 0.9 * max(len(true), len(edges))
 
 

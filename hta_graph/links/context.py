@@ -79,6 +79,12 @@ class LinkContext:
         """Return the profiler's synchronisation records of one kind."""
         return sync_records(self.trace, kind, self.calls_of)
 
+    @cached_property
+    def names_events(self) -> bool:
+        """Whether the profiler names the recorded events at all; where it does, a nameless one was never recorded."""
+        kinds = (SyncKind.STREAM_WAIT, SyncKind.EVENT_SYNC)
+        return any(bool((self.sync_rows(kind).record_call >= 0).any()) for kind in kinds)
+
     def start_position(self, events: Ids) -> Ints:
         """The place of events' starts in the global order; -1 for event -1."""
         return np.where(events >= 0, self.timeline.position[2 * events], -1).astype(np.int64)

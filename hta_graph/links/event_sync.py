@@ -29,7 +29,7 @@ def event_sync(context: LinkContext) -> EdgeTable:
     known = resolved & (rows.record_lane >= 0)
     recorded = recorded_scopes(context, rows.call[known], rows.record_lane[known], place[known])
     waiting = ~is_query & ~resolved & (rows.call >= 0)
-    unknown = rows.call[waiting] if not resolved.any() else rows.call[:0]
+    unknown = rows.call[waiting & (not context.names_events)]
     calls = np.append(unknown, calls_to_infer(context, EVENT_SYNC_CALL, rows))
     inferred = _infer(context, calls)
     context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))

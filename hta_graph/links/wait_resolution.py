@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["resolve_waits"]
 
+IMPOSSIBLE = -2
+"""Marks a stream whose work ended after the work that would have waited for it began."""
+
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
@@ -38,7 +41,7 @@ def resolve_waits(context: LinkContext) -> Waits:
     recorded = Waits(rows.lane, place, rows.record_lane, record_place, np.zeros(len(place), np.int8)).take(
         np.flatnonzero(known)
     )
-    open_rows = np.flatnonzero(~resolved & (rows.call >= 0)) if not resolved.any() else np.empty(0, np.int64)
+    open_rows = np.flatnonzero(~resolved & (rows.call >= 0) & (not context.names_events))
     calls, lane = _calls_without_rows(context, rows.call)
     inferred = _infer(context, np.append(rows.call[open_rows], calls), np.append(rows.lane[open_rows], lane))
     context.notes["event_waits"] = len(rows.call) + len(calls)
@@ -86,6 +89,7 @@ def _infer(context: LinkContext, calls: Ids, lane: Ids) -> Waits:
     late = (chosen < 0) & (at_wait >= 0)
     moment = np.where(late, place, moment)
     chosen, rule = np.where(late, at_wait, chosen), np.where(late, rule_at_wait, rule).astype(np.int8)
+    ends[ends > held.start[:, None]] = IMPOSSIBLE
     chosen, rule = _without_timing(context, chosen, rule, ends, record, calls, streams)
     found = np.flatnonzero(held.exists & (chosen >= 0))
     waits = Waits(lane, place, streams[chosen] if len(streams) else chosen.astype(np.int32), moment, rule)
@@ -111,7 +115,7 @@ def _without_timing(
 ) -> tuple[Ints, Codes]:
     """Where timing does not tell: the only other stream with work, else the stream of the thread's last launch."""
     candidates = ends >= 0
-    single = (chosen < 0) & (candidates.sum(axis=1) == 1)
+    single = (chosen < 0) & ((ends != -1).sum(axis=1) == 1) & candidates.any(axis=1)
     chosen = np.where(single, candidates.argmax(axis=1) if len(streams) else -1, chosen)
     rule = np.where(single, Rule.ONLY_OTHER_STREAM, rule).astype(np.int8)
     last = context.last_launch_stream(np.where(record >= 0, record, calls).astype(np.int32))
