@@ -31,6 +31,8 @@ RECORDED_KINDS = (
 GPU_TO_CPU = ("stream_sync", "device_sync", "event_sync", "blocking_copy")
 DIALECTS = {
     "recorded": Dialect(sync_rows="resolved"),
+    "virtual tid": Dialect(sync_rows="virtual_tid", shuffle_seed=3),
+    "µs, recorded": Dialect(sync_rows="resolved", time="us_int"),
     "no ids": Dialect(sync_rows="unresolved"),
     "no rows": Dialect(sync_rows="none"),
     "no rows, no records": Dialect(sync_rows="none", record_rows=False),

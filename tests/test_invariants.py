@@ -241,7 +241,7 @@ def assert_equal_but_for_indices(one: dict[str, Any], two: dict[str, Any]) -> No
     edges = [named_edges(graph, names) for graph, names in zip(graphs, keys, strict=True)]
     assert edges[0] == edges[1]
     assert graphs[0].diagnostics == graphs[1].diagnostics
-    for window in (None, hg.whole()):
+    for window in (None, hg.whole()) if len(graphs[0].trace.events) else ():
         paths = [hg.critical_path(graph, window) for graph in graphs]
         segments = [named_segments(path, names) for path, names in zip(paths, keys, strict=True)]
         assert segments[0] == segments[1]
@@ -257,9 +257,7 @@ def shuffled(document: dict[str, Any], seed: int) -> dict[str, Any]:
 @given(BOTH_FAMILIES, dialects(), st.integers(0, 9))
 def test_shuffling_a_simulated_trace_changes_nothing_but_indices(program: Program, dialect: Dialect, seed: int) -> None:
     """Results depend on what rows say and never on where they stand in the file."""
-    run = simulate(program)
-    assume(run.events)
-    document = write(run, dialect).document
+    document = write(simulate(program), dialect).document
     assert_equal_but_for_indices(document, shuffled(document, seed))
 
 
@@ -308,8 +306,8 @@ def test_shifting_to_times_before_zero_shifts_the_results(soup: Soup, shift: int
 def test_one_execution_in_two_dialects_has_one_path(program: Program, sync_rows: Any) -> None:
     """Epoch microseconds with three decimals and floats over a base time say the same nanoseconds."""
     run = simulate(program)
-    written = [write(run, Dialect(time=time, sync_rows=sync_rows)) for time in ("epoch_us_3dec", "us_float_base")]
     assume(run.events)
+    written = [write(run, Dialect(time=time, sync_rows=sync_rows)) for time in ("epoch_us_3dec", "us_float_base")]
     graphs = [graph_of(to_bytes(item.document)) for item in written]
     assert edge_rows(graphs[0]) == edge_rows(graphs[1])
     assert shifted_segments(graphs[0], 0) == shifted_segments(graphs[1], 0)
@@ -459,16 +457,17 @@ def assert_segments_follow(
 
 
 EXACT = Dialect(sync_rows="resolved", time="us_float_base")
-ON = st.sampled_from((Stream(7), Stream(20), Stream(24), Stream(7, 1)))
+ON = st.sampled_from((Stream(7), Stream(20), Stream(24)))
+ANY = ON | st.just(Stream(7, 1))
 EVENTS = st.integers(0, 2)
 NS = st.sampled_from((10_000, 1, 400, 3_000, 50_000, 300_000))
 LOCK_FREE = st.one_of(
-    st.builds(Gap, NS), st.builds(Record, EVENTS, ON), st.builds(Wait, ON, EVENTS), st.builds(SyncStream, ON),
+    st.builds(Gap, NS), st.builds(Record, EVENTS, ON), st.builds(Wait, ON, EVENTS), st.builds(SyncStream, ANY),
     st.builds(SyncDevice, st.integers(0, 1)), st.builds(SyncEvent, EVENTS), st.builds(QueryEvent, EVENTS),
 )  # fmt: skip
 ENQUEUING = st.one_of(
-    st.builds(Launch, ON, NS), st.builds(Launch, ON, NS, overlap_ns=st.just(2_000)), st.builds(Set, ON, NS),
-    st.builds(Copy, ON, NS, st.sampled_from(("HtoD", "DtoH")), st.sampled_from(("pinned", "pageable")), st.booleans()),
+    st.builds(Launch, ANY, NS), st.builds(Launch, ANY, NS, overlap_ns=st.just(2_000)), st.builds(Set, ANY, NS),
+    st.builds(Copy, ANY, NS, st.sampled_from(("HtoD", "DtoH")), st.sampled_from(("pinned", "pageable")), st.booleans()),
 )  # fmt: skip
 
 
@@ -502,13 +501,14 @@ def telling_programs(draw: st.DrawFn) -> Program:
 
 
 @settings(QUICK, max_examples=150)
-@given(telling_programs() | programs("arbitrary"))
+@given(telling_programs())
 def test_the_path_is_the_chain_of_last_finishing_sources(program: Program) -> None:
     """Item 3 of the proof: point by point the walk follows a true constraint whose source finished last.
 
     Restricted to runs that a trace with resolved ids shows completely: no hand-off, full queue, lock or graph (all
     inferred; joins inside a graph are hidden), no wait whose row the profiler drops or whose event was never recorded,
-    no copy that ends by chance within a call which it does not hold. Where sources finish at one instant each will do.
+    no wait for an event of another device (a row names the recorded stream by its number alone), no copy that ends by
+    chance within a call which it does not hold. Where sources finish at one instant each will do.
     """
     run = simulate(program)
     assume(run.events and tells_all(run))

@@ -11,19 +11,25 @@ from hta_graph.model import Codes, Ids, Ints, Rule
 if TYPE_CHECKING:
     from hta_graph.links.context import LinkContext
 
-__all__ = ["nearest_stream", "tail_ends"]
+__all__ = ["item_ends", "nearest_stream", "tail_ends"]
 
 
 def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
     """Return when each stream's last item before each place ended (ns); rows: places, columns: streams, -1: no item."""
-    queues = context.queues
-    ends = context.trace.events.end[queues.tails.members]
-    item_end = np.maximum.reduceat(ends, queues.tails.first[:-1]) if len(ends) else ends
+    queues, item_end = context.queues, item_ends(context)
     table = np.full((len(place), len(streams)), -1, np.int64)
     for column, stream in enumerate(streams.tolist()):
         item = queues.item_before(np.full(len(place), stream), place)
         table[:, column] = np.where(item >= 0, item_end[item], -1)
     return table
+
+
+def item_ends(context: LinkContext) -> Ints:
+    """Return when each item ended (ns)."""
+    tails = context.queues.tails
+    ends = context.trace.events.end[tails.members]
+    last: Ints = np.maximum.reduceat(ends, tails.first[:-1]) if len(ends) else ends
+    return last
 
 
 def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int) -> tuple[Ints, Codes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.links.records import latest_records
-from hta_graph.links.scopes import nearest_stream, tail_ends
+from hta_graph.links.scopes import item_ends, nearest_stream, tail_ends
 from hta_graph.links.sync_records import SyncKind
 from hta_graph.links.waits import Waits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
@@ -60,6 +60,27 @@ def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:
     return calls[lane >= 0], lane[lane >= 0]
 
 
+def _any_moment(
+    context: LinkContext, streams: Ids, lane: Ids, place: Ints, start: Ints, since: Ints
+) -> tuple[Ints, Ints, Codes]:
+    """Try all work enqueued before a wait: an event may have been recorded long before, with more work behind it."""
+    queues = context.queues
+    ends = np.full((len(place), len(streams)), -1, np.int64)
+    moments = np.zeros_like(ends)
+    item_end = item_ends(context)
+    for column, stream in enumerate(streams.tolist()):
+        items = np.flatnonzero(queues.item_lane == stream)
+        latest = np.maximum.accumulate(item_end[items])
+        at = np.searchsorted(latest, start, side="right") - 1
+        item = items[at.clip(min=0)]
+        known = (at >= 0) & (queues.item_place[item] < place) & (lane != stream)
+        ends[:, column] = np.where(known, item_end[item], -1)
+        moments[:, column] = queues.item_place[item] + 1
+    chosen, rule = nearest_stream(ends, start, since, CLOSE_NS)
+    moment = moments[np.arange(len(place)), chosen] if len(streams) else place
+    return moment, chosen, rule
+
+
 @dataclass(frozen=True)
 class _Held:
     """Work that a wait held back: its start, its launch, and the end of what its own stream did before (ns)."""
@@ -74,7 +95,7 @@ def _infer(context: LinkContext, calls: Ids, lane: Ids) -> Waits:
     """Choose the recorded stream: the one whose last work before the record ends just before the held-back work starts.
 
     The record is the thread's latest, or another thread's; where neither explains the start, the moment of the wait
-    itself is tried, for all that was enqueued until then.
+    itself is tried, for all that was enqueued until then, and at last any earlier moment.
     """
     place = context.start_position(calls)
     record = latest_records(context, calls, lane)
@@ -84,11 +105,15 @@ def _infer(context: LinkContext, calls: Ids, lane: Ids) -> Waits:
     for moment in (np.where(record >= 0, context.start_position(record), place), place):
         ends = tail_ends(context, streams, moment)
         ends[streams[None, :] == lane[:, None]] = -1
-        choices.append((moment, ends, *nearest_stream(ends, held.start, since, CLOSE_NS)))
-    (moment, ends, chosen, rule), (_, _, at_wait, rule_at_wait) = choices
-    late = (chosen < 0) & (at_wait >= 0)
-    moment = np.where(late, place, moment)
-    chosen, rule = np.where(late, at_wait, chosen), np.where(late, rule_at_wait, rule).astype(np.int8)
+        choices.append((moment, *nearest_stream(ends, held.start, since, CLOSE_NS)))
+    choices.append(_any_moment(context, streams, lane, place, held.start, since))
+    moment, chosen, rule = choices[0]
+    for later, by_timing, timing_rule in choices[1:]:
+        better = (chosen < 0) & (by_timing >= 0)
+        moment, chosen = np.where(better, later, moment), np.where(better, by_timing, chosen)
+        rule = np.where(better, timing_rule, rule).astype(np.int8)
+    ends = tail_ends(context, streams, choices[0][0])
+    ends[streams[None, :] == lane[:, None]] = -1
     ends[ends > held.start[:, None]] = IMPOSSIBLE
     chosen, rule = _without_timing(context, chosen, rule, ends, record, calls, streams)
     found = np.flatnonzero(held.exists & (chosen >= 0))

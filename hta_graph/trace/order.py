@@ -7,20 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.model import Ints
+from hta_graph.model import GPU_KINDS, Ints, kind_mask
 
 __all__ = ["canonical_order", "refined_order"]
 
 
 def canonical_order(columns: Mapping[str, Any]) -> Ints:
-    """Order events: start, longer first, kind, correlation, name, lane, external id, sequence, position in the file.
+    """Order events: start, longer first, kind, correlation, external id, name, lane, sequence, position in the file.
 
-    At equal times an operator stands before the call inside it, and calls stand in the order in which they were issued
-    (the profiler counts correlations up), which the order of names would lose.
+    At equal times an operator stands before the call inside it, and calls and operators stand in the order in which
+    they began, as the profiler counts their ids up: in 1,968 ties of public traces the id says the same as the file's
+    order, outer first; names agree in half of them. GPU activities that start together stand in the order of their calls.
     """
     length = columns["end"] - columns["start"]
-    keys = [columns["start"], -length]
-    keys += [columns[key] for key in ("kind", "correlation", "name", "lane", "external_id", "sequence", "index")]
+    correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], GPU_KINDS)
+    keys = [columns["start"], np.where(on_gpu, correlation, -length), columns["kind"]]
+    keys.append(np.where(on_gpu, length, correlation))
+    keys += [columns[key] for key in ("external_id", "name", "lane", "sequence", "index")]
     return refined_order(keys)
 
 
