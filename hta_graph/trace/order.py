@@ -17,7 +17,7 @@ def canonical_order(columns: Mapping[str, Any]) -> Ints:
 
     At equal times an operator stands before the call inside it, and calls and operators stand in the order in which
     they began, as the profiler counts their ids up: in 1,968 ties of public traces the id says the same as the file's
-    order, outer first; names agree in half of them. GPU activities that start together stand in the order of their calls.
+    order, outer first; names agree in half of them. GPU activities that start together stand as their calls do.
     """
     length = columns["end"] - columns["start"]
     correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], GPU_KINDS)
