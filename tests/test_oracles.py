@@ -408,6 +408,7 @@ def test_stream_order_is_that_of_a_loop_over_each_stream(graph: DependencyGraph)
     assert found == expected
 
 
+@QUICK
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30).map(lambda rows: sorted(rows, key=min)))
 def test_the_row_with_the_latest_end_is_a_running_maximum(rows: list[tuple[int, int]]) -> None:
     """Per stream, up to each row; of equal ends the first row."""
@@ -521,6 +522,7 @@ def as_rows(pieces: Pieces) -> list[Piece]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+@QUICK
 @given(piece_lists(), st.lists(st.integers(-12, 50), max_size=8, unique=True))
 def test_splitting_pieces_is_a_loop_over_cuts(rows: list[Piece], cuts: list[int]) -> None:
     """Each piece is cut at every time strictly inside it; no time is lost or gained."""
@@ -531,6 +533,7 @@ def test_splitting_pieces_is_a_loop_over_cuts(rows: list[Piece], cuts: list[int]
     assert as_rows(as_pieces(rows).split(np.array(sorted(cuts), np.int64))) == expected
 
 
+@QUICK
 @given(piece_lists(), st.integers(-12, 50), st.integers(0, 30))
 def test_clipping_pieces_is_a_loop_over_them(rows: list[Piece], start: int, length: int) -> None:
     """What lies in the window stays, cut at its ends; nothing of no length stays."""
@@ -539,6 +542,7 @@ def test_clipping_pieces_is_a_loop_over_them(rows: list[Piece], start: int, leng
     assert as_rows(as_pieces(rows).clip(start, end)) == [row for row in clipped if row[1] > row[0]]
 
 
+@QUICK
 @given(piece_lists(), st.randoms(use_true_random=False))
 def test_merging_pieces_is_a_loop_over_neighbours(rows: list[Piece], rng: random.Random) -> None:
     """Neighbours in time of equal class and event become one, whatever their order was."""
@@ -552,6 +556,7 @@ def test_merging_pieces_is_a_loop_over_neighbours(rows: list[Piece], rng: random
     assert as_rows(as_pieces(shuffled).merged()) == expected
 
 
+@QUICK
 @given(piece_lists(), st.data())
 def test_reclassifying_changes_only_the_class(rows: list[Piece], data: st.DataObject) -> None:
     """The marked pieces get the class, the others keep theirs."""
@@ -567,6 +572,7 @@ def test_reclassifying_changes_only_the_class(rows: list[Piece], data: st.DataOb
 SORT_KEYS = ("kind", "correlation", "name", "lane", "external_id", "sequence")
 
 
+@QUICK
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * (len(SORT_KEYS) + 2)), max_size=40))
 def test_canonical_order_is_a_sort_by_content(rows: list[tuple[int, ...]]) -> None:
     """Start, longer first, kind, correlation, name, lane, external id, sequence, place in the file."""
@@ -578,6 +584,7 @@ def test_canonical_order_is_a_sort_by_content(rows: list[tuple[int, ...]]) -> No
     assert canonical_order(columns).tolist() == expected
 
 
+@QUICK
 @given(st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), max_size=30))
 def test_refined_order_is_a_stable_sort(rows: list[list[int]]) -> None:
     """Sorting by one key after the other, among ties only, is sorting by all of them at once."""
@@ -594,18 +601,21 @@ def printed(ns: int) -> str:
     return f"{'-' if ns < 0 else ''}{abs(ns) // 1000}.{abs(ns) % 1000:03d}"
 
 
+@QUICK
 @given(st.lists(st.integers(-(8 * 10**15), 8 * 10**15), min_size=1))
 def test_floats_keep_three_decimals(times: list[int]) -> None:
     """Every nanosecond below 2^43 µs survives a float."""
     assert nanoseconds([float(printed(ns)) for ns in times]).tolist() == times
 
 
+@QUICK
 @given(st.lists(st.integers(-(10**15), 2 * 10**15), min_size=1))
 def test_integers_are_whole_microseconds(times: list[int]) -> None:
     """Integers of any size that fits are exact."""
     assert nanoseconds(times).tolist() == [1000 * us for us in times]
 
 
+@QUICK
 @given(st.lists(st.decimals(-(10**15), 10**15, places=5), min_size=1), st.booleans())
 def test_texts_and_decimals_are_exact(times: list[Decimal], as_text: bool) -> None:
     """Epoch microseconds with a fraction keep it, as text and as decimals; half a nanosecond goes to the even one."""
@@ -616,6 +626,7 @@ def test_texts_and_decimals_are_exact(times: list[Decimal], as_text: bool) -> No
 ODD = st.sampled_from((None, True, [], {}, "x", "", float("nan"), float("inf"), 2**80, 1e300, "1e999", Decimal("NaN")))
 
 
+@QUICK
 @given(st.lists(st.tuples(st.booleans(), ODD, st.integers(-(10**12), 10**12)), min_size=1))
 def test_what_is_no_time_is_invalid_and_spoils_nothing(rows: list[tuple[bool, Any, int]]) -> None:
     """Odd values are marked one by one; their neighbours are read as if they were alone."""

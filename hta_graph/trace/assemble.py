@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def assemble(path: Path, decoded: Decoded, rank: int | None, world_size: int | N
 
 def _start_times(decoded: Decoded, counts: Counter[str]) -> Ints:
     printed: Sequence[object] = list(map(attrgetter("ts"), decoded.rows))
-    present = [value for value in printed if value is not None] if None in printed else printed
+    present = printed if NoneType not in set(map(type, printed)) else [value for value in printed if value is not None]
     if loses_nanoseconds(present) and not decoded.tolerant:
         printed = exact_times(decoded)
         times = nanoseconds(printed)

@@ -29,11 +29,12 @@ def loses_nanoseconds(values: Sequence[object]) -> bool:
     >>> loses_nanoseconds([1712195495519689.125]), loses_nanoseconds([6322354305173.787])
     (True, False)
     """
-    array = np.array(values, dtype=object) if _is_mixed(values) else np.asarray(values)
-    if array.dtype.kind != "f":
-        return any(isinstance(value, float) and abs(value) >= EXACT_FLOAT_LIMIT_US for value in values)
+    kinds = set(map(type, values))
+    if float not in kinds:
+        return False
+    floats = np.array(values if kinds == {float} else [value for value in values if isinstance(value, float)])
     with np.errstate(invalid="ignore"):
-        return bool((np.abs(array) >= EXACT_FLOAT_LIMIT_US).any())
+        return bool((np.abs(floats) >= EXACT_FLOAT_LIMIT_US).any())
 
 
 def _is_mixed(values: Sequence[object]) -> bool:
