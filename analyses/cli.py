@@ -41,11 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
     options = parser.parse_args(arguments)
+    from hta_graph.trace.decode import paused_gc  # late: --help answers without NumPy
+
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        options.run(options)
+        with paused_gc():
+            options.run(options)
         sys.stdout.flush()
     except HtaGraphError as error:
         _say(f"hta-graph: {error}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
+import orjson
 
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
+from hta_graph.trace.decode import paused_gc
 from hta_graph.views import edge_columns, event_columns
 
 __all__ = ["graph_document", "records"]
@@ -26,12 +29,13 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
     }
 
 
-def records(columns: dict[str, Any]) -> list[dict[str, Any]]:
-    """Turn columns into a list of objects.
+def records(columns: dict[str, Any]) -> orjson.Fragment:
+    """Encode columns as a JSON list of objects, without a dictionary for each.
 
-    >>> records({"a": np.array([1, 2]), "b": np.array(["x", None], object)})
-    [{'a': 1, 'b': 'x'}, {'a': 2, 'b': None}]
+    >>> orjson.dumps(records({"a": np.array([1, 2]), "b": np.array(["x", None], object)}))
+    b'[{"a":1,"b":"x"},{"a":2,"b":null}]'
     """
-    keys = tuple(columns)
-    values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(keys, row, strict=True)) for row in values]
+    record = msgspec.defstruct("Record", list(columns), gc=False)
+    rows = map(record, *(column.tolist() for column in columns.values()))
+    with paused_gc():
+        return orjson.Fragment(msgspec.json.encode(list(rows)))
