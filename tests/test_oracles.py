@@ -76,16 +76,23 @@ def test_the_binding_edge_is_the_one_whose_source_finished_last(graph: Dependenc
 @QUICK
 @given(GRAPHS, st.data())
 def test_the_walk_follows_last_finishing_sources(graph: DependencyGraph, data: st.DataObject) -> None:
-    """The walk from any sink to any moment is what a loop over :func:`last_finishing` gives."""
+    """The walk from any sink to any moment is what a loop over :func:`last_finishing` gives.
+
+    Behind that moment it may go on, but only along one thread.
+    """
     assume(len(graph.timeline.order))
     sink = data.draw(st.sampled_from(graph.timeline.order.tolist()))
     until = data.draw(st.sampled_from(sorted(set(graph.timeline.times.tolist()))))
     chain = walk_back(graph, binding_edges(graph.edge_table, graph), sink, until)
     times, points = graph.timeline.times, [sink]
-    while times[points[-1]] > until and (edge := last_finishing(graph, points[-1])) >= 0:
+    while (edge := last_finishing(graph, points[-1])) >= 0:
         points.append(int(graph.edge_table.source[edge]))
-    assert chain.points.tolist() == points
-    assert chain.times.tolist() == [int(times[points[: at + 1]].min()) for at in range(len(points))]
+    needed = next((at for at, point in enumerate(points) if times[point] <= until), len(points) - 1)
+    assert chain.points.tolist() == points[: len(chain.points)]
+    assert len(chain.points) > needed
+    assert set(graph.edge_table.kind[chain.edges[needed:]].tolist()) <= {EdgeKind.THREAD_ORDER}
+    assert len(chain.edges) == len(chain.points) - 1
+    assert chain.times.tolist() == [int(times[points[: at + 1]].min()) for at in range(len(chain.points))]
 
 
 # --- reachability -----------------------------------------------------------------------------------------------------
@@ -569,18 +576,26 @@ def test_reclassifying_changes_only_the_class(rows: list[Piece], data: st.DataOb
 
 # --- order and numbers ------------------------------------------------------------------------------------------------
 
-SORT_KEYS = ("kind", "correlation", "name", "lane", "external_id", "sequence")
+SORT_KEYS = ("external_id", "name", "lane", "sequence")
+
+
+def by_content(row: tuple[int, ...], at: int) -> tuple[int, ...]:
+    """Start; of CPU rows the longer first, of GPU rows the one launched first; kind, ids, name, lane, place."""
+    start, length, kind, correlation, *others = row
+    if kind in GPU_KINDS:
+        return (start, correlation, kind, length, *others, at)
+    return (start, -length, kind, correlation, *others, at)
 
 
 @QUICK
-@given(st.lists(st.tuples(*[st.integers(0, 2)] * (len(SORT_KEYS) + 2)), max_size=40))
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * (len(SORT_KEYS) + 4)), max_size=40))
 def test_canonical_order_is_a_sort_by_content(rows: list[tuple[int, ...]]) -> None:
-    """Start, longer first, kind, correlation, name, lane, external id, sequence, place in the file."""
-    columns = {key: np.array([row[at + 2] for row in rows], np.int64) for at, key in enumerate(SORT_KEYS)}
-    columns["start"] = np.array([row[0] for row in rows], np.int64)
-    columns["end"] = columns["start"] + np.array([row[1] for row in rows], np.int64)
+    """The place in the file is the last key of all."""
+    names = ("start", "length", "kind", "correlation", *SORT_KEYS)
+    columns = {key: np.array([row[at] for row in rows], np.int64) for at, key in enumerate(names)}
+    columns["end"] = columns["start"] + columns.pop("length")
     columns["index"] = np.arange(len(rows))
-    expected = sorted(range(len(rows)), key=lambda at: (rows[at][0], -rows[at][1], *rows[at][2:], at))
+    expected = sorted(range(len(rows)), key=lambda at: by_content(rows[at], at))
     assert canonical_order(columns).tolist() == expected
 
 

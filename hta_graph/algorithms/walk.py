@@ -53,15 +53,43 @@ def _one_per_target(rows: Ids, edges: EdgeTable, finished: Ints, place: Ids) -> 
 
 
 def walk_back(graph: DependencyGraph, binding: Ids, sink: int, until_ns: int) -> Chain:
-    """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor."""
-    edge_of, source_of, time_of = (
-        binding.tolist(),
-        graph.edge_table.source.tolist(),
-        graph.timeline.times.tolist(),
-    )
-    points, edges = [sink], []
-    while time_of[points[-1]] > until_ns and (edge := edge_of[points[-1]]) >= 0:
+    """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor.
+
+    Stretches in which a thread's points follow each other are taken whole; they may reach beyond ``until_ns``.
+    """
+    runs = _ThreadRuns(graph, binding)
+    edge_of, source_of, time_of = binding.data, graph.edge_table.source.data, graph.timeline.times.data
+    points = [sink]
+    edges: list[int] = []
+    while True:
+        behind = runs.behind(points[-1])
+        edges += binding[[points[-1], *behind[:-1]]].tolist() if behind else []
+        points += behind
+        edge = edge_of[points[-1]]
+        if edge < 0 or time_of[points[-1]] <= until_ns:
+            break
         edges.append(edge)
         points.append(source_of[edge])
     walked = np.array(points, np.int32)
     return Chain(walked, np.array(edges, np.int32), np.minimum.accumulate(graph.timeline.times[walked]))
+
+
+class _ThreadRuns:
+    """Runs of points of one thread, each of which binds the next."""
+
+    def __init__(self, graph: DependencyGraph, binding: Ids) -> None:
+        self._points = graph.timeline.calls.points
+        self._place = np.full(len(binding), -1, np.int32)
+        self._place[self._points] = np.arange(len(self._points), dtype=np.int32)
+        edge = binding[self._points]
+        follows = (edge >= 0) & (graph.edge_table.kind[edge] == EdgeKind.THREAD_ORDER) if len(edge) else edge > 0
+        self._first = np.maximum.accumulate(np.where(follows, 0, np.arange(len(follows))))
+
+    def behind(self, point: int) -> list[int]:
+        """Return the points behind one in its run, latest first."""
+        place = int(self._place[point])
+        if place < 0:
+            return []
+        first = int(self._first[place])
+        behind: list[int] = self._points[first:place][::-1].tolist()
+        return behind

@@ -128,15 +128,22 @@ def _kinds(rows: list[Row]) -> Codes:
     return lookup[category]
 
 
+class _Numbering(dict[Any, int]):
+    """Gives each new key the next number."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
 def codes_of(values: Iterable[Hashable]) -> tuple[Ids, dict[Any, int]]:
     """Number distinct values in order of appearance.
 
     >>> codes_of("abca")[0].tolist()
     [0, 1, 2, 0]
     """
-    listed = list(values)
-    table = {value: code for code, value in enumerate(dict.fromkeys(listed))}
-    return np.fromiter(map(table.__getitem__, listed), np.int32, len(listed)), table
+    table = _Numbering()
+    return np.array(list(map(table.__getitem__, values)), np.int32), table
 
 
 def _sound(found: _Candidates, counts: Counter[str]) -> _Candidates:
@@ -244,13 +251,13 @@ def integers(values: Iterable[Any]) -> Ints:
     >>> integers([3, None, "4", 2**64 - 1, "x"]).tolist()
     [3, -1, 4, -1, -1]
     """
-    listed = [-1 if value is None else value for value in values]
+    listed = list(values)
     if set(map(type, listed)) <= {int}:
         try:
             return np.array(listed, np.int64)
         except OverflowError:
             pass
-    return np.array([_integer(value) for value in listed], np.int64)
+    return np.array([-1 if value is None else _integer(value) for value in listed], np.int64)
 
 
 def _integer(value: Any) -> int:

@@ -28,16 +28,16 @@ SALVAGE_TRIES = 1_000
 class Args(msgspec.Struct, gc=False):
     """The arguments that decide edges; all others stay in the file."""
 
-    correlation: Number = None
+    correlation: Number = -1
     stream: Number = None
     device: Number = None
     context: Number = None
-    external_id: Number = msgspec.field(default=None, name="External id")
-    old_external_id: Number = msgspec.field(default=None, name="external id")
-    sequence: Number = msgspec.field(default=None, name="Sequence number")
-    forward_thread: Number = msgspec.field(default=None, name="Fwd thread id")
-    wait_on_stream: Number = None
-    record_correlation: Number = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
+    external_id: Number = msgspec.field(default=-1, name="External id")
+    old_external_id: Number = msgspec.field(default=-1, name="external id")
+    sequence: Number = msgspec.field(default=-1, name="Sequence number")
+    forward_thread: Number = msgspec.field(default=-1, name="Fwd thread id")
+    wait_on_stream: Number = -1
+    record_correlation: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
     collective: Number = msgspec.field(default=None, name="Collective name")
 
 
@@ -114,8 +114,12 @@ def decode(path: Path, content: FileBytes, *, salvage: bool = False) -> Decoded:
         return _decode_tolerant(path, content.data, salvage=salvage)
 
 
+def _is_array(raw: bytes) -> bool:
+    return re.match(rb"\s*\[", raw) is not None
+
+
 def _decode_strict(raw: bytes) -> Decoded:
-    if raw.lstrip()[:1] == b"[":
+    if _is_array(raw):
         return Decoded(msgspec.json.decode(raw, type=list[Row]), raw=raw)
     document = msgspec.json.decode(raw, type=_Document)
     return Decoded(document.rows, document.base, document.distributed, document.devices, raw=raw)
@@ -227,7 +231,7 @@ def _recover(path: Path, raw: bytes, cause: str, *, salvage: bool, limit: int | 
 def _whole_events(raw: bytes) -> Decoded | None:
     """Decode the part up to the last whole event: cut behind a closing brace and close what is open."""
     opening = raw.find(b'"traceEvents"')
-    is_array = raw.lstrip()[:1] == b"["
+    is_array = _is_array(raw)
     if opening < 0 and not is_array:
         return None
     end = len(raw)
@@ -266,7 +270,7 @@ def exact_times(decoded: Decoded) -> Sequence[object]:
     """Decode the timestamps once more as decimal text, for a dialect whose fractions a float cannot hold."""
     try:
         with paused_gc():
-            if decoded.raw.lstrip()[:1] == b"[":
+            if _is_array(decoded.raw):
                 return [row.ts for row in msgspec.json.decode(decoded.raw, type=list[_TimeRow])]
             return [row.ts for row in msgspec.json.decode(decoded.raw, type=_TimeDocument).rows]
     except msgspec.ValidationError:
