@@ -14,9 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
 import rustworkx
 
 import hta_graph as hg
+from hta_graph.trace.source import read_bytes
+from tests.conftest import shared_traces
 from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.simulator.writer import Written
@@ -181,8 +184,36 @@ def table(total: dict[str, Score]) -> Iterator[str]:
         yield f"  {kind:<26}{s.edges:>9,}{s.wrong:>7,}{s.precision:>11.4f}{s.truths:>9,}{s.missed:>8,}{s.recall:>9.4f}"
 
 
+SYNC_KINDS = ("event_wait", "stream_sync", "device_sync", "event_sync")
+
+
+def recorded_and_inferred(source: Path) -> tuple[set[Edge], set[Edge]]:
+    """Return the synchronising edges that a trace's own rows record, and those found with these rows hidden."""
+    document = orjson.loads(read_bytes(source).data)
+    kept = [at for at, row in enumerate(document["traceEvents"]) if row.get("cat") != "cuda_sync"]
+    document["traceEvents"] = [document["traceEvents"][at] for at in kept]
+    with tempfile.TemporaryDirectory() as folder:
+        hidden = Path(folder) / "hidden.json"
+        hidden.write_bytes(orjson.dumps(document))
+        found = graph_edges(hg.build_graph(hg.read_trace(hidden)))
+    recorded = graph_edges(hg.build_graph(hg.read_trace(source)), "recorded")
+    moved = {(kind, kept[a], a_point, kept[b], b_point) for kind, a, a_point, b, b_point in found}
+    return {edge for edge in recorded if edge[0] in SYNC_KINDS}, {edge for edge in moved if edge[0] in SYNC_KINDS}
+
+
+def hidden_table(traces: Iterable[Path]) -> Iterator[str]:
+    """Print per trace and kind how many recorded edges are found again without their records."""
+    yield f"  {'trace':<26}{'kind':<14}{'recorded':>9}{'inferred':>9}{'both':>6}"
+    for path in traces:
+        recorded, inferred = recorded_and_inferred(path)
+        for kind in SYNC_KINDS:
+            a, b = ({edge for edge in edges if edge[0] == kind} for edges in (recorded, inferred))
+            if a or b:
+                yield f"  {path.parent.name:<26}{kind:<14}{len(a):>9}{len(b):>9}{len(a & b):>6}"
+
+
 def main() -> None:
-    """Print the tables of both families in all dialects."""
+    """Print the tables of both families in all dialects, and those of real traces with their records hidden."""
     parser = argparse.ArgumentParser(description="What the graph finds, beside what really happened.")
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--size", type=int, default=300)
@@ -201,6 +232,9 @@ def main() -> None:
                 shown[kind] += 1
             sys.stdout.write("\n".join(lines) + "\n\n")
             sys.stdout.flush()
+    real = [path for path in shared_traces() if path.parent.name.startswith("sync_")]
+    if real and not options.dialect:
+        sys.stdout.write("\n".join(["real traces with their records hidden", *hidden_table(real)]) + "\n")
 
 
 if __name__ == "__main__":

@@ -292,7 +292,15 @@ def test_shifting_all_times_shifts_the_results_exactly(soup: Soup, shift: int, i
     assert shifted_segments(here, 0) == shifted_segments(there, shift)
 
 
+STREAM_SYNC = Soup((
+    {"ph": "X", "cat": "cuda_runtime", "ts": 0, "dur": 0, "name": "cudaStreamSynchronize", "pid": 9, "tid": 1},
+    {"ph": "X", "cat": "kernel", "ts": 0, "dur": 0, "name": "gemm", "pid": 0, "tid": 7, "args": {"stream": 7}},
+))  # fmt: skip
+
+
+@pytest.mark.xfail(strict=True, reason="the inference of streams takes -1 for: no time (links/scopes.py)")
 @QUICK
+@example(soup=STREAM_SYNC, shift=1)
 @given(SOUPS, st.integers(1, 10**9))
 def test_shifting_to_times_before_zero_shifts_the_results(soup: Soup, shift: int) -> None:
     """Times are relative to a base that a file may choose as it likes: a negative one is a time like any other."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import networkx
@@ -30,6 +31,7 @@ from hta_graph.timeline import Nesting, Timeline
 from hta_graph.trace.clock import INVALID, nanoseconds
 from hta_graph.trace.order import canonical_order, refined_order
 from hta_graph.trace.table import EventTable, Trace
+from tests.builder import TraceBuilder, edges
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, to_bytes, write
 from tests.simulator.program import Launch
 from tests.simulator.strategies import programs
@@ -73,6 +75,14 @@ def test_the_binding_edge_is_the_one_whose_source_finished_last(graph: Dependenc
         assert same_edge(graph.edge_table, int(binding[point]), last_finishing(graph, point))
 
 
+def walk_by_brute_force(graph: DependencyGraph, sink: int) -> list[int]:
+    """Return the points of the whole walk back from a sink."""
+    points = [sink]
+    while (edge := last_finishing(graph, points[-1])) >= 0:
+        points.append(int(graph.edge_table.source[edge]))
+    return points
+
+
 @QUICK
 @given(GRAPHS, st.data())
 def test_the_walk_follows_last_finishing_sources(graph: DependencyGraph, data: st.DataObject) -> None:
@@ -81,18 +91,33 @@ def test_the_walk_follows_last_finishing_sources(graph: DependencyGraph, data: s
     Behind that moment it may go on, but only along one thread.
     """
     assume(len(graph.timeline.order))
-    sink = data.draw(st.sampled_from(graph.timeline.order.tolist()))
-    until = data.draw(st.sampled_from(sorted(set(graph.timeline.times.tolist()))))
-    chain = walk_back(graph, binding_edges(graph.edge_table, graph), sink, until)
-    times, points = graph.timeline.times, [sink]
-    while (edge := last_finishing(graph, points[-1])) >= 0:
-        points.append(int(graph.edge_table.source[edge]))
-    needed = next((at for at, point in enumerate(points) if times[point] <= until), len(points) - 1)
-    assert chain.points.tolist() == points[: len(chain.points)]
-    assert len(chain.points) > needed
-    assert set(graph.edge_table.kind[chain.edges[needed:]].tolist()) <= {EdgeKind.THREAD_ORDER}
-    assert len(chain.edges) == len(chain.points) - 1
-    assert chain.times.tolist() == [int(times[points[: at + 1]].min()) for at in range(len(chain.points))]
+    times, binding = graph.timeline.times.tolist(), binding_edges(graph.edge_table, graph)
+    points = walk_by_brute_force(graph, data.draw(st.sampled_from(graph.timeline.order.tolist())))
+    for until in sorted({times[point] - early for point in points for early in (0, 1)}):
+        chain = walk_back(graph, binding, points[0], until)
+        needed = next((at for at, point in enumerate(points) if times[point] <= until), len(points) - 1)
+        assert len(chain.points) == len(chain.edges) + 1 > needed
+        assert chain.points.tolist() == points[: len(chain.points)]
+        assert set(graph.edge_table.kind[chain.edges[needed:]].tolist()) <= {EdgeKind.THREAD_ORDER}
+        assert chain.times.tolist() == [min(times[p] for p in points[: at + 1]) for at in range(len(chain.points))]
+
+
+def test_among_sources_stamped_after_their_target_the_first_kind_binds(tmp_path: Path) -> None:
+    """By clock faults of 5 and 10 µs both sources count as finished when D starts: a tie, which the launch wins."""
+    t = TraceBuilder()
+    t.launch("S", (0, 4), (10, 40), 1, stream=20)
+    t.call("cudaEventRecord", 5, 6, 2)
+    t.call("cudaStreamWaitEvent", 8, 9, 3)
+    t.sync_row("Stream Wait Event", 8, 9, 3, stream=7, wait_on_stream=20, record=2)
+    call, kernel = t.launch("D", (35, 37), (30, 50), 4)
+    graph = t.graph(tmp_path)
+    into = edges(graph, "launch", "event_wait")
+    assert len([edge for edge in into if edge[3] == kernel]) == 2
+    row = int(np.flatnonzero(graph.trace.events.index == kernel)[0])
+    binding = int(binding_edges(graph.edge_table, graph)[2 * row])
+    assert graph.edge_table.kind[binding] == EdgeKind.LAUNCH
+    assert graph.trace.events.index[graph.edge_table.source[binding] >> 1] == call
+    assert graph.diagnostics["edges_clamped"] == 2
 
 
 # --- reachability -----------------------------------------------------------------------------------------------------
@@ -490,14 +515,20 @@ def found_edges(graph: DependencyGraph) -> set[tuple[Any, ...]]:
     return set(graph.edges[EDGE].itertuples(index=False, name=None))
 
 
-def test_a_full_queue_holds_launches_back() -> None:
+SATURATED = pytest.mark.xfail(
+    strict=True, reason="the median launch waits too, so none takes five times the usual time"
+)
+
+
+@pytest.mark.parametrize("count", [1_500, pytest.param(3_000, marks=SATURATED)])
+def test_a_full_queue_holds_launches_back(count: int) -> None:
     """A launch that waits for a slot returns when the stream goes on: found for most such launches, never falsely."""
-    launches = tuple(Launch(Stream(7), 20_000, call_ns=1_000) for _ in range(1_500))
+    launches = tuple(Launch(Stream(7), 20_000, call_ns=1_000) for _ in range(count))
     written = write(simulate(Program.of(*launches)), Dialect())
-    true, edges = ({edge for edge in each if edge[0] == "queue_full"} for each in (true_edges(written), found_edges(
-        graph_of(to_bytes(written.document)))))  # fmt: skip
+    both = true_edges(written), found_edges(graph_of(to_bytes(written.document)))
+    true, found = ({edge for edge in each if edge[0] == "queue_full"} for each in both)
     assert len(true) > 400
-    assert len(true & edges) >= 0.9 * max(len(true), len(edges))
+    assert len(true & found) >= 0.9 * max(len(true), len(found))
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
