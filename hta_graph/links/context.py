@@ -91,10 +91,10 @@ class LinkContext:
 
     def last_call_on_thread(self, pattern: re.Pattern[str], calls: Ids) -> Ids:
         """Return for each call the last earlier call on its thread whose name matches; -1 where there is none."""
-        return self._neighbour(self.calls_named(pattern), calls, after=False)
+        return self.neighbour(self.calls_named(pattern), calls, after=False)
 
     @cached_property
-    def _launches(self) -> tuple[Ids, Ids]:
+    def launches(self) -> tuple[Ids, Ids]:
         """The launching calls (unique, ascending) and the stream on which each enqueued."""
         launched = self.launch_call >= 0
         calls, first = np.unique(self.launch_call[launched], return_index=True)
@@ -102,20 +102,21 @@ class LinkContext:
 
     def next_launch_stream(self, calls: Ids) -> Ids:
         """Return the stream of the next launch on each call's thread; -1 where there is none."""
-        return self._stream_of(self._neighbour(self._launches[0], calls, after=True))
+        return self.stream_of_launch(self.neighbour(self.launches[0], calls, after=True))
 
     def last_launch_stream(self, calls: Ids) -> Ids:
         """Return the stream of the last launch before each call on its thread; -1 where there is none."""
-        return self._stream_of(self._neighbour(self._launches[0], calls, after=False))
+        return self.stream_of_launch(self.neighbour(self.launches[0], calls, after=False))
 
-    def _stream_of(self, launch: Ids) -> Ids:
-        calls, stream = self._launches
+    def stream_of_launch(self, launch: Ids) -> Ids:
+        """Return the stream on which each launching call enqueued; -1 for call -1."""
+        calls, stream = self.launches
         if not len(calls):
             return np.full(len(launch), -1, np.int32)
         at = np.searchsorted(calls, launch).clip(max=len(calls) - 1)
         return np.where(launch >= 0, stream[at], -1).astype(np.int32)
 
-    def _neighbour(self, among: Ids, calls: Ids, *, after: bool) -> Ids:
+    def neighbour(self, among: Ids, calls: Ids, *, after: bool) -> Ids:
         """Return the nearest of ``among`` before or after each call on its thread; -1 where there is none."""
         key = np.sort(self._thread_key(among))
         if not len(key):
