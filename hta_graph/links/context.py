@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from hta_graph.links.graphs import home_streams
 from hta_graph.links.queues import StreamQueues
 from hta_graph.links.sync_records import SyncKind, SyncRows, sync_records
-from hta_graph.links.wait_resolution import resolve_waits
-from hta_graph.links.waits import StreamWaits
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.timeline import Timeline
 from hta_graph.trace.table import Trace, freeze
 
 __all__ = ["LinkContext"]
+
+Answer = TypeVar("Answer")
 
 
 class LinkContext:
@@ -27,6 +29,14 @@ class LinkContext:
         self.trace = trace
         self.timeline = timeline
         self.notes: Counter[str] = Counter()
+        self._answers: dict[Callable[[LinkContext], Any], Any] = {}
+
+    def once(self, question: Callable[[LinkContext], Answer]) -> Answer:
+        """Answer a question that several rules ask, the first time it is asked."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        answer: Answer = self._answers[question]
+        return answer
 
     @cached_property
     def activities(self) -> Ids:
@@ -69,11 +79,6 @@ class LinkContext:
     def queues(self) -> StreamQueues:
         """The work of each stream in the order in which it was enqueued."""
         return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.home)
-
-    @cached_property
-    def waits(self) -> StreamWaits:
-        """The stream waits whose record is known or can be inferred."""
-        return StreamWaits(self.queues, resolve_waits(self))
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
         """Return the profiler's synchronisation records of one kind."""

@@ -8,6 +8,7 @@ from hta_graph.links.blocking import Scopes, calls_to_infer, edges_to_return, re
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
 from hta_graph.links.sync_records import SyncKind
+from hta_graph.links.wait_resolution import stream_waits
 from hta_graph.links.waits import Captured
 from hta_graph.model import EdgeKind, Ids, Ints, Rule
 from hta_graph.trace.vocabulary import DEVICE_SYNC_CALL
@@ -30,9 +31,9 @@ def device_sync(context: LinkContext) -> EdgeTable:
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
     activity = context.queues.last_on(shown[stream], scopes.place[query])
     some = np.flatnonzero(activity >= 0)
-    homes = np.union1d(context.queues.homes(), context.waits.waits.lane).astype(np.int32)
+    homes = np.union1d(context.queues.homes(), stream_waits(context).waits.lane).astype(np.int32)
     at, home = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, homes))
-    pending = context.waits.pending_at(homes[home], scopes.place[at])
+    pending = stream_waits(context).pending_at(homes[home], scopes.place[at])
     shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
     held = Captured.join([shown_last, Captured(at[pending.query], pending.activity, pending.rule)])
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)

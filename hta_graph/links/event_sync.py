@@ -8,6 +8,7 @@ from hta_graph.links.blocking import Scopes, calls_to_infer, edges_to_return, re
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
 from hta_graph.links.sync_records import SyncKind
+from hta_graph.links.wait_resolution import stream_waits
 from hta_graph.model import EdgeKind, Ids
 from hta_graph.trace.vocabulary import EVENT_RECORD_CALL, EVENT_SYNC_CALL, NON_BLOCKING_QUERY
 
@@ -38,7 +39,9 @@ def event_sync(context: LinkContext) -> EdgeTable:
         int(np.count_nonzero(waiting)) - len(unknown) + len(calls) - len(inferred.call)
     )
     scopes = Scopes.join([recorded, inferred])
-    return edges_to_return(context, EdgeKind.EVENT_SYNC, scopes, context.waits.held_by(scopes.lane, scopes.place))
+    return edges_to_return(
+        context, EdgeKind.EVENT_SYNC, scopes, stream_waits(context).held_by(scopes.lane, scopes.place)
+    )
 
 
 def _infer(context: LinkContext, calls: Ids) -> Scopes:

@@ -6,6 +6,7 @@ import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
+from hta_graph.links.wait_resolution import stream_waits
 from hta_graph.model import EdgeKind
 from hta_graph.timeline import end_point, start_point
 
@@ -17,8 +18,8 @@ def event_wait(context: LinkContext) -> EdgeTable:
 
     One activity may have many waits: all are kept. Of a graph the first row on each stream waits.
     """
-    queues, waits = context.queues, context.waits.waits
-    captured = context.waits.captured_by_waits()
+    queues, waits = context.queues, stream_waits(context).waits
+    captured = stream_waits(context).captured_by_waits()
     item = queues.item_after(waits.lane, waits.place)[captured.query]
     pair, head = queues.heads.expand(item)
     source, rule = end_point(captured.activity[pair]), captured.rule[pair]

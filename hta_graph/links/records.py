@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hta_graph.links.context import LinkContext
 from hta_graph.model import Bools, Ids
 from hta_graph.trace.vocabulary import EVENT_RECORD_CALL, STREAM_WAIT_CALL
-
-if TYPE_CHECKING:
-    from hta_graph.links.context import LinkContext
 
 __all__ = ["latest_records"]
 

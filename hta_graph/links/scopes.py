@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hta_graph.links.context import LinkContext
 from hta_graph.model import Codes, Ids, Ints, Rule
-
-if TYPE_CHECKING:
-    from hta_graph.links.context import LinkContext
 
 __all__ = ["item_ends", "nearest_stream", "tail_ends"]
 

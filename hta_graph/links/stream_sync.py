@@ -6,6 +6,7 @@ from hta_graph.links.blocking import Scopes, calls_to_infer, edges_to_return, re
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
 from hta_graph.links.sync_records import SyncKind
+from hta_graph.links.wait_resolution import stream_waits
 from hta_graph.model import EdgeKind
 from hta_graph.trace.vocabulary import STREAM_SYNC_CALL
 
@@ -23,4 +24,6 @@ def stream_sync(context: LinkContext) -> EdgeTable:
     inferred = streams_by_timing(context, calls, context.start_position(calls), context.last_launch_stream(calls))
     context.notes["stream_syncs_unresolved"] = len(calls) - len(inferred.call)
     scopes = Scopes.join([recorded, inferred])
-    return edges_to_return(context, EdgeKind.STREAM_SYNC, scopes, context.waits.held_by(scopes.lane, scopes.place))
+    return edges_to_return(
+        context, EdgeKind.STREAM_SYNC, scopes, stream_waits(context).held_by(scopes.lane, scopes.place)
+    )

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hta_graph.links.context import LinkContext
 from hta_graph.links.records import latest_records
 from hta_graph.links.scopes import item_ends, nearest_stream, tail_ends
 from hta_graph.links.waits import Waits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
-
-if TYPE_CHECKING:
-    from hta_graph.links.context import LinkContext
 
 __all__ = ["infer_waits"]
 

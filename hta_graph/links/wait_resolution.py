@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hta_graph.links.context import LinkContext
 from hta_graph.links.sync_records import SyncKind
 from hta_graph.links.wait_inference import infer_waits
-from hta_graph.links.waits import Waits
+from hta_graph.links.waits import StreamWaits, Waits
 from hta_graph.model import Ids
 from hta_graph.trace.vocabulary import STREAM_WAIT_CALL
 
-if TYPE_CHECKING:
-    from hta_graph.links.context import LinkContext
+__all__ = ["resolve_waits", "stream_waits"]
 
-__all__ = ["resolve_waits"]
+
+def stream_waits(context: LinkContext) -> StreamWaits:
+    """Return the stream waits whose record is known or can be inferred, and what they capture."""
+    return context.once(_stream_waits)
+
+
+def _stream_waits(context: LinkContext) -> StreamWaits:
+    return StreamWaits(context.queues, resolve_waits(context))
 
 
 def resolve_waits(context: LinkContext) -> Waits:
