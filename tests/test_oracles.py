@@ -474,6 +474,29 @@ def test_dropping_what_closes_cycles_leaves_none_and_no_order_of_a_thread_is_los
     assert not np.isin(edges.kind[dropped], (EdgeKind.THREAD_ORDER, EdgeKind.EXECUTION)).any()
 
 
+def test_waits_that_close_a_cycle_through_a_clock_fault_are_dropped(tmp_path: Path) -> None:
+    """B before C before A by waits, A before B by its stamp on their stream: one of the waits must give way."""
+    t = TraceBuilder()
+    t.launch("B", (1, 2), (20, 25), 1)
+    wait(t, 3, (7, 20))
+    t.launch("C", (7, 8), (26, 30), 4, stream=20)
+    wait(t, 9, (20, 7))
+    t.launch("A", (13, 14), (16, 17), 7)
+    graph = t.graph(tmp_path)
+    assert graph.diagnostics["edges_dropped_cycle"] == 1
+    assert networkx.is_directed_acyclic_graph(graph.to_networkx())
+    assert len(edges(graph, "event_wait")) == 1
+    assert len(edges(graph, "stream_order", "launch")) == 4
+
+
+def wait(t: TraceBuilder, at: int, streams: tuple[int, int]) -> None:
+    """Record an event on one stream and let another wait for it."""
+    t.call("cudaEventRecord", at, at + 1, 10 * at)
+    t.call("cudaStreamWaitEvent", at + 2, at + 3, 10 * at + 1)
+    t.sync_row("Stream Wait Event", at + 2, at + 3, 10 * at + 1, stream=streams[1], wait_on_stream=streams[0],
+               record=10 * at)  # fmt: skip
+
+
 def as_networkx(edges: EdgeTable) -> networkx.DiGraph:
     return networkx.DiGraph(list(zip(edges.source.tolist(), edges.target.tolist(), strict=True)))
 
@@ -513,6 +536,29 @@ def true_edges(written: Written) -> set[tuple[Any, ...]]:
 
 def found_edges(graph: DependencyGraph) -> set[tuple[Any, ...]]:
     return set(graph.edges[EDGE].itertuples(index=False, name=None))
+
+
+COPIES = {
+    ("Memcpy DtoH (Device -> Pageable)", "cudaMemcpyAsync"): True,
+    ("Memcpy DtoH (Device -> Pageable)", "cudaMemcpy"): True,
+    ("Memcpy DtoH (Device -> Pinned)", "cudaMemcpyAsync"): False,
+    ("Memcpy DtoH (Device -> Pinned)", "cudaMemcpy"): True,
+    ("Memcpy HtoD (Pinned -> Device)", "cudaMemcpyAsync"): False,
+    ("Memcpy HtoD (Pinned -> Device)", "cudaMemcpy"): True,
+    ("Memcpy HtoD (Pageable -> Device)", "cudaMemcpyAsync"): False,
+    ("Memcpy DtoD (Device -> Device)", "cudaMemcpyAsync"): False,
+}
+
+
+@pytest.mark.parametrize("returned", [39.999, 40, 60])
+@pytest.mark.parametrize(("copy", "call"), COPIES)
+def test_copies_block_by_direction_host_kind_and_timing(tmp_path: Path, copy: str, call: str, returned: float) -> None:
+    """A copy that may block holds its call exactly where the call returned no earlier than the copy ended."""
+    t = TraceBuilder()
+    calling = t.call(call, 0, returned, 5)
+    copied = t.copy(copy, 10, 40, 5)
+    expected = {("blocking_copy", copied, "end", calling, "end")} if COPIES[copy, call] and returned >= 40 else set()
+    assert edges(t.graph(tmp_path), "blocking_copy") == expected
 
 
 SATURATED = pytest.mark.xfail(

@@ -1,6 +1,7 @@
 """Bytes → Trace: the only room that knows JSON.
 
-The way: ``source`` (bytes), ``decode`` (rows), ``clock`` (exact times), ``lanes``, ``order``, ``assemble`` (columns),
+The way: ``source`` (bytes), ``parts`` and ``decode`` (rows), ``collect`` (columns of rows), ``clock`` (exact times),
+``lanes``, ``order``, ``assemble`` (the trace),
 ``ranks`` and ``read`` (files and folders). ``vocabulary`` holds every name and category that decides something.
 """
 

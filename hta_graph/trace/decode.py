@@ -6,60 +6,26 @@ import gc
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.trace.parts import Part, Parts
+from hta_graph.trace.rows import HEADER_KEYS, Args, Document, Header, Row
 from hta_graph.trace.source import FileBytes
 
-__all__ = ["Args", "Decoded", "Number", "Row", "decode", "exact_times", "paused_gc"]
+__all__ = ["Decoded", "decode", "exact_times", "paused_gc", "with_fallback"]
 
-Number = int | float | str | None
+Result = TypeVar("Result")
+
 SALVAGE_TRIES = 1_000
 """How many closing braces to try from the end: an event nests a few objects, its name may hold many braces."""
-
-
-class Args(msgspec.Struct, gc=False):
-    """The arguments that decide edges; all others stay in the file."""
-
-    correlation: Number = -1
-    stream: Number = None
-    device: Number = None
-    context: Number = None
-    external_id: Number = msgspec.field(default=-1, name="External id")
-    old_external_id: Number = msgspec.field(default=-1, name="external id")
-    sequence: Number = msgspec.field(default=-1, name="Sequence number")
-    forward_thread: Number = msgspec.field(default=-1, name="Fwd thread id")
-    wait_on_stream: Number = -1
-    record_correlation: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
-    collective: Number = msgspec.field(default=None, name="Collective name")
-
-
-class Row(msgspec.Struct, gc=False):
-    """One element of ``traceEvents``."""
-
-    ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: Number = None
-    tid: Number = None
-    ts: Number = None
-    dur: Number = None
-    args: Args | None = None
-    id: Number = None
-
-
-class _Document(msgspec.Struct):
-    rows: list[Row] = msgspec.field(name="traceEvents")
-    base: Any = msgspec.field(default=None, name="baseTimeNanoseconds")
-    distributed: Any = msgspec.field(default=None, name="distributedInfo")
-    devices: Any = msgspec.field(default=None, name="deviceProperties")
 
 
 class _TimeRow(msgspec.Struct, gc=False):
@@ -70,21 +36,30 @@ class _TimeDocument(msgspec.Struct):
     rows: list[_TimeRow] = msgspec.field(default_factory=list, name="traceEvents")
 
 
-_HEADER_KEYS = tuple(f.encode_name for f in msgspec.structs.fields(_Document))[1:]
-
-
 @dataclass(frozen=True)
 class Decoded:
-    """Rows in file order, the header's fields that matter, and what was repaired on the way."""
+    """Rows in file order, in parts; the header is known when all parts have been taken."""
 
-    rows: list[Row]
-    base: Any = None
-    distributed: Any = None
-    devices: Any = None
+    parts: Iterable[Part]
+    known_header: Header | None = None
     not_rows: int = 0
     tolerant: bool = False
     salvaged: str | None = None
-    raw: bytes = field(default=b"", repr=False)
+
+    @property
+    def header(self) -> Header:
+        """What the file says about itself."""
+        return self.parts.header if isinstance(self.parts, Parts) else self.known_header or Header()
+
+    @property
+    def raw(self) -> bytes:
+        """The strict text that the rows were decoded from; empty where a tolerant parser read them."""
+        return b"".join(part.text for part in self.parts)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows at once."""
+        return [row for part in self.parts for row in part.rows]
 
 
 @contextmanager
@@ -100,18 +75,38 @@ def paused_gc() -> Iterator[None]:
 
 
 def decode(path: Path, content: FileBytes, *, salvage: bool = False) -> Decoded:
-    """Decode a trace.
+    """Decode a trace as a whole.
 
     Raises:
         TraceError: not JSON, JSON of another shape, or broken off (with ``salvage`` the whole events are read).
     """
+    return with_fallback(path, content, _all_parts, salvage=salvage)
+
+
+def _all_parts(decoded: Decoded) -> Decoded:
+    parts = list(decoded.parts)
+    return replace(decoded, parts=parts, known_header=decoded.header)
+
+
+def with_fallback(path: Path, content: FileBytes, use: Callable[[Decoded], Result], *, salvage: bool) -> Result:
+    """Use a trace decoded strictly, in parts; where it is not strict or breaks off, decoded tolerantly.
+
+    Raises:
+        TraceError: as :func:`decode`.
+    """
+    with paused_gc():
+        if not content.broken:
+            try:
+                return use(Decoded(Parts(content.data)))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                pass
+        return use(_decode_leniently(path, content, salvage=salvage))
+
+
+def _decode_leniently(path: Path, content: FileBytes, *, salvage: bool) -> Decoded:
     if content.broken:
         return _recover(path, content.data, content.broken, salvage=salvage)
-    try:
-        with paused_gc():
-            return _decode_strict(content.data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _decode_tolerant(path, content.data, salvage=salvage)
+    return _decode_tolerant(path, content.data, salvage=salvage)
 
 
 def _is_array(raw: bytes) -> bool:
@@ -120,9 +115,13 @@ def _is_array(raw: bytes) -> bool:
 
 def _decode_strict(raw: bytes) -> Decoded:
     if _is_array(raw):
-        return Decoded(msgspec.json.decode(raw, type=list[Row]), raw=raw)
-    document = msgspec.json.decode(raw, type=_Document)
-    return Decoded(document.rows, document.base, document.distributed, document.devices, raw=raw)
+        return _whole(msgspec.json.decode(raw, type=list[Row]), Header(), raw)
+    document = msgspec.json.decode(raw, type=Document)
+    return _whole(document.rows, Header(document.base, document.distributed, document.devices), raw)
+
+
+def _whole(rows: list[Row], header: Header, raw: bytes) -> Decoded:
+    return Decoded([Part(rows, raw)], header)
 
 
 def _decode_tolerant(path: Path, raw: bytes, *, salvage: bool) -> Decoded:
@@ -178,8 +177,8 @@ def _from_document(path: Path, document: object) -> Decoded:
     if rows and strangers == len(rows):
         raise NotATraceError(path, "is a list without event objects, not a trace", "give a Kineto trace")
     kept = [_lenient_row(row) if isinstance(row, dict) else Row() for row in rows]
-    base, distributed, devices = (header.get(key) for key in _HEADER_KEYS)
-    return Decoded(kept, base, distributed, devices, not_rows=strangers, tolerant=True)
+    base, distributed, devices = (header.get(key) for key in HEADER_KEYS)
+    return Decoded([Part(kept, b"")], Header(base, distributed, devices), not_rows=strangers, tolerant=True)
 
 
 def _shape(path: Path, document: object) -> tuple[list[Any], dict[str, Any]]:
@@ -255,7 +254,7 @@ def _closed(raw: bytes) -> Decoded | None:
         if _is_at_the_end(str(error), len(raw)):
             return None
     try:
-        return replace(_from_document(Path(), _parse(_text(raw))), raw=raw)
+        return _from_document(Path(), _parse(_text(raw)))
     except (ValueError, RecursionError, TraceError):
         return None
 
@@ -266,13 +265,12 @@ def _is_at_the_end(fault: str, size: int) -> bool:
     return "truncated" in fault or (place is not None and int(place[1]) >= size - 2)
 
 
-def exact_times(decoded: Decoded) -> Sequence[object]:
-    """Decode the timestamps once more as decimal text, for a dialect whose fractions a float cannot hold."""
+def exact_times(part: Part) -> Sequence[object]:
+    """Decode a part's timestamps once more as decimal text, for a dialect whose fractions a float cannot hold."""
     try:
-        with paused_gc():
-            if _is_array(decoded.raw):
-                return [row.ts for row in msgspec.json.decode(decoded.raw, type=list[_TimeRow])]
-            return [row.ts for row in msgspec.json.decode(decoded.raw, type=_TimeDocument).rows]
+        if _is_array(part.text):
+            return [row.ts for row in msgspec.json.decode(part.text, type=list[_TimeRow])]
+        return [row.ts for row in msgspec.json.decode(part.text, type=_TimeDocument).rows]
     except msgspec.ValidationError:
-        document = _parse(_text(decoded.raw))
+        document = _parse(_text(part.text))
         return [row.get("ts") for row in (document if isinstance(document, list) else document["traceEvents"])]

@@ -5,67 +5,48 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import compress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from hta_graph.model import Bools, Ids
-from hta_graph.trace.decode import Args, Number, Row
+from hta_graph.model import Ids
+from hta_graph.trace.rows import Number
 from hta_graph.trace.table import LaneTable, freeze
 
-__all__ = ["LaneKeys", "build_lanes"]
+__all__ = ["StreamKey", "ThreadKey", "build_lanes"]
 
 NO_STREAM = 2**32 - 1
 """How an unsigned writer prints stream -1."""
 
+ThreadKey = tuple[Any, Any]
 StreamKey = tuple[Any, Any, Any]
 
 
-@dataclass(frozen=True)
-class LaneKeys:
-    """The ids that name each row's lane: (pid, tid), or (device, context, stream) where ``on_stream``."""
+def build_lanes(
+    threads: list[ThreadKey], streams: list[StreamKey]
+) -> tuple[LaneTable, Ids, Ids, Callable[[Number, Number], int]]:
+    """Number the lanes.
 
-    threads: list[tuple[Number, Number]]
-    streams: list[StreamKey]
-    on_stream: Bools
+    Args:
+        threads: the distinct (pid, tid).
+        streams: the distinct (device, context, stream).
 
-    @classmethod
-    def of(cls, rows: list[Row], args: list[Args], on_stream: Bools) -> LaneKeys:
-        """Collect the ids of rows."""
-        chosen = on_stream.tolist()
-        on_cpu = list(compress(rows, (~on_stream).tolist()))
-        threads = list(zip(map(attrgetter("pid"), on_cpu), map(attrgetter("tid"), on_cpu), strict=True))
-        streams = [
-            (pid if a.device is None else a.device, a.context, tid if a.stream is None else a.stream)
-            for pid, tid, a in (
-                (row.pid, row.tid, a) for row, a in zip(compress(rows, chosen), compress(args, chosen), strict=True)
-            )
-        ]
-        return cls(threads, streams, on_stream)
-
-
-def build_lanes(keys: LaneKeys) -> tuple[LaneTable, Ids, Callable[[Number, Number], int]]:
-    """Number the lanes; return the table, each row's lane, and a look-up from (pid, tid) to lane (-1 if unknown)."""
-    parsed = _parse_streams(dict.fromkeys(keys.streams))
-    thread_label = {key: f"thread {_text(key[0])}:{_text(key[1])}" for key in dict.fromkeys(keys.threads)}
-    stream_label = {
-        key: "stream " + ":".join("-" if part == -1 else str(part) for part in p) for key, p in parsed.items()
-    }
-    known = dict.fromkeys(thread_label.values()), {stream_label[key]: parsed[key] for key in parsed}
-    labels = sorted(known[0], key=_natural) + sorted(known[1], key=_natural)
+    Returns:
+        the table, the lane of each thread and of each stream, and a look-up from (pid, tid) to lane (-1 if unknown).
+    """
+    parsed = _parse_streams(dict.fromkeys(streams))
+    thread_labels = [f"thread {_text(pid)}:{_text(tid)}" for pid, tid in threads]
+    label_of = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in parsed[key]) for key in parsed}
+    parts_of = {label_of[key]: parsed[key] for key in parsed}
+    labels = sorted(dict.fromkeys(thread_labels), key=_natural) + sorted(parts_of, key=_natural)
     number = {label: code for code, label in enumerate(labels)}
-    lane = np.empty(len(keys.on_stream), np.int32)
-    lane[~keys.on_stream] = [number[thread_label[key]] for key in keys.threads]
-    lane[keys.on_stream] = [number[stream_label[key]] for key in keys.streams]
-    parts = [known[1].get(label, (-1, -1, -1)) for label in labels]
+    parts = [parts_of.get(label, (-1, -1, -1)) for label in labels]
     device, context, stream = (freeze(np.array([_number(part[i]) for part in parts], np.int64)) for i in range(3))
-    table = LaneTable(
-        tuple(labels), freeze(np.array([label in known[1] for label in labels], np.bool_)), device, context, stream
-    )
-    return table, lane, lambda pid, tid: number.get(f"thread {_text(pid)}:{_text(tid)}", -1)
+    is_stream = freeze(np.array([label in parts_of for label in labels], np.bool_))
+    table = LaneTable(tuple(labels), is_stream, device, context, stream)
+    lane_of_thread = np.array([number[label] for label in thread_labels], np.int32)
+    lane_of_stream = np.array([number[label_of[key]] for key in streams], np.int32)
+    return table, lane_of_thread, lane_of_stream, lambda pid, tid: number.get(f"thread {_text(pid)}:{_text(tid)}", -1)
 
 
 def _parse_streams(keys: dict[StreamKey, None]) -> dict[StreamKey, StreamKey]:

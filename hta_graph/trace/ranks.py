@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import TraceError
-from hta_graph.trace.decode import Decoded
+from hta_graph.trace.rows import Header
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
-__all__ = ["RankFile", "assign_ranks", "expand", "header_rank", "world_size"]
+__all__ = ["RankFile", "assign_ranks", "expand", "header_count"]
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,9 @@ class RankFile:
     source: str
 
 
-def header_rank(decoded: Decoded) -> int | None:
-    """Return ``distributedInfo.rank`` if it is a number."""
-    return _count(decoded.distributed, "rank")
-
-
-def world_size(decoded: Decoded) -> int | None:
-    """Return ``distributedInfo.world_size`` if it is a number."""
-    return _count(decoded.distributed, "world_size")
-
-
-def _count(info: Any, key: str) -> int | None:
+def header_count(header: Header, key: str) -> int | None:
+    """Return a key of ``distributedInfo`` such as ``rank`` if it is a number."""
+    info: Any = header.distributed
     value = info.get(key) if isinstance(info, dict) else None
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
         return int(value)

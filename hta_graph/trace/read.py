@@ -8,8 +8,9 @@ from pathlib import Path
 
 from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.trace.assemble import assemble
-from hta_graph.trace.decode import Decoded, decode
-from hta_graph.trace.ranks import RankFile, assign_ranks, expand, header_rank, world_size
+from hta_graph.trace.decode import Decoded, with_fallback
+from hta_graph.trace.ranks import RankFile, assign_ranks, expand, header_count
+from hta_graph.trace.rows import Header
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 
@@ -29,11 +30,13 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
     path = Path(path)
-    return _assemble(path, decode(path, read_bytes(path), salvage=salvage))
+    return with_fallback(path, read_bytes(path), lambda decoded: assemble(path, decoded), salvage=salvage)
 
 
-def _assemble(path: Path, decoded: Decoded) -> Trace:
-    return assemble(path, decoded, header_rank(decoded), world_size(decoded))
+def _header(decoded: Decoded) -> Header:
+    for _ in decoded.parts:
+        pass
+    return decoded.header
 
 
 def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = lambda _: None) -> list[RankFile]:
@@ -48,7 +51,8 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     paths = expand([Path(item) for item in inputs])
     for path in paths:
         try:
-            found.append((path, header_rank(decode(path, read_bytes(path), salvage=salvage))))
+            header = with_fallback(path, read_bytes(path), _header, salvage=salvage)
+            found.append((path, header_count(header, "rank")))
         except NotATraceError as error:
             if len(paths) == 1:
                 raise

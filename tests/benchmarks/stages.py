@@ -47,7 +47,7 @@ def measure(path: Path) -> dict[str, float]:
 
     content = watch.time("read and decompress", lambda: read_bytes(path))
     decoded = watch.time("decode", lambda: decode(path, content))
-    trace = watch.time("columns", lambda: assemble(path, decoded, None, None))
+    trace = watch.time("columns", lambda: assemble(path, decoded))
     timeline = Timeline(trace.events, len(trace.lanes.labels))
     watch.time("order and nesting", lambda: (timeline.position, timeline.calls))
     context = LinkContext(trace, timeline)

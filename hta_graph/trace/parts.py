@@ -1,0 +1,81 @@
+"""Large files part by part: the array of events is cut between events, so that memory holds only one part's rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from hta_graph.trace.rows import Document, Header, Row
+
+__all__ = ["Part", "Parts"]
+
+PART_BYTES = 16 << 20
+BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
+EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+CUTS = 100
+"""How many places to try: most of what looks like a boundary between events is one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive elements of ``traceEvents`` and the JSON array or document that they were decoded from."""
+
+    rows: list[Row]
+    text: bytes
+
+
+class Parts:
+    """Decode a strict trace in parts; ``header`` is known when all have been taken.
+
+    Raises, while iterating, ``msgspec.DecodeError``: the text is not strict JSON, or a row has a field of another type.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self.header = Header()
+
+    def __iter__(self) -> Iterator[Part]:
+        begin = self._first_event()
+        if begin is None:
+            yield self._rest(b"", 0)
+            return
+        at = begin
+        while len(self._raw) - at > 2 * PART_BYTES and (cut := self._cut(at)) is not None:
+            part, at = cut
+            yield part
+        yield self._rest(self._raw[:begin] if at > begin else b"", at if at > begin else 0)
+
+    def _first_event(self) -> int | None:
+        """Return where the array's elements begin, if that is plain to see."""
+        array = re.match(rb"\s*\[", self._raw)
+        if array:
+            return array.end()
+        key = EVENTS_KEY.search(self._raw)
+        if key is None:
+            return None
+        msgspec.json.decode(self._raw[: key.end()] + b"]}", type=Document)  # fails if the key is not the outermost
+        return key.end()
+
+    def _cut(self, at: int) -> tuple[Part, int] | None:
+        """Decode about one part from a place on; return it and where the next begins."""
+        for boundary, _ in zip(BOUNDARY.finditer(self._raw, at + PART_BYTES), range(CUTS), strict=False):
+            text = b"[" + self._raw[at : boundary.start() + 1] + b"]"
+            try:
+                return Part(msgspec.json.decode(text, type=list[Row]), text), boundary.end()
+            except msgspec.ValidationError:
+                raise
+            except msgspec.DecodeError:
+                continue  # this boundary lies inside an event
+        return None
+
+    def _rest(self, head: bytes, at: int) -> Part:
+        """Decode what is left, with the keys before and after the array."""
+        text = head + self._raw[at:] if at else self._raw
+        if re.match(rb"\s*\[", text):
+            return Part(msgspec.json.decode(text, type=list[Row]), text)
+        document = msgspec.json.decode(text, type=Document)
+        self.header = Header(document.base, document.distributed, document.devices)
+        return Part(document.rows, text)
