@@ -176,7 +176,8 @@ def _report_repairs(trace: Trace) -> None:
 
 def _info(options: argparse.Namespace) -> None:
     from analyses.info import info_document, info_lines
-    from hta_graph.export.files import to_json, write_file
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
 
     _check(options)
     ranks = []
@@ -191,7 +192,8 @@ def _info(options: argparse.Namespace) -> None:
 def _critical_path(options: argparse.Namespace) -> None:
     from analyses.path_report import path_document, path_lines
     from hta_graph.algorithms.critical_path import critical_path
-    from hta_graph.export.files import to_json, write_file
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     _check(options)
@@ -242,8 +244,9 @@ def _times(text: str) -> tuple[int, int]:
 
 def _graph(options: argparse.Namespace) -> None:
     from analyses.info import info_document, info_lines
-    from hta_graph.export.files import to_json, write_file
+    from hta_graph.export.files import write_file
     from hta_graph.export.graph_json import graph_document
+    from hta_graph.export.json_text import to_json
     from hta_graph.export.parquet import check_folder, save_graph
 
     _check(options)

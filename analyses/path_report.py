@@ -9,7 +9,7 @@ import numpy as np
 from analyses.terminal import clipped, milliseconds, percent, table
 from hta_graph.algorithms.critical_path import CriticalPath
 from hta_graph.export.files import printable
-from hta_graph.export.graph_json import records
+from hta_graph.export.json_text import Records
 from hta_graph.model import BoundBy
 
 __all__ = ["path_document", "path_lines"]
@@ -47,7 +47,7 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
         },
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
-        "segments": records(path.segment_columns()),
+        "segments": Records(path.segment_columns()),
         "diagnostics": path.graph.diagnostics,
     }
 

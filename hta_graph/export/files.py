@@ -7,18 +7,10 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from hta_graph.errors import OutputError
 
-__all__ = ["check_output", "printable", "to_json", "write_file"]
-
-
-def to_json(document: Any) -> bytes:
-    """Encode a document; NumPy arrays and scalars become lists and numbers."""
-    return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+__all__ = ["check_output", "printable", "write_file"]
 
 
 def printable(path: Path) -> str:
@@ -46,26 +38,27 @@ def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def write_file(target: str | Path, content: bytes) -> None:
-    """Write a file, or to standard output for ``-``.
+def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file from one or many pieces, or to standard output for ``-``.
 
     Raises:
         OutputError: the file cannot be written; an earlier one is left as it was.
     """
+    pieces = [content] if isinstance(content, bytes) else content
     if str(target) == "-":
-        _write_standard_output(content)
+        _write_standard_output(pieces)
         return
     path = Path(target)
     check_output(path, [])
     if path.exists() and not path.is_file():
-        _write_special(path, content)
+        _write_special(path, pieces)
         return
-    _replace(path, content)
+    _replace(path, pieces)
 
 
-def _write_standard_output(content: bytes) -> None:
+def _write_standard_output(pieces: Iterable[bytes]) -> None:
     try:
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
@@ -73,12 +66,12 @@ def _write_standard_output(content: bytes) -> None:
         raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     temporary: str | None = None
     try:
         handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name[:100]}.", suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines(pieces)
         Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         Path(temporary).replace(path)
         temporary = None
@@ -89,11 +82,11 @@ def _replace(path: Path, content: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def _write_special(path: Path, content: bytes) -> None:
+def _write_special(path: Path, pieces: Iterable[bytes]) -> None:
     """Write to a device or pipe, which cannot be replaced by renaming."""
     try:
         with path.open("wb") as file:
-            file.write(content)
+            file.writelines(pieces)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 

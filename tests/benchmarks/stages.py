@@ -38,7 +38,7 @@ def measure(path: Path) -> dict[str, float]:
     from hta_graph.algorithms.critical_path import critical_path
     from hta_graph.algorithms.windows import whole
     from hta_graph.build import build_graph
-    from hta_graph.export.files import to_json
+    from hta_graph.export.json_text import to_json
     from hta_graph.links import DEFAULT_RULES, LinkContext
     from hta_graph.timeline import Timeline
     from hta_graph.trace.assemble import assemble
@@ -55,7 +55,7 @@ def measure(path: Path) -> dict[str, float]:
         watch.time(f"edges: {rule.__name__}", lambda rule=rule: rule(context))
     graph = watch.time("graph, all of it", lambda: build_graph(trace))
     found = watch.time("path", lambda: critical_path(graph, whole()))
-    watch.time("JSON output", lambda: to_json(_document(found)))
+    watch.time("JSON output", lambda: b"".join(to_json(_document(found))))
     sizes = {"events": float(len(trace.events)), "edges": float(len(graph.edge_table))}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {**watch.seconds, "peak MB": peak, "text MB": len(content.data) / 1e6, **sizes}
