@@ -7,6 +7,7 @@ from pathlib import Path
 __all__ = [
     "HtaGraphError",
     "MissingExtraError",
+    "MissingProgramError",
     "NotATraceError",
     "OutputError",
     "QueryError",
@@ -56,6 +57,16 @@ class MissingExtraError(HtaGraphError):
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs an optional package; install it with: pip install 'hta-graph[{extra}]'")
+
+
+class MissingProgramError(HtaGraphError):
+    """Graphviz's ``dot`` is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a picture as SVG or PNG needs graphviz's program dot; install it with: apt-get install graphviz "
+            "(a name that ends in .dot works without it)"
+        )
 
 
 class UsageError(HtaGraphError):

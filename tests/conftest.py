@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say what was left out and why."""
     if line := config.stash.get(_MISSING, ""):
         terminalreporter.write_line(line)
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if report.longrepr)
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"{count} tests left out: {reason.removeprefix('Skipped: ')}")
 
 
 def shared_traces() -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.simulator import Dialect, Program, idioms, simulate, to_bytes, write
 from tests.simulator.program import Gap, Statement, ThreadProgram
 
-SAMPLE = Path(__file__).parents[1] / "examples" / "sample_trace.json.gz"
+SAMPLE = Path(__file__).parents[1] / "analyses" / "sample" / "sample_trace.json.gz"
 
 LAYERS = 4
 

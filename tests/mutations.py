@@ -143,13 +143,8 @@ MISTAKES = (
         "] > context.trace.events.start[target]",
         "] >= context.trace.events.start[target]",
     ),
-    Mutation(
-        "streams of all devices are one",
-        "trace/lanes.py",
-        "(pid if a.device is None else a.device, a.context",
-        "(0, a.context",
-    ),
-    Mutation("streams without number", "trace/lanes.py", "tid if a.stream is None else a.stream)", "7)"),
+    Mutation("streams of all devices are one", "trace/lanes.py", "(_part(key[0]), ", "(0, "),
+    Mutation("streams without number", "trace/lanes.py", ", _part(key[2]))", ", 7)"),
     Mutation(
         "no clamping",
         "links/edges.py",
@@ -230,16 +225,21 @@ MISTAKES = (
         "np.where(on_gpu, correlation, -length)",
         "np.where(on_gpu, correlation, length)",
     ),
-    Mutation("names are numbered as they come", "trace/assemble.py", "names = sorted(table)", "names = list(table)"),
+    Mutation(
+        "names are numbered as they come",
+        "trace/assemble.py",
+        "order = sorted(range(len(used)), key=used.__getitem__)",
+        "order = list(range(len(used)))",
+    ),
     Mutation(
         "lanes are numbered as they come",
         "trace/lanes.py",
-        "sorted(known[0], key=_natural) + sorted(known[1], key=_natural)",
-        "list(known[0]) + list(known[1])",
+        "sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)",
+        "list(dict.fromkeys(thread_labels)) + list(parts_of)",
     ),
-    Mutation("times are floats", "trace/assemble.py", "loses_nanoseconds(present) and", "False and"),
+    Mutation("times are floats", "trace/collect.py", "if not exact or not loses_nanoseconds(printed):", "if True:"),
     Mutation(
-        "the base time is ignored", "trace/assemble.py", "times + base) if base else times", "times) if base else times"
+        "the base time is ignored", "trace/assemble.py", "_with_base(columns, base or 0)", "_with_base(columns, 0)"
     ),
     Mutation("arrays can be written", "trace/table.py", "    array.flags.writeable = False\n", ""),
     Mutation(

@@ -310,7 +310,6 @@ STREAM_SYNC = Soup((
 ))  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="the inference of streams takes -1 for: no time (links/scopes.py)")
 @QUICK
 @example(soup=STREAM_SYNC, shift=1)
 @given(SOUPS, st.integers(1, 10**9))

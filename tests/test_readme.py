@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -26,11 +28,23 @@ def test_ci_calls_the_test_command_of_the_readme() -> None:
     assert tests.strip() in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-def test_the_first_command_prints_a_path(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_the_first_command_prints_a_path_and_writes_three_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     command = code_blocks("sh")[0].split("&&")[1]
     assert main(shlex.split(command)[1:]) == 0
     assert "time on the critical path" in capsys.readouterr().out
+    picture = "demo_path.svg" if which("dot") else "demo_path.dot"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["demo_overlay.json", picture, "demo_timeline.html"]
+
+
+def test_the_example_script_explains_the_sample(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["why_is_my_step_slow.py"])
+    runpy.run_path(str(ROOT / "examples" / "why_is_my_step_slow.py"), run_name="__main__")
+    assert "What held up event" in capsys.readouterr().out
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

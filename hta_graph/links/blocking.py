@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
-from hta_graph.links.scopes import nearest_stream, tail_ends
+from hta_graph.links.scopes import NO_WORK, nearest_stream, tail_ends
 from hta_graph.links.sync_records import SyncRows
 from hta_graph.links.waits import Captured
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, Ids, Ints, Rule
@@ -75,8 +75,8 @@ def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -
         return Scopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
     ends = tail_ends(context, streams, place)
     chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_NS)
-    possible = (ends >= 0) & (ends <= events.end[call][:, None])
-    single = (chosen < 0) & ((ends >= 0).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
+    possible = (ends > NO_WORK) & (ends <= events.end[call][:, None])
+    single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
     chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
     at = np.searchsorted(streams, hint).clip(max=len(streams) - 1)
     by_hint = (chosen < 0) & (streams[at] == hint) & possible[np.arange(len(at)), at]

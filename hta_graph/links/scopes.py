@@ -7,16 +7,20 @@ import numpy as np
 from hta_graph.links.context import LinkContext
 from hta_graph.model import Codes, Ids, Ints, Rule
 
-__all__ = ["item_ends", "nearest_stream", "tail_ends"]
+__all__ = ["NO_WORK", "item_ends", "nearest_stream", "tail_ends"]
+
+
+NO_WORK = -(2**62)
+"""In a table of ends (ns): the stream has no work. Times can be negative; this leaves room to subtract them."""
 
 
 def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
-    """Return when each stream's last item before each place ended (ns); rows: places, columns: streams, -1: no item."""
+    """Return when each stream's last item before each place ended (ns); rows: places, columns: streams."""
     queues, item_end = context.queues, item_ends(context)
-    table = np.full((len(place), len(streams)), -1, np.int64)
+    table = np.full((len(place), len(streams)), NO_WORK, np.int64)
     for column, stream in enumerate(streams.tolist()):
         item = queues.item_before(np.full(len(place), stream), place)
-        table[:, column] = np.where(item >= 0, item_end[item], -1)
+        table[:, column] = np.where(item >= 0, item_end[item], NO_WORK)
     return table
 
 
@@ -31,7 +35,7 @@ def item_ends(context: LinkContext) -> Ints:
 def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int) -> tuple[Ints, Codes]:
     """Choose per row the column whose end lies in [since, until], nearest to ``until``, at most ``close_ns`` before."""
     lag = until[:, None] - ends
-    fits = (ends >= 0) & (lag >= 0) & (lag <= close_ns) & (ends >= since[:, None])
+    fits = (ends > NO_WORK) & (lag >= 0) & (lag <= close_ns) & (ends >= since[:, None])
     lag = np.where(fits, lag, np.iinfo(np.int64).max)
     chosen = np.argmin(lag, axis=1) if lag.shape[1] else np.zeros(len(lag), np.int64)
     found = fits.any(axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.links.records import latest_records
-from hta_graph.links.scopes import item_ends, nearest_stream, tail_ends
+from hta_graph.links.scopes import NO_WORK, item_ends, nearest_stream, tail_ends
 from hta_graph.links.waits import Waits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 
@@ -17,8 +17,8 @@ __all__ = ["infer_waits"]
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
-NO_WORK, IMPOSSIBLE = -1, -2
-"""In a table of ends: the stream has no work yet; its work ended after the work that would have waited for it began."""
+IMPOSSIBLE = NO_WORK - 1
+"""In a table of ends: the stream's work ended after the work that would have waited for it began."""
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ def _by_habit(context: LinkContext, question: _Question) -> _Answer:
         return _Answer(np.full(len(question.call), -1), question.place, np.zeros(len(question.call), np.int8))
     ends = _ends_before(context, question, question.record_place)
     ends[ends > held.start[:, None]] = IMPOSSIBLE
-    single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends >= 0).any(axis=1)
+    single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends > NO_WORK).any(axis=1)
     only = _Answer(
-        np.where(single, (ends >= 0).argmax(axis=1), -1), question.record_place, _all(Rule.ONLY_OTHER_STREAM, ends)
+        np.where(single, (ends > NO_WORK).argmax(axis=1), -1), question.record_place, _all(Rule.ONLY_OTHER_STREAM, ends)
     )
     before = np.where(question.record >= 0, question.record, question.call).astype(np.int32)
     last = context.last_launch_stream(before)
     at = np.searchsorted(streams, last).clip(max=len(streams) - 1)
-    usable = (streams[at] == last) & (ends[np.arange(len(at)), at] >= 0)
+    usable = (streams[at] == last) & (ends[np.arange(len(at)), at] > NO_WORK)
     habit = _Answer(np.where(usable, at, -1), question.record_place, _all(Rule.STREAM_OF_LAST_LAUNCH, ends))
     return only.where_unknown(habit)
 

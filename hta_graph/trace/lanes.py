@@ -38,7 +38,7 @@ def build_lanes(
     thread_labels = [f"thread {_text(pid)}:{_text(tid)}" for pid, tid in threads]
     label_of = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in parsed[key]) for key in parsed}
     parts_of = {label_of[key]: parsed[key] for key in parsed}
-    labels = sorted(dict.fromkeys(thread_labels), key=_natural) + sorted(parts_of, key=_natural)
+    labels = sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)
     number = {label: code for code, label in enumerate(labels)}
     parts = [parts_of.get(label, (-1, -1, -1)) for label in labels]
     device, context, stream = (freeze(np.array([_number(part[i]) for part in parts], np.int64)) for i in range(3))
@@ -92,6 +92,10 @@ def _text(value: Any) -> str:
 
 def _number(part: int | str) -> int:
     return part if isinstance(part, int) else -1
+
+
+def _by_number(label: str) -> tuple[list[tuple[int, str]], str]:
+    return _natural(label), label
 
 
 def _natural(label: str) -> list[tuple[int, str]]:

@@ -1,0 +1,212 @@
+"""What each command does: read, ask, write. Everything heavy is imported when a command runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from hta_graph.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from hta_graph.algorithms.critical_path import CriticalPath
+    from hta_graph.graph import DependencyGraph
+    from hta_graph.trace import Trace
+
+__all__ = ["critical_path", "demo", "graph", "info", "render", "say", "timeline"]
+
+
+def say(line: str) -> None:
+    """Print a line about the work on standard error."""
+    print(line, file=sys.stderr)  # noqa: T201
+
+
+def info(options: argparse.Namespace) -> None:
+    """Print what is in each rank's trace."""
+    from analyses.info import info_document, info_lines
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+
+    _check(options, options.json)
+    ranks = []
+    for found in _graphs(options):
+        ranks.append(info_document(found))
+        if not options.json:
+            _print([*info_lines(ranks[-1]), ""])
+    if options.json:
+        write_file(options.json, to_json({"schema": "hta-graph/info/1", "ranks": ranks}))
+
+
+def critical_path(options: argparse.Namespace) -> None:
+    """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
+    from analyses.path_report import path_document, path_lines
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+
+    _check(options, options.json, options.overlay, options.dot)
+    path = _path(options)
+    if options.json:
+        write_file(options.json, to_json(path_document(path)))
+    if options.overlay:
+        _write_overlay(path, options.overlay)
+    if options.dot:
+        _write_dot(path, options.dot)
+    if not options.json:
+        _print(path_lines(path))
+
+
+def graph(options: argparse.Namespace) -> None:
+    """Write the graph as JSON or Parquet; without either, print its counts."""
+    from analyses.info import info_document, info_lines
+    from hta_graph.export.files import write_file
+    from hta_graph.export.graph_json import graph_document
+    from hta_graph.export.json_text import to_json
+    from hta_graph.export.parquet import check_folder, save_graph
+
+    _check(options, options.json)
+    if options.parquet:
+        check_folder(Path(options.parquet))
+        if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
+            raise UsageError("--json and --parquet name the same place")
+    found = _one_graph(options)
+    if options.parquet:
+        save_graph(found, options.parquet)
+    if options.json:
+        write_file(options.json, to_json(graph_document(found)))
+    if not options.parquet and not options.json:
+        _print(info_lines(info_document(found)))
+
+
+def render(options: argparse.Namespace) -> None:
+    """Draw the path, an event's surroundings, or the way between two events."""
+    from hta_graph.export.picture import around_picture, between_picture, check_picture, path_picture, write_picture
+
+    _check(options, options.output)
+    check_picture(options.output)
+    if options.path:
+        picture = path_picture(_path(options))
+    elif options.around is not None:
+        picture = around_picture(_one_graph(options), options.around, options.depth)
+    else:
+        picture = between_picture(_one_graph(options), *options.between)
+    write_picture(picture, options.output)
+    if picture.left_out:
+        say(f"{options.output}: {picture.left_out}")
+
+
+def timeline(options: argparse.Namespace) -> None:
+    """Write a page of lanes with the path drawn through them."""
+    from analyses.timeline import timeline_html
+    from hta_graph.export.files import write_file
+
+    _check(options, options.output)
+    write_file(options.output, timeline_html(_path(options)))
+
+
+def demo(options: argparse.Namespace) -> None:
+    """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
+    from importlib.resources import as_file, files
+
+    with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
+        options.inputs, options.rank, options.salvage = [str(sample)], None, False
+        _demo(options)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from analyses.path_report import path_lines
+    from analyses.timeline import timeline_html
+    from hta_graph.algorithms.critical_path import critical_path as extract
+    from hta_graph.algorithms.windows import step
+    from hta_graph.export.files import write_file
+    from hta_graph.export.picture import path_picture, write_picture
+
+    path = extract(_one_graph(options), step(2))
+    _print(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
+    _write_overlay(path, "demo_overlay.json")
+    picture = "demo_path.svg" if which("dot") else "demo_path.dot"
+    write_picture(path_picture(path), picture)
+    try:
+        write_file("demo_timeline.html", timeline_html(path))
+    except MissingExtraError as error:
+        say(f"no timeline: {error}")
+    _print(
+        [
+            "written here:",
+            "  demo_overlay.json   open it in ui.perfetto.dev",
+            f"  {picture}       the path as a picture",
+            "  demo_timeline.html  open it in a browser",
+        ]
+    )
+
+
+def _path(options: argparse.Namespace) -> CriticalPath:
+    from analyses.options import asked_window
+    from hta_graph.algorithms.critical_path import critical_path as extract
+    from hta_graph.trace.vocabulary import DATA_LOADING
+
+    window = asked_window(options)
+    return extract(_one_graph(options), window, data_load=options.data_load or DATA_LOADING)
+
+
+def _write_overlay(path: CriticalPath, target: str) -> None:
+    from hta_graph.export.perfetto import write_overlay
+
+    counts = write_overlay(path, target)
+    if counts.arrows_left_out:
+        say(f"{target}: {counts.arrows:,} arrows drawn, {counts.arrows_left_out:,} smaller ones left out")
+
+
+def _write_dot(path: CriticalPath, target: str) -> None:
+    from hta_graph.export.files import write_file
+    from hta_graph.export.picture import path_picture
+
+    picture = path_picture(path)
+    write_file(target, picture.source.encode())
+    if picture.left_out:
+        say(f"{target}: {picture.left_out}")
+
+
+def _print(lines: Sequence[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _check(options: argparse.Namespace, *outputs: str | None) -> None:
+    """Refuse outputs that cannot be written, or are inputs, before any work is done."""
+    from hta_graph.export.files import check_output
+    from hta_graph.trace.ranks import expand
+
+    named = [output for output in outputs if output]
+    if len({str(Path(output).absolute()) for output in named}) < len(named):
+        raise UsageError("two outputs name the same file")
+    inputs = expand([Path(item) for item in options.inputs]) if named else []
+    for output in named:
+        check_output(output, inputs)
+
+
+def _graphs(options: argparse.Namespace) -> Iterator[DependencyGraph]:
+    """Build the graph of each rank in turn, and say what was dropped."""
+    from hta_graph.build import build_graph
+    from hta_graph.trace import read_traces
+
+    for trace in read_traces(options.inputs, rank=options.rank, salvage=options.salvage, say=say):
+        _report_repairs(trace)
+        yield build_graph(trace)
+
+
+def _one_graph(options: argparse.Namespace) -> DependencyGraph:
+    """Build the graph of the rank asked for, else of the lowest."""
+    return next(_graphs(options))
+
+
+def _report_repairs(trace: Trace) -> None:
+    from hta_graph.trace.table import READING_DIAGNOSTICS
+
+    if trace.salvaged:
+        say(f"{trace.path}: {trace.salvaged}")
+    found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
+    if found:
+        listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
+        say(f"{trace.path}: {', '.join(listed)}")

@@ -1,0 +1,123 @@
+"""What commands can be asked for: their arguments, and the windows that these name."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from hta_graph.errors import UsageError
+
+if TYPE_CHECKING:
+    from hta_graph.algorithms.windows import Window
+
+__all__ = [
+    "add_graph_outputs",
+    "add_inputs",
+    "add_json",
+    "add_path_outputs",
+    "add_picture",
+    "add_timeline",
+    "add_window",
+    "asked_window",
+]
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the traces to read."""
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files")
+    parser.add_argument("--rank", type=int, metavar="N", help="of several ranks this one")
+    parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add machine output."""
+    parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
+
+
+def add_window(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to name a stretch of time."""
+    window = parser.add_mutually_exclusive_group()
+    window.add_argument("--step", type=int, metavar="N", help="the step ProfilerStep#N")
+    window.add_argument("--annotation", metavar="NAME", help="a CPU annotation by its exact name")
+    window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
+    window.add_argument("--whole", action="store_true", help="the whole trace")
+    parser.add_argument("--regex", action="store_true", help="NAME is a regular expression that matches the whole name")
+    parser.add_argument("--instance", metavar="I[:J]", help="instance I of the annotation, or I to J, both included")
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--cpu-window", action="store_true", help="stop at the step's or annotation's end on the CPU")
+    extent.add_argument(
+        "--gpu-window", action="store_true", help="from the previous step's end on the GPU to this one's"
+    )
+    parser.add_argument("--data-load", nargs="+", metavar="PATTERN", help="regular expressions of data-loading rows")
+
+
+def add_path_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add what a path can be written as."""
+    parser.add_argument("--overlay", metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev")
+    parser.add_argument("--dot", metavar="OUT", help="write a picture of the path as graphviz source")
+
+
+def add_graph_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add what a graph can be written as."""
+    parser.add_argument("--parquet", metavar="DIR", help="write the graph's columns as Parquet tables")
+
+
+def add_picture(parser: argparse.ArgumentParser) -> None:
+    """Add what to draw, and where."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--path", action="store_true", help="the critical path of the window")
+    what.add_argument("--around", type=int, metavar="EVENT_INDEX", help="an event and what it depends on")
+    what.add_argument("--between", type=int, nargs=2, metavar=("A", "B"), help="the way from one event to another")
+    parser.add_argument("--depth", type=int, default=2, metavar="N", help="how many edges around the event (2)")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .svg, .png or .dot file")
+
+
+def add_timeline(parser: argparse.ArgumentParser) -> None:
+    """Add where the page goes."""
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
+
+
+def asked_window(options: argparse.Namespace) -> Window:
+    """Return the window that the options name; without any the first step that launched GPU work.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    from hta_graph.algorithms.windows import annotation, between, first_busy_step, step, whole
+
+    _check_window(options)
+    if options.annotation is not None:
+        first, last = _instance(options.instance)
+        cpu_window = options.cpu_window
+        return annotation(options.annotation, regex=options.regex, first=first, last=last, cpu_window=cpu_window)
+    if options.window:
+        return between(*_times(options.window))
+    if options.whole:
+        return whole()
+    if options.step is not None:
+        return step(options.step, cpu_window=options.cpu_window, gpu_window=options.gpu_window)
+    return first_busy_step(cpu_window=options.cpu_window, gpu_window=options.gpu_window)
+
+
+def _check_window(options: argparse.Namespace) -> None:
+    if options.annotation is None and (options.regex or options.instance):
+        raise UsageError("--regex and --instance go with --annotation")
+    if options.gpu_window and (options.annotation or options.window or options.whole):
+        raise UsageError("--gpu-window goes with steps only")
+    if options.cpu_window and (options.window or options.whole):
+        raise UsageError("--cpu-window goes with steps and annotations only")
+
+
+def _instance(text: str | None) -> tuple[int, int | None]:
+    match = re.fullmatch(r"(\d{1,99})(?::(\d{1,99}))?", "0" if text is None else text)
+    if not match:
+        raise UsageError(f"--instance takes I or I:J, not {text!r}")
+    return int(match[1]), int(match[2]) if match[2] else None
+
+
+def _times(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(-?\d{1,18}|\d{19}):(-?\d{1,18}|\d{19})", text)
+    if not match:
+        raise UsageError(f"--window takes START_NS:END_NS, not {text!r}")
+    return int(match[1]), int(match[2])

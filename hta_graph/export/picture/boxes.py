@@ -1,0 +1,226 @@
+"""Boxes of a picture: runs of events drawn as one, and how neighbours are joined until few enough remain."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hta_graph.algorithms.critical_path import CriticalPath
+from hta_graph.export.picture.names import NAME_SIZE, clean, short_name
+from hta_graph.model import BoundBy, EventKind, Ids, Ints
+from hta_graph.trace.table import Trace
+
+__all__ = ["WAITING", "Box", "Part", "box_of_event", "folded", "path_boxes"]
+
+SMALL = 0.015
+"""Share of the window below which neighbours on the path share a box."""
+
+TINY = 0.005
+"""Share of the window below which a stretch goes into its neighbour's box."""
+
+MOST = 0.9
+"""Share of a box's time that makes a name stand for the box."""
+
+LINES, MOST_LINES = 3, 7
+"""How many names a box of unlike events lists: a few, and more where they take more than ``SMALL`` of the whole."""
+
+WAITING = {
+    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: "idle before",
+    BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD.label: "waits for launch:",
+    BoundBy.CPU_GAP.label: "gap:",
+    BoundBy.SYNC_OVERHEAD.label: "return of",
+    BoundBy.UNEXPLAINED.label: "unexplained:",
+}
+"""What stands before the owner's name where nothing works; such boxes have a dashed border."""
+
+
+@dataclass
+class Part:
+    """What a box holds under one name: its events and their time."""
+
+    events: set[int] = field(default_factory=set)
+    ns: int = 0
+
+
+@dataclass
+class Box:
+    """Events drawn as one: ``first`` is the number of its first piece or step."""
+
+    lane: int
+    first: int
+    start_ns: int
+    parts: dict[tuple[int, str], Part] = field(default_factory=dict)
+    fills: Counter[str] = field(default_factory=Counter)
+    indices: list[int] = field(default_factory=list)
+    focus: bool = False
+    long_ns: float = 0
+
+    @property
+    def ns(self) -> int:
+        """The time of all its events."""
+        return sum(part.ns for part in self.parts.values())
+
+    @property
+    def count(self) -> int:
+        """How many events it holds."""
+        return sum(len(part.events) for part in self.parts.values())
+
+    @property
+    def fill(self) -> str:
+        """The class or kind that takes most of its time."""
+        return max(self.fills, key=lambda fill: (self.fills[fill], fill))
+
+    def add(self, text: str, event: int, ns: int, fill: str) -> None:
+        """Add time of an event under a name."""
+        part = self.parts.setdefault((self.lane, text), Part())
+        part.events.add(event)
+        part.ns += ns
+        self.fills[fill] += ns
+
+    @property
+    def lines(self) -> int:
+        """How many parts are named."""
+        if self.main is not None:
+            return 1
+        long = sum(part.ns >= self.long_ns for part in self.parts.values()) if self.long_ns else 0
+        return min(max(LINES, long), MOST_LINES)
+
+    @property
+    def main(self) -> str | None:
+        """The name that stands for the box: that of nearly all of its time."""
+        (lane, text), part = self.largest()[0]
+        return text if lane == self.lane and part.ns >= MOST * self.ns else None
+
+    def absorb(self, other: Box) -> None:
+        """Take in the box that follows; the lane with more time wins."""
+        for key, part in other.parts.items():
+            own = self.parts.setdefault(key, Part())
+            own.events |= part.events
+            own.ns += part.ns
+        self.fills.update(other.fills)
+        self.indices += other.indices
+        lanes: Counter[int] = Counter()
+        for (lane, _), part in self.parts.items():
+            lanes[lane] += part.ns
+        self.lane = max(lanes, key=lambda lane: (lanes[lane], -lane))
+
+    def largest(self) -> list[tuple[tuple[int, str], Part]]:
+        """Return the parts, longest first."""
+        return sorted(self.parts.items(), key=lambda item: (-item[1].ns, item[0]))
+
+    def unnamed(self) -> list[Part]:
+        """Return the parts that the box has no line for."""
+        return [part for _, part in self.largest()[self.lines :]]
+
+
+def box_of_event(trace: Trace, row: int, first: int) -> Box:
+    """Make the box of one event, which is reached by step ``first``."""
+    events = trace.events
+    box = Box(int(events.lane[row]), first, int(events.start[row]), indices=[int(events.index[row])])
+    text = clean(short_name(trace.name_of(row)), NAME_SIZE)
+    box.add(text, row, int(events.end[row] - events.start[row]), EventKind(int(events.kind[row])).label)
+    return box
+
+
+def path_boxes(path: CriticalPath, limit: int) -> list[Box]:
+    """Fold a critical path into at most ``limit`` boxes, each a stretch of time."""
+    small, tiny = SMALL * path.length_ns, TINY * path.length_ns
+    return folded(_tiny_absorbed(_joined_below(_stretches(path), small), tiny), limit)
+
+
+def folded(boxes: Sequence[Box], limit: int) -> list[Box]:
+    """Join alike neighbours, then small ones, until at most ``limit`` boxes remain."""
+    return _shortened(_alike_joined(boxes), limit)
+
+
+def _stretches(path: CriticalPath) -> list[Box]:
+    """Make a box of each run of alike segments and of small neighbours on one lane."""
+    pieces, trace = path.pieces, path.graph.trace
+    if not len(pieces):
+        return []
+    names = _short_codes(trace, pieces.event)
+    alike = _runs(pieces.lane, pieces.bound.astype(np.int64), names)
+    length = np.bincount(alike, (pieces.end - pieces.start).astype(float))[alike]
+    small = np.append(length < SMALL * path.length_ns, False)
+    group = _runs(pieces.lane, np.where(small[:-1], -1, alike))
+    boxes: list[Box] = []
+    columns = (group, pieces.lane, pieces.start, pieces.end, pieces.bound, pieces.event)
+    text: dict[tuple[int, int], str] = {}
+    for at, (own, lane, start, end, bound, event) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        if own == len(boxes):
+            boxes.append(Box(lane, at, start, long_ns=SMALL * path.length_ns))
+        key = (bound, int(names[at]))
+        if key not in text:
+            text[key] = _piece_text(trace, event, BoundBy(bound).label)
+        boxes[-1].add(text[key], event if event >= 0 else ~at, end - start, BoundBy(bound).label)
+        boxes[-1].indices += [int(trace.events.index[event])] if event >= 0 else []
+    return boxes
+
+
+def _short_codes(trace: Trace, events: Ids) -> Ints:
+    """Number the short names of events; -1 without an event."""
+    codes = np.where(events >= 0, trace.events.name[events], -1) if len(trace.events) else events
+    used = np.unique(codes)
+    number: dict[str, int] = {}
+    short = [number.setdefault(short_name(trace.names[c]), len(number)) if c >= 0 else -1 for c in used.tolist()]
+    return np.array(short, np.int64)[np.searchsorted(used, codes)]
+
+
+def _runs(*columns: Ints | Ids) -> Ints:
+    """Number the runs of rows that are equal in all columns."""
+    new = np.zeros(len(columns[0]), np.bool_)
+    for column in columns:
+        new[1:] |= column[1:] != column[:-1]
+    return np.cumsum(new)
+
+
+def _piece_text(trace: Trace, event: int, bound: str) -> str:
+    name = clean(short_name(trace.name_of(event)), NAME_SIZE) if event >= 0 else ""
+    if bound in WAITING:
+        return f"{WAITING[bound]} {name}" if name else WAITING[bound].rstrip(":")
+    return name or bound
+
+
+def _tiny_absorbed(boxes: Sequence[Box], size: float) -> list[Box]:
+    """Put stretches that are hardly visible into the box before or after them on their lane."""
+    joined: list[Box] = []
+    for box in boxes:
+        if joined and joined[-1].lane == box.lane and (box.ns < size or joined[-1].ns < size):
+            joined[-1].absorb(box)
+        else:
+            joined.append(box)
+    return joined
+
+
+def _alike_joined(boxes: Sequence[Box]) -> list[Box]:
+    """Join neighbours on one lane for which the same name stands."""
+    joined: list[Box] = []
+    for box in boxes:
+        if joined and joined[-1].lane == box.lane and box.main is not None and joined[-1].main == box.main:
+            joined[-1].absorb(box)
+        else:
+            joined.append(box)
+    return joined
+
+
+def _shortened(boxes: Sequence[Box], limit: int) -> list[Box]:
+    """Join small neighbours, the smallest first, until few enough boxes remain."""
+    shortened, size = list(boxes), 1.0
+    while len(shortened) > limit:
+        size *= 1.2
+        shortened = _joined_below(shortened, size)
+    return shortened
+
+
+def _joined_below(boxes: Sequence[Box], size: float) -> list[Box]:
+    """Join neighbours that together stay below a size; on different lanes, below half of it."""
+    joined = list(boxes[:1])
+    for box in boxes[1:]:
+        if joined[-1].ns + box.ns < (size if box.lane == joined[-1].lane else size / 2):
+            joined[-1].absorb(box)
+        else:
+            joined.append(box)
+    return joined

@@ -1,0 +1,80 @@
+"""The three pictures: a critical path, an event's surroundings, a way from one event to another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.algorithms.critical_path import CriticalPath
+from hta_graph.errors import UsageError
+from hta_graph.export.picture.boxes import box_of_event, folded, path_boxes
+from hta_graph.export.picture.drawing import Drawing, Picture, chain_picture
+from hta_graph.export.picture.links import Link, path_links
+from hta_graph.export.picture.names import NAME_SIZE, clean, duration, file_and_rank, short_name
+from hta_graph.export.picture.web import surroundings, visited_between
+from hta_graph.graph import DependencyGraph
+
+__all__ = ["around_picture", "between_picture", "path_picture"]
+
+
+def path_picture(path: CriticalPath, *, limit: int = 40) -> Picture:
+    """Draw a critical path: stretches of time in their lanes, small ones folded until at most ``limit`` boxes remain.
+
+    Raises:
+        UsageError: the limit is below 1.
+    """
+    _check_limit(limit)
+    trace = path.graph.trace
+    boxes = path_boxes(path, limit)
+    what = f"Critical path of {clean(path.window.label, 80)}: {duration(path.length_ns)}"
+    title = (what, f"{file_and_rank(trace)}; {path.coverage:.1%} of the time is explained")
+    links = path_links(path, boxes)
+    return chain_picture(trace, title, boxes, links, origin_ns=path.window.start_ns, total_ns=path.length_ns)
+
+
+def between_picture(graph: DependencyGraph, source_index: int, target_index: int, *, limit: int = 40) -> Picture:
+    """Draw a path with the fewest edges from one event's start to another's end.
+
+    Raises:
+        QueryError: one of them is not there, or no path leads from one to the other.
+        UsageError: the limit is below 1.
+    """
+    _check_limit(limit)
+    trace = graph.trace
+    ends = graph.subgraph([source_index, target_index])
+    rows, steps = visited_between(graph, source_index, target_index)
+    boxes = [box_of_event(trace, row, number) for number, row in enumerate(rows)]
+    boxes = folded(boxes, limit)
+    names = [clean(short_name(ends.event(index)["name"]), NAME_SIZE) for index in (source_index, target_index)]
+    title = (
+        f"From event {source_index} ({names[0]}) to event {target_index} ({names[1]}): {len(rows):,} events",
+        file_and_rank(trace),
+    )
+    links = [Link(at, at + 1, *steps[box.first], bold=True) for at, box in enumerate(boxes[1:])]
+    return chain_picture(trace, title, boxes, links, origin_ns=boxes[0].start_ns, total_ns=0)
+
+
+def around_picture(graph: DependencyGraph, event_index: int, depth: int = 1, *, limit: int = 30) -> Picture:
+    """Draw the events at most ``depth`` edges away from one; bold is what held it up.
+
+    Raises:
+        QueryError: there is no such event.
+        UsageError: the depth is negative or the limit below 1.
+    """
+    _check_limit(limit)
+    if depth < 0:
+        raise UsageError(f"a depth of {depth} is negative")
+    near = graph.neighbourhood(event_index, depth)
+    focus = int(np.flatnonzero(near.trace.events.index == event_index)[0])
+    shown = surroundings(near, focus, depth, limit)
+    hidden = shown.hidden
+    left_out = f"left out: {hidden:,} events, further away than those in the {limit} boxes shown" if hidden else None
+    name = clean(short_name(near.trace.name_of(focus)), NAME_SIZE)
+    title = (f"Around event {event_index} ({name}), depth {depth}", file_and_rank(graph.trace))
+    boxes, bold = shown.boxes, "bold: what held it up last"
+    drawing = Drawing(near.trace, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
+    return Picture(drawing.source([list(range(len(boxes)))], boxes, shown.links), left_out)
+
+
+def _check_limit(limit: int) -> None:
+    if limit < 1:
+        raise UsageError(f"a picture of at most {limit} boxes shows nothing")

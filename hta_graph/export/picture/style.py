@@ -1,0 +1,79 @@
+"""Fonts, colours and borders of a picture, as attributes for graphviz."""
+
+from __future__ import annotations
+
+from hta_graph.model import BoundBy, EdgeKind, EventKind
+
+__all__ = ["ANCHOR", "CLUSTER", "CONNECTOR", "EDGE", "GRAPH", "NODE", "fill_and_border", "link_colour"]
+
+FONT = "Helvetica"
+GRAPH = {
+    "rankdir": "LR", "newrank": "true", "labelloc": "t", "labeljust": "l", "fontname": FONT, "fontsize": "11",
+    "bgcolor": "white", "nodesep": "0.12", "ranksep": "0.3", "compound": "true", "charset": "UTF-8",
+}  # fmt: skip
+NODE = {"shape": "box", "fontname": FONT, "fontsize": "11", "margin": "0.13,0.05", "color": "#404040"}
+EDGE = {"fontname": FONT, "fontsize": "8", "arrowsize": "0.7"}
+CLUSTER = {"labeljust": "l", "style": "filled,rounded", "color": "#d8d8d8", "fillcolor": "#fafafa", "fontsize": "10"}
+ANCHOR = {"shape": "point", "style": "invis", "width": "0.01", "label": ""}
+CONNECTOR = {"shape": "circle", "fixedsize": "true", "width": "0.25", "fillcolor": "#ffe680", "style": "filled"}
+
+EDGE_COLOUR: dict[EdgeKind, str] = {
+    EdgeKind.THREAD_ORDER: "#8a8a8a",
+    EdgeKind.EXECUTION: "#8a8a8a",
+    EdgeKind.LAUNCH: "#1f6fb4",
+    EdgeKind.STREAM_ORDER: "#2e8b57",
+    EdgeKind.GRAPH_ORDER: "#0e9aa7",
+    EdgeKind.EVENT_WAIT: "#e07b00",
+    EdgeKind.STREAM_SYNC: "#d62728",
+    EdgeKind.DEVICE_SYNC: "#8c1d18",
+    EdgeKind.EVENT_SYNC: "#e0529c",
+    EdgeKind.BLOCKING_COPY: "#7d4fb3",
+    EdgeKind.THREAD_HANDOFF: "#8c564b",
+    EdgeKind.FORWARD_BACKWARD: "#9a9a1c",
+    EdgeKind.RUNTIME_LOCK: "#000000",
+    EdgeKind.QUEUE_FULL: "#b15928",
+}
+
+BLUE, GREEN, ORANGE, YELLOW = (
+    ("#d6e6f7", "#3d7cc9"),
+    ("#d5edd0", "#3f9b3a"),
+    ("#fcdcb8", "#d97f1a"),
+    ("#fdf2bd", "#c9a800"),
+)
+GREY, RED, VIOLET, INDIGO = (
+    ("#efefef", "#777777"),
+    ("#fad0d0", "#c62828"),
+    ("#e6dbf4", "#8257b5"),
+    ("#dedef8", "#5f5fc4"),
+)
+
+FILL: dict[str, tuple[str, str]] = {
+    BoundBy.CPU_BOUND.label: BLUE,
+    BoundBy.DATA_LOADING.label: VIOLET,
+    BoundBy.GPU_COMPUTE_BOUND.label: GREEN,
+    BoundBy.GPU_COMMUNICATION_BOUND.label: ORANGE,
+    BoundBy.GPU_MEMORY_BOUND.label: YELLOW,
+    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD.label: GREY,
+    BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD.label: GREY,
+    BoundBy.CPU_GAP.label: GREY,
+    BoundBy.SYNC_OVERHEAD.label: GREY,
+    BoundBy.UNEXPLAINED.label: RED,
+    EventKind.CPU_OP.label: BLUE,
+    EventKind.RUNTIME.label: INDIGO,
+    EventKind.KERNEL.label: GREEN,
+    EventKind.MEMCPY.label: YELLOW,
+    EventKind.MEMSET.label: YELLOW,
+}
+"""Fill and border of boxes, by class on a path and by kind elsewhere; waits and gaps are grey."""
+
+OTHER_FILL = ("#ffffff", "#777777")
+
+
+def fill_and_border(fill: str) -> tuple[str, str]:
+    """Return the colours of a box, white for what has none of its own."""
+    return FILL.get(fill, OTHER_FILL)
+
+
+def link_colour(kind: EdgeKind | None) -> str:
+    """Return the colour of a link, grey where its kind is not known."""
+    return "#8a8a8a" if kind is None else EDGE_COLOUR.get(kind, "#555555")

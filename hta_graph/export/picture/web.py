@@ -1,0 +1,155 @@
+"""The boxes and links around an event, and the way from one event to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hta_graph.errors import QueryError
+from hta_graph.export.picture.boxes import Box, box_of_event
+from hta_graph.export.picture.links import Link, walked
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Bools, EdgeKind, Ids, Ints
+
+__all__ = ["Surroundings", "surroundings", "visited_between"]
+
+FAN = 8
+"""More activities of one launch than this share a box, alike or not."""
+
+RETURNS = (EdgeKind.STREAM_SYNC, EdgeKind.DEVICE_SYNC, EdgeKind.EVENT_SYNC, EdgeKind.BLOCKING_COPY)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The boxes nearest to an event in order of time, the links between them, and how many events are further away."""
+
+    boxes: list[Box]
+    links: list[Link]
+    hidden: int
+
+
+def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> Surroundings:
+    """Fold the neighbourhood of an event, given by its row, and keep the ``limit`` boxes nearest to it."""
+    hops = _hops(near, focus, depth)
+    boxes, box_of = _folded_events(near, hops, focus)
+    kept = _nearest(near, box_of, hops, focus, limit)
+    links = [link for link in _web_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
+    number = {at: place for place, at in enumerate(_in_time(boxes, kept, links))}
+    moved = [replace(link, source=number[link.source], target=number[link.target]) for link in links]
+    hidden = sum(box.count for at, box in enumerate(boxes) if at not in kept)
+    return Surroundings([boxes[at] for at in number], moved, hidden)
+
+
+def _hops(near: DependencyGraph, focus: int, depth: int) -> Ints:
+    """Count the edges between each event and the one in question."""
+    source, target = near.edge_table.source >> 1, near.edge_table.target >> 1
+    hops = np.full(len(near.trace.events), depth + 1)
+    hops[focus] = 0
+    for _ in range(depth):
+        before = hops.copy()
+        np.minimum.at(hops, target, before[source] + 1)
+        np.minimum.at(hops, source, before[target] + 1)
+    return hops
+
+
+def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
+    """Put runs of alike siblings into one box each, and all that one call launched where that is much."""
+    parent = _parents(near)
+    boxes: list[Box] = []
+    box_of = np.full(len(parent), -1, np.int32)
+    last: dict[tuple[int, int], int] = {}
+    is_gpu = near.trace.is_gpu
+    fan = np.bincount(parent[is_gpu] + 1, minlength=len(parent) + 1)
+    for row in range(len(parent)):
+        box = box_of_event(near.trace, row, row)
+        box.focus = row == focus
+        around, on_gpu = int(parent[row]), bool(is_gpu[row])
+        many = on_gpu and around >= 0 and fan[around + 1] > FAN
+        run = (box.lane, int(box_of[around]) if around >= 0 and (many or not on_gpu) else -1)
+        at = last.get(run, -1)
+        as_far = at >= 0 and (hops[boxes[at].first] == hops[row] or min(hops[boxes[at].first], hops[row]) > 1)
+        alike = as_far and (many or boxes[at].parts.keys() == box.parts.keys())
+        if alike and not (box.focus or boxes[at].focus):
+            boxes[at].absorb(box)
+        else:
+            last[run] = at = len(boxes)
+            boxes.append(box)
+        box_of[row] = at
+    return boxes, box_of
+
+
+def _parents(near: DependencyGraph) -> Ids:
+    """Return the row around each row on a thread, and the call that launched each activity; -1 for none."""
+    parent, edges = near.timeline.calls.parent.copy(), near.edge_table
+    launch = edges.kind == EdgeKind.LAUNCH
+    call, activity = edges.source[launch] >> 1, edges.target[launch] >> 1
+    before = call < activity
+    parent[activity[before]] = call[before]
+    return parent
+
+
+def _nearest(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
+    """Choose the boxes that are the fewest edges, and then the least time, away."""
+    start = near.trace.events.start
+    order = np.lexsort((np.abs(start - start[focus]), hops))
+    return set(list(dict.fromkeys(box_of[order].tolist()))[:limit])
+
+
+def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) -> list[Link]:
+    """Gather the edges between boxes; a row's return to the row around it says nothing new and is not drawn."""
+    table = near.edge_table
+    bold = _holding_up(near, inside, focus)
+    source, target = box_of[table.source >> 1], box_of[table.target >> 1]
+    outward = (table.kind == EdgeKind.THREAD_ORDER) & (table.target & 1 == 1)
+    drawn = source != target
+    alone = ~np.isin(source, np.concatenate([source[drawn & ~outward], target[drawn & ~outward]]))
+    lags, inferred = table.lags(near.timeline.times), table.inferred
+    links: dict[tuple[int, int, int, bool], Link] = {}
+    for at in np.flatnonzero(drawn & (~outward | alone)).tolist():
+        key = (int(source[at]), int(target[at]), int(table.kind[at]), bool(inferred[at]))
+        old = links.get(key) or Link(key[0], key[1], EdgeKind(key[2]), key[3], count=0)
+        lag = max(old.lag_ns, int(lags[at]))
+        links[key] = replace(old, lag_ns=lag, count=old.count + 1, bold=old.bold or at in bold)
+    return list(links.values())
+
+
+def _holding_up(near: DependencyGraph, inside: Bools, focus: int) -> set[int]:
+    """Return the edges of the walk back from an event, as far as all predecessors are known."""
+    chain = walked(near, 2 * focus + 1, int(near.trace.events.start.min()))
+    known = inside[near.edge_table.target[chain.edges] >> 1]
+    return set(chain.edges[: len(known) if known.all() else int(np.argmin(known))].tolist())
+
+
+def _in_time(boxes: Sequence[Box], kept: set[int], links: Sequence[Link]) -> list[int]:
+    """Order boxes by their starts; a call that waits stands after what it waits for, unless it launched that."""
+    time = {at: boxes[at].start_ns for at in kept}
+    launched = {(link.source, link.target) for link in links if link.kind == EdgeKind.LAUNCH}
+    for link in links:
+        if link.kind in RETURNS and (link.target, link.source) not in launched:
+            time[link.target] = max(time[link.target], boxes[link.source].start_ns + 1)
+    return sorted(kept, key=lambda at: (time[at], at))
+
+
+def visited_between(
+    graph: DependencyGraph, source: int, target: int
+) -> tuple[list[int], list[tuple[EdgeKind, bool, int]]]:
+    """Return the rows on a way from one event to another, and through which edge each is reached.
+
+    Raises:
+        QueryError: there is no way.
+    """
+    way = graph.path_between(source, target)
+    if way.empty and source != target:
+        raise QueryError(f"{graph.trace.path}: no path leads from event {source} to event {target}")
+    visited, steps = [source], [(EdgeKind.THREAD_ORDER, False, 0)]
+    columns = ("kind", "target_point", "target_index", "evidence", "lag_ns")
+    for kind, point, index, evidence, lag_ns in zip(*(way[column].tolist() for column in columns), strict=True):
+        outward = kind == EdgeKind.THREAD_ORDER.label and point == "end"
+        if index != visited[-1] and (not outward or index == target):
+            visited.append(index)
+            steps.append((EdgeKind[kind.upper()], evidence == "inferred", lag_ns))
+    rows = np.flatnonzero(np.isin(graph.trace.events.index, visited))
+    row_of = dict(zip(graph.trace.events.index[rows].tolist(), rows.tolist(), strict=True))
+    return [row_of[index] for index in visited], steps
