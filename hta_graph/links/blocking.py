@@ -57,11 +57,7 @@ def edges_to_return(context: LinkContext, kind: EdgeKind, scopes: Scopes, held: 
     source, target = end_point(activity[some]), end_point(call[some])
     scope_rule = scopes.rule[held.query]
     rule = np.where(scope_rule == Rule.RECORDED, held.rule, scope_rule)[some]
-    order = np.lexsort((rule, source, target))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
-    chosen = order[first]
-    return EdgeTable.of(kind, source[chosen], target[chosen], rule[chosen])
+    return EdgeTable.distinct(kind, source, target, rule)
 
 
 def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:

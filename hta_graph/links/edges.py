@@ -39,6 +39,15 @@ class EdgeTable:
         )
 
     @classmethod
+    def distinct(cls, kind: EdgeKind, source: Ids, target: Ids, rule: Codes) -> EdgeTable:
+        """Make edges of one kind, each pair of points once; what is recorded wins over what is inferred."""
+        order = np.lexsort((rule, source, target))
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
+        chosen = order[first]
+        return cls.of(kind, source[chosen], target[chosen], rule[chosen])
+
+    @classmethod
     def concatenate(cls, tables: Sequence[EdgeTable]) -> EdgeTable:
         """Join tables, keeping their order."""
         none = cls.of(EdgeKind.THREAD_ORDER, np.empty(0, np.int32), np.empty(0, np.int32))

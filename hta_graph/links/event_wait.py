@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hta_graph.links.context import LinkContext
 from hta_graph.links.edges import EdgeTable
 from hta_graph.links.wait_resolution import stream_waits
@@ -22,10 +20,5 @@ def event_wait(context: LinkContext) -> EdgeTable:
     captured = stream_waits(context).captured_by_waits()
     item = queues.item_after(waits.lane, waits.place)[captured.query]
     pair, head = queues.heads.expand(item)
-    source, rule = end_point(captured.activity[pair]), captured.rule[pair]
-    target = start_point(head)
-    order = np.lexsort((rule, source, target))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
-    chosen = order[first]
-    return EdgeTable.of(EdgeKind.EVENT_WAIT, source[chosen], target[chosen], rule[chosen])
+    source = end_point(captured.activity[pair])
+    return EdgeTable.distinct(EdgeKind.EVENT_WAIT, source, start_point(head), captured.rule[pair])
