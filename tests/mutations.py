@@ -244,7 +244,7 @@ MISTAKES = (
     Mutation("arrays can be written", "trace/table.py", "    array.flags.writeable = False\n", ""),
     Mutation(
         "one wait per activity",
-        "links/event_wait.py",
+        "links/edges.py",
         "(np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)",
         "np.diff(target[order]) != 0",
     ),
