@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.model import Bools, Ids, Ints
+from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 from hta_graph.timeline import Timeline
 from hta_graph.trace.table import Trace, freeze
 
@@ -50,6 +50,7 @@ class StreamQueues:
             call: the call that launched each; -1 for orphans.
             home: the stream on which each was enqueued: its own, or the one that its graph was launched on.
         """
+        self._shown_on = trace.events.lane
         lane = trace.events.lane[activities]
         by_stream = np.lexsort((timeline.position[2 * activities], lane))
         self.rows = freeze(activities[by_stream])
@@ -86,6 +87,11 @@ class StreamQueues:
         self.tails = _groups(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
         self.item_lane = (self._item_key // self._scale).astype(np.int32)
         self.item_place = self._item_key % self._scale - 1
+
+    def attribution(self, activity: Ids, lane: Ids) -> Codes:
+        """Return the rule by which activities count as a stream's work: recorded where they show on it, else a graph's."""
+        shown_there = self._shown_on[activity] == lane
+        return np.where(shown_there, Rule.RECORDED, Rule.GRAPH_IN_LAUNCHING_STREAM).astype(np.int8)
 
     def is_stream_start(self) -> Bools:
         """Mark the first row of each stream in ``rows``."""

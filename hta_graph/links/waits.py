@@ -65,18 +65,20 @@ class StreamWaits:
         waits = self.waits
         item = self._queues.item_before(waits.record_lane, waits.record_place)
         low, high = self._pending(waits.record_lane, waits.record_place, item)
-        direct: list[list[int]] = [[] for _ in range(len(waits.lane))]
-        for wait, activity in zip(*(column.tolist() for column in self._queues.tails.expand(item)), strict=True):
-            direct[wait].append(activity)
+        query, activity = self._queues.tails.expand(item)
+        rule = np.where(waits.rule[query] > 0, waits.rule[query], self._attribution(query, activity, waits.record_lane))
+        direct: list[dict[int, int]] = [{} for _ in range(len(waits.lane))]
+        for wait, source, own_rule in zip(query.tolist(), activity.tolist(), rule.tolist(), strict=True):
+            direct[wait][source] = own_rule
         sources: list[dict[int, int]] = [{} for _ in direct]
         rules = waits.rule.tolist()
         for wait in np.argsort(waits.place, kind="stable").tolist():
-            captured = dict.fromkeys(direct[wait], rules[wait])
+            captured = direct[wait]
             for pending in range(low[wait], high[wait]):
-                for activity, rule in sources[pending].items():
-                    captured.setdefault(activity, rules[wait] or rule)
+                for source, source_rule in sources[pending].items():
+                    captured.setdefault(source, rules[wait] or source_rule)
             own = int(waits.lane[wait])
-            sources[wait] = {activity: rule for activity, rule in captured.items() if self._home[activity] != own}
+            sources[wait] = {source: why for source, why in captured.items() if self._home[source] != own}
         return sources
 
     def _pending(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
@@ -88,7 +90,11 @@ class StreamWaits:
     def held_by(self, lane: Ids, place: Ints) -> Captured:
         """Find all that streams hold at places: the tails of their last item and what their pending waits captured."""
         query, activity = self._queues.tails.expand(self._queues.item_before(lane, place))
-        return Captured.join([Captured(query, activity, np.zeros(len(query), np.int8)), self.pending_at(lane, place)])
+        last = Captured(query, activity, self._attribution(query, activity, lane))
+        return Captured.join([last, self.pending_at(lane, place)])
+
+    def _attribution(self, query: Ints, activity: Ids, lane: Ids) -> Codes:
+        return self._queues.attribution(activity, lane[query])
 
     def pending_at(self, lane: Ids, place: Ints) -> Captured:
         """Find what the pending waits of streams captured."""
