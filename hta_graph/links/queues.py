@@ -89,7 +89,7 @@ class StreamQueues:
         self.item_place = self._item_key % self._scale - 1
 
     def attribution(self, activity: Ids, lane: Ids) -> Codes:
-        """Return the rule by which activities count as a stream's work: recorded where they show on it, else a graph's."""
+        """Return why activities count as a stream's work: recorded where they show on it, else by a graph's rule."""
         shown_there = self._shown_on[activity] == lane
         return np.where(shown_there, Rule.RECORDED, Rule.GRAPH_IN_LAUNCHING_STREAM).astype(np.int8)
 
