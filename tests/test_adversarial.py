@@ -219,3 +219,16 @@ def test_deep_nesting_needs_no_recursion(tmp_path: Path, depth: int) -> None:
     assert int((graph.timeline.calls.parent >= 0).sum()) == depth  # each but the outermost, and the call
     assert len(path_us(path)) == depth + 4  # the operators, the call, its lag (explained and not), the kernel
     assert path.by_bound_ns["cpu_bound"] == (depth + 1) * US
+
+
+def test_what_no_longer_overlaps_follows_the_latest_end_and_not_its_neighbour(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    _, long = trace.launch("long", (0, 1), (10, 100), 1)
+    _, short = trace.launch("short", (2, 3), (50, 70), 2)
+    _, inner = trace.launch("inner", (4, 5), (80, 90), 3)
+    _, after = trace.launch("after", (6, 7), (110, 120), 4)
+    assert edges(trace.graph(tmp_path), "stream_order") == {
+        ("stream_order", long, "start", short, "start"),
+        ("stream_order", short, "start", inner, "start"),
+        ("stream_order", long, "end", after, "start"),
+    }
