@@ -11,7 +11,7 @@ from hta_graph.links.waits import StreamWaits, Waits
 from hta_graph.model import Ids
 from hta_graph.trace.vocabulary import STREAM_WAIT_CALL
 
-__all__ = ["resolve_waits", "stream_waits"]
+__all__ = ["stream_waits"]
 
 
 def stream_waits(context: LinkContext) -> StreamWaits:
@@ -20,10 +20,10 @@ def stream_waits(context: LinkContext) -> StreamWaits:
 
 
 def _stream_waits(context: LinkContext) -> StreamWaits:
-    return StreamWaits(context.queues, resolve_waits(context))
+    return StreamWaits(context.queues, _resolved_waits(context))
 
 
-def resolve_waits(context: LinkContext) -> Waits:
+def _resolved_waits(context: LinkContext) -> Waits:
     """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
 
     Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339). The

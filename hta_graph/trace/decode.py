@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.trace.parts import Part, Parts
+from hta_graph.trace.parts import Part, Parts, is_array
 from hta_graph.trace.rows import HEADER_KEYS, Args, Document, Header, Row
 from hta_graph.trace.source import FileBytes
 
@@ -109,19 +109,11 @@ def _decode_leniently(path: Path, content: FileBytes, *, salvage: bool) -> Decod
     return _decode_tolerant(path, content.data, salvage=salvage)
 
 
-def _is_array(raw: bytes) -> bool:
-    return re.match(rb"\s*\[", raw) is not None
-
-
 def _decode_strict(raw: bytes) -> Decoded:
-    if _is_array(raw):
-        return _whole(msgspec.json.decode(raw, type=list[Row]), Header(), raw)
+    if is_array(raw):
+        return Decoded([Part(msgspec.json.decode(raw, type=list[Row]), raw)])
     document = msgspec.json.decode(raw, type=Document)
-    return _whole(document.rows, Header(document.base, document.distributed, document.devices), raw)
-
-
-def _whole(rows: list[Row], header: Header, raw: bytes) -> Decoded:
-    return Decoded([Part(rows, raw)], header)
+    return Decoded([Part(document.rows, raw)], document.header)
 
 
 def _decode_tolerant(path: Path, raw: bytes, *, salvage: bool) -> Decoded:
@@ -230,15 +222,15 @@ def _recover(path: Path, raw: bytes, cause: str, *, salvage: bool, limit: int | 
 def _whole_events(raw: bytes) -> Decoded | None:
     """Decode the part up to the last whole event: cut behind a closing brace and close what is open."""
     opening = raw.find(b'"traceEvents"')
-    is_array = _is_array(raw)
-    if opening < 0 and not is_array:
+    bare = is_array(raw)
+    if opening < 0 and not bare:
         return None
     end = len(raw)
     for _ in range(SALVAGE_TRIES):
         end = raw.rfind(b"}", 0, end)
         if end < max(opening, 0):
             break
-        found = _closed(raw[: end + 1] + (b"]" if is_array else b"]}"))
+        found = _closed(raw[: end + 1] + (b"]" if bare else b"]}"))
         if found is not None:
             return found
     return None
@@ -268,7 +260,7 @@ def _is_at_the_end(fault: str, size: int) -> bool:
 def exact_times(part: Part) -> Sequence[object]:
     """Decode a part's timestamps once more as decimal text, for a dialect whose fractions a float cannot hold."""
     try:
-        if _is_array(part.text):
+        if is_array(part.text):
             return [row.ts for row in msgspec.json.decode(part.text, type=list[_TimeRow])]
         return [row.ts for row in msgspec.json.decode(part.text, type=_TimeDocument).rows]
     except msgspec.ValidationError:

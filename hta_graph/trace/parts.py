@@ -10,13 +10,18 @@ import msgspec
 
 from hta_graph.trace.rows import Document, Header, Row
 
-__all__ = ["Part", "Parts"]
+__all__ = ["Part", "Parts", "is_array"]
 
 PART_BYTES = 16 << 20
 BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 CUTS = 100
 """How many places to try: most of what looks like a boundary between events is one."""
+
+
+def is_array(raw: bytes) -> bool:
+    """Tell whether a text is a bare list of events rather than a document that holds one."""
+    return re.match(rb"\s*\[", raw) is not None
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,8 @@ class Parts:
 
     def _first_event(self) -> int | None:
         """Return where the array's elements begin, if that is plain to see."""
-        array = re.match(rb"\s*\[", self._raw)
-        if array:
-            return array.end()
+        if is_array(self._raw):
+            return self._raw.index(b"[") + 1
         key = EVENTS_KEY.search(self._raw)
         if key is None:
             return None
@@ -74,8 +78,8 @@ class Parts:
     def _rest(self, head: bytes, at: int) -> Part:
         """Decode what is left, with the keys before and after the array."""
         text = head + self._raw[at:] if at else self._raw
-        if re.match(rb"\s*\[", text):
+        if is_array(text):
             return Part(msgspec.json.decode(text, type=list[Row]), text)
         document = msgspec.json.decode(text, type=Document)
-        self.header = Header(document.base, document.distributed, document.devices)
+        self.header = document.header
         return Part(document.rows, text)

@@ -42,6 +42,15 @@ class Row(msgspec.Struct, gc=False):
     id: Number = None
 
 
+@dataclass(frozen=True)
+class Header:
+    """What the file says about itself; any field may be absent or of any type."""
+
+    base: Any = None
+    distributed: Any = None
+    devices: Any = None
+
+
 class Document(msgspec.Struct):
     """A trace: its rows and the header's fields that matter."""
 
@@ -50,14 +59,10 @@ class Document(msgspec.Struct):
     distributed: Any = msgspec.field(default=None, name="distributedInfo")
     devices: Any = msgspec.field(default=None, name="deviceProperties")
 
+    @property
+    def header(self) -> Header:
+        """The header's fields apart."""
+        return Header(self.base, self.distributed, self.devices)
+
 
 HEADER_KEYS = tuple(f.encode_name for f in msgspec.structs.fields(Document))[1:]
-
-
-@dataclass(frozen=True)
-class Header:
-    """What the file says about itself; any field may be absent or of any type."""
-
-    base: Any = None
-    distributed: Any = None
-    devices: Any = None
