@@ -16,7 +16,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out: list[pytest.Item] = []
     if not (SHARED / "traces").is_dir():
         out += [item for item in items if item.get_closest_marker("shared")]
-        config.stash[_MISSING] = f"{len(out)} tests that read the shared traces deselected: {SHARED}/traces is absent"
+        if out:
+            config.stash[_MISSING] = (
+                f"{len(out)} tests that read the shared traces deselected: {SHARED}/traces is absent"
+            )
     if "slow" not in (config.option.markexpr or ""):
         out += [item for item in items if item.get_closest_marker("slow") and item not in out]
     if out:
