@@ -22,7 +22,8 @@ from hta_graph.links import LinkContext, forward_backward
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.timeline import Timeline
 from hta_graph.trace.assemble import assemble
-from hta_graph.trace.decode import _decode_tolerant, decode
+from hta_graph.trace.decode import _Lenient, decode
+from hta_graph.trace.rows import EVENT_ROWS
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
 from tests.conftest import SHARED, shared_traces
@@ -175,6 +176,6 @@ def test_the_tolerant_reader_gives_the_same_trace() -> None:
     path = SHARED / "traces/nanogpt_ddp_8xh100/rank0.json.gz"
     content = read_bytes(path)
     strict = assemble(path, decode(path, content))
-    tolerant = assemble(path, _decode_tolerant(path, content.data, salvage=False))
+    tolerant = assemble(path, _Lenient(path, EVENT_ROWS, salvage=False)._decode_tolerant(content.data))
     for name in ("index", "kind", "name", "lane", "start", "end", "correlation", "external_id", "sequence"):
         assert np.array_equal(getattr(strict.events, name), getattr(tolerant.events, name)), name

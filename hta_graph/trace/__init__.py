@@ -1,7 +1,7 @@
 """Bytes → Trace: the only room that knows JSON.
 
 The way: ``source`` (bytes), ``parts`` and ``decode`` (rows), ``collect`` (columns of rows), ``clock`` (exact times),
-``lanes``, ``order``, ``assemble`` (the trace),
+``lanes``, ``order``, ``assemble`` (the trace), ``details`` (arguments that are asked for later),
 ``ranks`` and ``read`` (files and folders). ``vocabulary`` holds every name and category that decides something.
 """
 

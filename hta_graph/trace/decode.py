@@ -17,7 +17,7 @@ import msgspec
 
 from hta_graph.errors import NotATraceError, TraceError
 from hta_graph.trace.parts import Part, Parts, is_array
-from hta_graph.trace.rows import HEADER_KEYS, Args, Document, Header, Row
+from hta_graph.trace.rows import EVENT_ROWS, HEADER_KEYS, Header, RowShape
 from hta_graph.trace.source import FileBytes
 
 __all__ = ["Decoded", "decode", "exact_times", "paused_gc", "with_fallback"]
@@ -57,7 +57,7 @@ class Decoded:
         return b"".join(part.text for part in self.parts)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Any]:
         """All rows at once."""
         return [row for part in self.parts for row in part.rows]
 
@@ -88,8 +88,22 @@ def _all_parts(decoded: Decoded) -> Decoded:
     return replace(decoded, parts=parts, known_header=decoded.header)
 
 
-def with_fallback(path: Path, content: FileBytes, use: Callable[[Decoded], Result], *, salvage: bool) -> Result:
+def with_fallback(
+    path: Path,
+    content: FileBytes,
+    use: Callable[[Decoded], Result],
+    *,
+    salvage: bool,
+    shape: RowShape[Any] = EVENT_ROWS,
+) -> Result:
     """Use a trace decoded strictly, in parts; where it is not strict or breaks off, decoded tolerantly.
+
+    Args:
+        path: the file.
+        content: its bytes.
+        use: what to do with the rows.
+        salvage: read the whole events of a file that breaks off.
+        shape: what to read of each row.
 
     Raises:
         TraceError: as :func:`decode`.
@@ -97,37 +111,91 @@ def with_fallback(path: Path, content: FileBytes, use: Callable[[Decoded], Resul
     with paused_gc():
         if not content.broken:
             try:
-                return use(Decoded(Parts(content.data)))
+                return use(Decoded(Parts(content.data, shape)))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 pass
-        return use(_decode_leniently(path, content, salvage=salvage))
+        return use(_Lenient(path, shape, salvage=salvage).decode(content))
 
 
-def _decode_leniently(path: Path, content: FileBytes, *, salvage: bool) -> Decoded:
-    if content.broken:
-        return _recover(path, content.data, content.broken, salvage=salvage)
-    return _decode_tolerant(path, content.data, salvage=salvage)
+@dataclass(frozen=True)
+class _Lenient:
+    """The second reader: for what a strict decoder refuses, and for files that break off."""
+
+    path: Path
+    shape: RowShape[Any]
+    salvage: bool
+
+    def decode(self, content: FileBytes) -> Decoded:
+        if content.broken:
+            return self._recover(content.data, content.broken)
+        return self._decode_tolerant(content.data)
+
+    def _decode_tolerant(self, raw: bytes) -> Decoded:
+        """Read NaN, control characters, huge integers, rows with fields of other types."""
+        text = _text(raw)
+        try:
+            document = _parse(text)
+        except json.JSONDecodeError as error:
+            return self._recover(raw, _json_fault(text, raw, error), limit=_byte(text, error.pos))
+        except RecursionError:
+            raise TraceError(self.path, "nests JSON values too deeply to be a trace") from None
+        except ValueError:
+            raise TraceError(self.path, "holds a number with too many digits") from None
+        return self._from_document(document)
+
+    def _from_document(self, document: object) -> Decoded:
+        rows, header = _rows_and_header(self.path, document)
+        strangers = sum(not isinstance(row, dict) for row in rows)
+        if rows and strangers == len(rows):
+            raise NotATraceError(self.path, "is a list without event objects, not a trace", "give a Kineto trace")
+        kept = [self.shape.from_object(row if isinstance(row, dict) else {}) for row in rows]
+        base, distributed, devices = (header.get(key) for key in HEADER_KEYS)
+        return Decoded([Part(kept, b"")], Header(base, distributed, devices), not_rows=strangers, tolerant=True)
+
+    def _recover(self, raw: bytes, cause: str, limit: int | None = None) -> Decoded:
+        found = self._whole_events(raw[:limit])
+        count = len(found.rows) if found else 0
+        if found is None or not self.salvage:
+            remedy = "--salvage reads those" if count else "record the trace again"
+            raise TraceError(self.path, f"{cause}, after {count:,} whole events", remedy)
+        return replace(found, salvaged=f"{cause}, {count:,} whole events read")
+
+    def _whole_events(self, raw: bytes) -> Decoded | None:
+        """Decode the part up to the last whole event: cut behind a closing brace and close what is open."""
+        opening = raw.find(b'"traceEvents"')
+        bare = is_array(raw)
+        if opening < 0 and not bare:
+            return None
+        end = len(raw)
+        for _ in range(SALVAGE_TRIES):
+            end = raw.rfind(b"}", 0, end)
+            if end < max(opening, 0):
+                break
+            found = self._closed(raw[: end + 1] + (b"]" if bare else b"]}"))
+            if found is not None:
+                return found
+        return None
+
+    def _closed(self, raw: bytes) -> Decoded | None:
+        """Decode a text that was cut and closed; ``None`` if the cut was inside an event."""
+        try:
+            return _decode_strict(raw, self.shape)
+        except msgspec.ValidationError:
+            pass
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if _is_at_the_end(str(error), len(raw)):
+                return None
+        try:
+            return self._from_document(_parse(_text(raw)))
+        except (ValueError, RecursionError, TraceError):
+            return None
 
 
-def _decode_strict(raw: bytes) -> Decoded:
+def _decode_strict(raw: bytes, shape: RowShape[Any]) -> Decoded:
     if is_array(raw):
-        return Decoded([Part(msgspec.json.decode(raw, type=list[Row]), raw)])
-    document = msgspec.json.decode(raw, type=Document)
+        return Decoded([Part(msgspec.json.decode(raw, type=shape.listed), raw)])
+    document = msgspec.json.decode(raw, type=shape.document)
     return Decoded([Part(document.rows, raw)], document.header)
-
-
-def _decode_tolerant(path: Path, raw: bytes, *, salvage: bool) -> Decoded:
-    """Read what a strict decoder refuses: NaN, control characters, huge integers, rows with fields of other types."""
-    text = _text(raw)
-    try:
-        document = _parse(text)
-    except json.JSONDecodeError as error:
-        return _recover(path, raw, _json_fault(text, raw, error), salvage=salvage, limit=_byte(text, error.pos))
-    except RecursionError:
-        raise TraceError(path, "nests JSON values too deeply to be a trace") from None
-    except ValueError:
-        raise TraceError(path, "holds a number with too many digits") from None
-    return _from_document(path, document)
 
 
 def _text(raw: bytes) -> str:
@@ -163,17 +231,7 @@ def _json_fault(text: str, raw: bytes, error: json.JSONDecodeError) -> str:
 _CUT_LITERAL = re.compile(r"t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?|N(aN?)?|-?I(n(f(i(n(i(ty?)?)?)?)?)?)?|-?[\d.eE+-]*")
 
 
-def _from_document(path: Path, document: object) -> Decoded:
-    rows, header = _shape(path, document)
-    strangers = sum(not isinstance(row, dict) for row in rows)
-    if rows and strangers == len(rows):
-        raise NotATraceError(path, "is a list without event objects, not a trace", "give a Kineto trace")
-    kept = [_lenient_row(row) if isinstance(row, dict) else Row() for row in rows]
-    base, distributed, devices = (header.get(key) for key in HEADER_KEYS)
-    return Decoded([Part(kept, b"")], Header(base, distributed, devices), not_rows=strangers, tolerant=True)
-
-
-def _shape(path: Path, document: object) -> tuple[list[Any], dict[str, Any]]:
+def _rows_and_header(path: Path, document: object) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(document, list):
         return document, {}
     if not isinstance(document, dict):
@@ -186,69 +244,6 @@ def _shape(path: Path, document: object) -> tuple[list[Any], dict[str, Any]]:
     if not isinstance(rows, list):
         raise TraceError(path, f"has traceEvents of type {type(rows).__name__}, not a list")
     return rows, document
-
-
-def _lenient_row(row: dict[str, Any]) -> Row:
-    args = row.get("args")
-    values = {name: _plain(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
-    texts = {name: _plain(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
-    return Row(args=_lenient_args(args) if isinstance(args, dict) else None, **texts, **values)
-
-
-def _lenient_args(args: dict[str, Any]) -> Args:
-    return Args(**{f.name: _plain(args.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
-
-
-def _plain(value: object) -> Any:
-    """Keep numbers and text, without what no encoding can write; a value of another type counts as absent."""
-    if isinstance(value, str):
-        return value if value.isascii() else _NOT_TEXT.sub("\ufffd", value)
-    return value if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else None
-
-
-_NOT_TEXT = re.compile("[\ud800-\udfff]+")
-"""Bytes that were not UTF-8, and lone halves of surrogate pairs."""
-
-
-def _recover(path: Path, raw: bytes, cause: str, *, salvage: bool, limit: int | None = None) -> Decoded:
-    found = _whole_events(raw[:limit])
-    count = len(found.rows) if found else 0
-    if found is None or not salvage:
-        remedy = "--salvage reads those" if count else "record the trace again"
-        raise TraceError(path, f"{cause}, after {count:,} whole events", remedy)
-    return replace(found, salvaged=f"{cause}, {count:,} whole events read")
-
-
-def _whole_events(raw: bytes) -> Decoded | None:
-    """Decode the part up to the last whole event: cut behind a closing brace and close what is open."""
-    opening = raw.find(b'"traceEvents"')
-    bare = is_array(raw)
-    if opening < 0 and not bare:
-        return None
-    end = len(raw)
-    for _ in range(SALVAGE_TRIES):
-        end = raw.rfind(b"}", 0, end)
-        if end < max(opening, 0):
-            break
-        found = _closed(raw[: end + 1] + (b"]" if bare else b"]}"))
-        if found is not None:
-            return found
-    return None
-
-
-def _closed(raw: bytes) -> Decoded | None:
-    """Decode a text that was cut and closed; ``None`` if the cut was inside an event."""
-    try:
-        return _decode_strict(raw)
-    except msgspec.ValidationError:
-        pass
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if _is_at_the_end(str(error), len(raw)):
-            return None
-    try:
-        return _from_document(Path(), _parse(_text(raw)))
-    except (ValueError, RecursionError, TraceError):
-        return None
 
 
 def _is_at_the_end(fault: str, size: int) -> bool:

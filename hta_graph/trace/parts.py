@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from hta_graph.trace.rows import Document, Header, Row
+from hta_graph.trace.rows import Header, RowShape
 
 __all__ = ["Part", "Parts", "is_array"]
 
@@ -28,7 +29,7 @@ def is_array(raw: bytes) -> bool:
 class Part:
     """Consecutive elements of ``traceEvents`` and the JSON array or document that they were decoded from."""
 
-    rows: list[Row]
+    rows: list[Any]
     text: bytes
 
 
@@ -38,8 +39,9 @@ class Parts:
     Raises, while iterating, ``msgspec.DecodeError``: the text is not strict JSON, or a row has a field of another type.
     """
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, shape: RowShape[Any]) -> None:
         self._raw = raw
+        self._shape = shape
         self.header = Header()
 
     def __iter__(self) -> Iterator[Part]:
@@ -60,7 +62,9 @@ class Parts:
         key = EVENTS_KEY.search(self._raw)
         if key is None:
             return None
-        msgspec.json.decode(self._raw[: key.end()] + b"]}", type=Document)  # fails if the key is not the outermost
+        msgspec.json.decode(
+            self._raw[: key.end()] + b"]}", type=self._shape.document
+        )  # fails if the key is not the outermost
         return key.end()
 
     def _cut(self, at: int) -> tuple[Part, int] | None:
@@ -68,7 +72,7 @@ class Parts:
         for boundary, _ in zip(BOUNDARY.finditer(self._raw, at + PART_BYTES), range(CUTS), strict=False):
             text = b"[" + self._raw[at : boundary.start() + 1] + b"]"
             try:
-                return Part(msgspec.json.decode(text, type=list[Row]), text), boundary.end()
+                return Part(msgspec.json.decode(text, type=self._shape.listed), text), boundary.end()
             except msgspec.ValidationError:
                 raise
             except msgspec.DecodeError:
@@ -79,7 +83,7 @@ class Parts:
         """Decode what is left, with the keys before and after the array."""
         text = head + self._raw[at:] if at else self._raw
         if is_array(text):
-            return Part(msgspec.json.decode(text, type=list[Row]), text)
-        document = msgspec.json.decode(text, type=Document)
+            return Part(msgspec.json.decode(text, type=self._shape.listed), text)
+        document = msgspec.json.decode(text, type=self._shape.document)
         self.header = document.header
         return Part(document.rows, text)

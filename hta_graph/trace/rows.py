@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["HEADER_KEYS", "Args", "Document", "Header", "Number", "Row"]
+__all__ = ["EVENT_ROWS", "HEADER_KEYS", "Args", "Document", "Header", "Number", "Row", "RowShape", "plain"]
 
 Number = int | float | str | None
+AnyRow = TypeVar("AnyRow")
 
 
 class Args(msgspec.Struct, gc=False):
@@ -51,10 +55,10 @@ class Header:
     devices: Any = None
 
 
-class Document(msgspec.Struct):
+class Document(msgspec.Struct, Generic[AnyRow]):
     """A trace: its rows and the header's fields that matter."""
 
-    rows: list[Row] = msgspec.field(name="traceEvents")
+    rows: list[AnyRow] = msgspec.field(name="traceEvents")
     base: Any = msgspec.field(default=None, name="baseTimeNanoseconds")
     distributed: Any = msgspec.field(default=None, name="distributedInfo")
     devices: Any = msgspec.field(default=None, name="deviceProperties")
@@ -65,4 +69,48 @@ class Document(msgspec.Struct):
         return Header(self.base, self.distributed, self.devices)
 
 
-HEADER_KEYS = tuple(f.encode_name for f in msgspec.structs.fields(Document))[1:]
+HEADER_KEYS = ("baseTimeNanoseconds", "distributedInfo", "deviceProperties")
+
+
+@dataclass(frozen=True)
+class RowShape(Generic[AnyRow]):
+    """What is read of each row: the decoder's type, and how a tolerant parser's object becomes one."""
+
+    type: type[AnyRow]
+    from_object: Callable[[dict[str, Any]], AnyRow]
+
+    @property
+    def document(self) -> Any:
+        """The decoder's type of a whole document."""
+        return Document[self.type]  # type: ignore[name-defined]
+
+    @property
+    def listed(self) -> Any:
+        """The decoder's type of a list of rows."""
+        return list[self.type]  # type: ignore[name-defined]
+
+
+def plain(value: object) -> Any:
+    """Keep numbers and text, without what no encoding can write; a value of another type counts as absent."""
+    if isinstance(value, str):
+        return value if value.isascii() else _NOT_TEXT.sub("\ufffd", value)
+    return value if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else None
+
+
+_NOT_TEXT = re.compile("[\ud800-\udfff]+")
+"""Bytes that were not UTF-8, and lone halves of surrogate pairs."""
+
+
+def _row(row: dict[str, Any]) -> Row:
+    args = row.get("args")
+    values = {name: plain(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
+    texts = {name: plain(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
+    return Row(args=_args(args) if isinstance(args, dict) else None, **texts, **values)
+
+
+def _args(args: dict[str, Any]) -> Args:
+    return Args(**{f.name: plain(args.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
+
+
+EVENT_ROWS = RowShape(Row, _row)
+"""What decides the graph."""
