@@ -1,12 +1,17 @@
-"""All commands, in the order of the help. To add one: a function in :mod:`analyses.commands`, a line here."""
+"""All commands, in the order of the help.
+
+To add an analysis: its file and a line here that names it; another command: a function in :mod:`analyses.commands` too.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from analyses import commands
+from analyses.ask import Flag, add_flags, add_tables, ask
 from analyses.options import (
     add_graph_outputs,
     add_inputs,
@@ -29,6 +34,21 @@ class Command:
     options: tuple[Callable[[argparse.ArgumentParser], None], ...]
     run: Callable[[argparse.Namespace], None]
 
+
+def analysis(name: str, summary: str, module: str, *flags: Flag) -> Command:
+    """Make the command of an analysis: a module with ``answer(scopes, **flags)`` and ``figure(answer)``."""
+    options = (add_inputs, add_json, add_window, add_tables, add_flags(flags))
+    return Command(name, summary, options, partial(ask, name, module, flags))
+
+
+ANALYSES = (
+    analysis(
+        "temporal-breakdown",
+        "How much of the time the GPU computes, talks, moves memory, or is idle.",
+        "analyses.temporal_breakdown",
+    ),
+)
+"""Questions about ranks and steps. To add one: its file, a line here, its test."""
 
 CATALOGUE = (
     Command("demo", "The main job on a bundled sample; writes overlay, picture and timeline here.", (), commands.demo),
@@ -62,4 +82,5 @@ CATALOGUE = (
         (add_inputs, add_window, add_timeline),
         commands.timeline,
     ),
+    *ANALYSES,
 )

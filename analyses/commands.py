@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from hta_graph.graph import DependencyGraph
     from hta_graph.trace import Trace
 
-__all__ = ["critical_path", "demo", "graph", "info", "render", "say", "timeline"]
+__all__ = [
+    "check_outputs",
+    "critical_path",
+    "demo",
+    "graph",
+    "graphs_by_rank",
+    "info",
+    "print_lines",
+    "render",
+    "say",
+    "timeline",
+]
 
 
 def say(line: str) -> None:
@@ -30,12 +41,12 @@ def info(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
-    _check(options, options.json)
+    check_outputs(options, options.json)
     ranks = []
     for found in _graphs(options):
         ranks.append(info_document(found))
         if not options.json:
-            _print([*info_lines(ranks[-1]), ""])
+            print_lines([*info_lines(ranks[-1]), ""])
     if options.json:
         write_file(options.json, to_json({"schema": "hta-graph/info/1", "ranks": ranks}))
 
@@ -46,7 +57,7 @@ def critical_path(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
-    _check(options, options.json, options.overlay, options.dot)
+    check_outputs(options, options.json, options.overlay, options.dot)
     path = _path(options)
     if options.json:
         write_file(options.json, to_json(path_document(path)))
@@ -55,7 +66,7 @@ def critical_path(options: argparse.Namespace) -> None:
     if options.dot:
         _write_dot(path, options.dot)
     if not options.json:
-        _print(path_lines(path))
+        print_lines(path_lines(path))
 
 
 def graph(options: argparse.Namespace) -> None:
@@ -66,7 +77,7 @@ def graph(options: argparse.Namespace) -> None:
     from hta_graph.export.json_text import to_json
     from hta_graph.export.parquet import check_folder, save_graph
 
-    _check(options, options.json)
+    check_outputs(options, options.json)
     if options.parquet:
         check_folder(Path(options.parquet))
         if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
@@ -77,14 +88,14 @@ def graph(options: argparse.Namespace) -> None:
     if options.json:
         write_file(options.json, to_json(graph_document(found)))
     if not options.parquet and not options.json:
-        _print(info_lines(info_document(found)))
+        print_lines(info_lines(info_document(found)))
 
 
 def render(options: argparse.Namespace) -> None:
     """Draw the path, an event's surroundings, or the way between two events."""
     from hta_graph.export.picture import around_picture, between_picture, check_picture, path_picture, write_picture
 
-    _check(options, options.output)
+    check_outputs(options, options.output)
     check_picture(options.output)
     if options.path:
         picture = path_picture(_path(options))
@@ -102,7 +113,7 @@ def timeline(options: argparse.Namespace) -> None:
     from analyses.timeline import timeline_html
     from hta_graph.export.files import write_file
 
-    _check(options, options.output)
+    check_outputs(options, options.output)
     write_file(options.output, timeline_html(_path(options)))
 
 
@@ -124,7 +135,7 @@ def _demo(options: argparse.Namespace) -> None:
     from hta_graph.export.picture import path_picture, write_picture
 
     path = extract(_one_graph(options), step(2))
-    _print(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
+    print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
     _write_overlay(path, "demo_overlay.json")
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
     write_picture(path_picture(path), picture)
@@ -132,7 +143,7 @@ def _demo(options: argparse.Namespace) -> None:
         write_file("demo_timeline.html", timeline_html(path))
     except MissingExtraError as error:
         say(f"no timeline: {error}")
-    _print(
+    print_lines(
         [
             "written here:",
             "  demo_overlay.json   open it in ui.perfetto.dev",
@@ -169,11 +180,12 @@ def _write_dot(path: CriticalPath, target: str) -> None:
         say(f"{target}: {picture.left_out}")
 
 
-def _print(lines: Sequence[str]) -> None:
+def print_lines(lines: Sequence[str]) -> None:
+    """Print lines on standard output."""
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _check(options: argparse.Namespace, *outputs: str | None) -> None:
+def check_outputs(options: argparse.Namespace, *outputs: str | None) -> None:
     """Refuse outputs that cannot be written, or are inputs, before any work is done."""
     from hta_graph.export.files import check_output
     from hta_graph.trace.ranks import expand
@@ -184,6 +196,12 @@ def _check(options: argparse.Namespace, *outputs: str | None) -> None:
     inputs = expand([Path(item) for item in options.inputs]) if named else []
     for output in named:
         check_output(output, inputs)
+
+
+def graphs_by_rank(options: argparse.Namespace) -> Iterator[tuple[int, DependencyGraph]]:
+    """Build the graph of each rank that the options name, lowest rank first."""
+    for found in _graphs(options):
+        yield found.trace.rank or 0, found
 
 
 def _graphs(options: argparse.Namespace) -> Iterator[DependencyGraph]:

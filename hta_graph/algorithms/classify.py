@@ -8,13 +8,14 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from hta_graph.algorithms.activities import communicates
 from hta_graph.algorithms.pieces import Pieces
 from hta_graph.algorithms.walk import Chain
 from hta_graph.algorithms.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Codes, EdgeKind, EventKind, Ids, Ints
 from hta_graph.timeline import Nesting
-from hta_graph.trace.vocabulary import BLOCKING_CALL, COMMUNICATION_KERNEL, SYNCHRONOUS_COPY_CALL
+from hta_graph.trace.vocabulary import BLOCKING_CALL, SYNCHRONOUS_COPY_CALL
 
 __all__ = ["PathClassifier", "explained_lags"]
 
@@ -106,8 +107,7 @@ class PathClassifier:
         for kind, bound in ACTIVITY_CLASS.items():
             classes[kind] = bound
         of_event = classes[self._events.kind]
-        talks = self._events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[self._events.name]
-        of_event[talks & (self._events.kind == EventKind.KERNEL)] = BoundBy.GPU_COMMUNICATION_BOUND
+        of_event[communicates(self._trace)] = BoundBy.GPU_COMMUNICATION_BOUND
         return of_event
 
     def _stretches(self, chain: Chain) -> _Stretches:

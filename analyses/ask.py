@@ -1,0 +1,118 @@
+"""The one way from a command line to an analysis: read the ranks, choose the windows, ask, print or write."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hta_graph.errors import UsageError
+
+if TYPE_CHECKING:
+    from analyses.answer import Answer
+    from analyses.scope import Scope
+    from hta_graph.graph import DependencyGraph
+
+__all__ = ["Flag", "add_flags", "add_tables", "ask"]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An option of one analysis: ``--launch-delay-us`` becomes the argument ``launch_delay_us`` of its ``answer``."""
+
+    name: str
+    kind: Callable[[str], Any]
+    default: Any
+    help: str
+
+    @property
+    def argument(self) -> str:
+        """The name of the argument.
+
+        >>> Flag("--top-k", int, 5, "").argument
+        'top_k'
+        """
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+def add_flags(flags: Iterable[Flag]) -> Callable[[argparse.ArgumentParser], None]:
+    """Return what adds an analysis's own options to a parser."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        for flag in flags:
+            shown = f" ({flag.default})" if flag.default not in (None, "") else ""
+            parser.add_argument(
+                flag.name, type=flag.kind, default=flag.default, metavar=flag.argument.upper(), help=flag.help + shown
+            )
+
+    return add
+
+
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to ask per step, and to write tables and a figure."""
+    parser.add_argument("--per-step", action="store_true", help="one row per profiler step instead of one per rank")
+    parser.add_argument("--csv", metavar="FILE", help="write the main table as CSV (- for standard output)")
+    parser.add_argument("--plot", metavar="FILE", help="write a figure as a page of its own (.html)")
+
+
+def ask(name: str, module: str, flags: tuple[Flag, ...], options: argparse.Namespace) -> None:
+    """Ask one analysis about every rank and write its answer."""
+    from analyses.answer import answer_lines
+    from analyses.commands import check_outputs, graphs_by_rank, print_lines
+
+    check_outputs(options, options.json, options.csv, options.plot)
+    analysis = import_module(module)
+    choose = _chosen(options)
+    scopes = [scope for rank, graph in graphs_by_rank(options) for scope in choose(rank, graph)]
+    found = analysis.answer(scopes, **{flag.argument: getattr(options, flag.argument) for flag in flags})
+    _write(name, found, scopes, options)
+    if options.plot:
+        _write_figure(analysis.figure(found), name, options.plot)
+    if not (options.json or options.csv or options.plot):
+        print_lines(answer_lines(found))
+
+
+def _chosen(options: argparse.Namespace) -> Callable[[int, DependencyGraph], list[Scope]]:
+    """Return how to cut a rank's trace into the stretches asked about."""
+    from analyses.options import asked_window
+    from analyses.scope import in_window, per_step, whole
+
+    named = options.step is not None or options.annotation is not None or options.window
+    if options.per_step:
+        if named or options.whole:
+            raise UsageError("--per-step asks about every step; leave the other window out")
+        return per_step
+    if not named and not options.gpu_window and not options.cpu_window:
+        return lambda rank, graph: [whole(rank, graph)]
+    window = asked_window(options)
+    return lambda rank, graph: [in_window(rank, graph, window)]
+
+
+def _write(name: str, found: Answer, scopes: list[Scope], options: argparse.Namespace) -> None:
+    from analyses.answer import answer_document
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+
+    if options.json:
+        write_file(options.json, to_json(answer_document(name, found, map(_described, scopes))))
+    if options.csv:
+        write_file(options.csv, found.main.to_csv(index=False, lineterminator="\n").encode())
+
+
+def _described(scope: Scope) -> dict[str, Any]:
+    from hta_graph.export.files import printable
+
+    return {
+        "file": printable(scope.graph.trace.path),
+        "rank": scope.rank,
+        "window": {"start_ns": scope.start_ns, "end_ns": scope.end_ns, "label": scope.label},
+    }
+
+
+def _write_figure(made: Any, title: str, target: str) -> None:
+    from analyses.charts import figure_html
+    from hta_graph.export.files import write_file
+
+    write_file(target, figure_html(made, title))

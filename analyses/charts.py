@@ -1,0 +1,124 @@
+"""The look of all figures: colours that read on white and on black, one layout, nothing from the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hta_graph.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure
+
+__all__ = ["COLOUR", "bars_of_shares", "empty_figure", "figure_html", "new_figure", "plotly_objects", "show"]
+
+COLOUR = {
+    "compute": "#3fa65c",
+    "computation": "#3fa65c",
+    "communication": "#e8893a",
+    "exposed_communication": "#e8893a",
+    "memory": "#cfa92c",
+    "exposed_memory": "#cfa92c",
+    "idle": "#8d99a6",
+    "unexplained": "#e04848",
+    "cpu": "#4f8bd9",
+}
+"""What a part is drawn in, the same in every figure."""
+
+SERIES = ("#4f8bd9", "#e8893a", "#3fa65c", "#a06bd0", "#c76b98", "#cfa92c", "#4fb3b3", "#8d99a6", "#e04848", "#8878d2")
+"""Colours of what has none of its own."""
+
+CONFIG = {"displaylogo": False, "responsive": True}
+GREY = "#808a94"
+
+
+def plotly_objects() -> Any:
+    """Import plotly.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import plotly.graph_objects as go
+    except ImportError:
+        raise MissingExtraError("a figure", "plot") from None
+    return go
+
+
+def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
+    """Make an empty figure in the common look: transparent, so that the page behind decides light or dark."""
+    made = plotly_objects().Figure()
+    made.update_layout(
+        title={"text": title, "x": 0.01},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": GREY},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 60, "r": 20, "t": 50, "b": 50},
+        legend={"orientation": "h", "y": -0.2},
+        colorway=list(SERIES),
+    )
+    made.update_xaxes(title=x, gridcolor="rgba(128,128,128,0.25)", zeroline=False, automargin=True)
+    made.update_yaxes(title=y, gridcolor="rgba(128,128,128,0.25)", zeroline=False, automargin=True)
+    return made
+
+
+def empty_figure(title: str, why: str) -> Figure:
+    """Make a figure that says why it shows nothing."""
+    made = new_figure(title=title)
+    made.update_xaxes(visible=False)
+    made.update_yaxes(visible=False)
+    made.add_annotation(text=why, showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
+    return made
+
+
+def bars_of_shares(frame: pd.DataFrame, parts: Sequence[str], *, title: str) -> Figure:
+    """Draw one stacked bar per row of a table with ``rank``, ``scope``, ``{part}_ns`` and ``{part}_share`` columns."""
+    if frame.empty or not frame["window_ns"].any():
+        return empty_figure(title, "no GPU activity was recorded")
+    go = plotly_objects()
+    made = new_figure(title=title, y="share of the window")
+    labels = row_labels(frame)
+    for part in parts:
+        made.add_bar(
+            name=part.replace("_", " "),
+            x=labels,
+            y=frame[f"{part}_share"],
+            customdata=frame[f"{part}_ns"] / 1e6,
+            marker_color=COLOUR.get(part),
+            hovertemplate="%{x}: %{y:.1%}, %{customdata:,.3f} ms",
+        )
+    made.update_layout(barmode="stack", bargap=0.3)
+    made.update_yaxes(tickformat=".0%", range=[0, 1])
+    return go.Figure(made)
+
+
+def row_labels(frame: pd.DataFrame) -> list[str]:
+    """Name the rows of a table by rank, and by scope where a rank has several."""
+    several = frame["rank"].duplicated().any()
+    pairs = zip(frame["rank"], frame["scope"], strict=True)
+    return [f"rank {rank}, {scope}" if several else f"rank {rank}" for rank, scope in pairs]
+
+
+def figure_html(made: Figure, title: str) -> bytes:
+    """Return a page of its own that needs no network and follows the reader's light or dark setting."""
+    from html import escape
+
+    body = made.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, default_height="90vh")
+    head = (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<style>:root{color-scheme:light dark}body{margin:0;background:Canvas;color:CanvasText}</style></head><body>"
+    )
+    return f"{head}{body}</body></html>".encode()
+
+
+def show(made: Figure) -> None:
+    """Show a figure in a notebook; elsewhere nothing opens by itself."""
+    try:
+        from IPython import get_ipython  # type: ignore[attr-defined, import-not-found, unused-ignore]
+    except ImportError:
+        return
+    shell = get_ipython()
+    if shell is not None and shell.has_trait("kernel"):
+        made.show(config=CONFIG)
