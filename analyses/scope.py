@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.algorithms.activities import Activities, activities
-from hta_graph.algorithms.windows import Window, step
+from hta_graph.algorithms.windows import ResolvedWindow, Window, step
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
@@ -23,8 +23,9 @@ WHOLE = "whole trace"
 class Scope:
     """A stretch of one rank's trace: [start_ns, end_ns) for time that is accounted for, and what belongs to it.
 
-    ``work`` are the activities that start in it, with their full lengths, for tables of activities; ``running`` are
-    those that run in it, cut to it, for accounts of time. CPU rows belong if they start in [cpu_start_ns, cpu_end_ns).
+    CPU rows belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (and
+    those without a launch that start in the stretch), with their full lengths, for tables of activities; ``running``
+    are those that run in the stretch, cut to it, for accounts of time.
     """
 
     rank: int
@@ -74,15 +75,25 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
     """
     found = window(graph)
     every = activities(graph)
-    work = every.take((every.start >= found.start_ns) & (every.start < found.end_ns))
     running = every.take((every.start < found.end_ns) & (every.end > found.start_ns))
     running = replace(
         running,
         start=freeze(running.start.clip(min=found.start_ns)),
         end=freeze(running.end.clip(max=found.end_ns)),
     )
-    span = found.start_ns, found.end_ns
-    return Scope(rank, graph, found.label, *span, *span, work, running)
+    work = every.take(_belongs(graph, every, found))
+    return Scope(rank, graph, found.label, found.start_ns, found.end_ns, *found.cpu_span, work, running)
+
+
+def _belongs(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
+    """Mark what a step or annotation launched; of explicit times, and of orphans, what starts in the window."""
+    starts_inside = (every.start >= found.start_ns) & (every.start < found.end_ns)
+    if not found.is_named:
+        return starts_inside
+    first, last = found.cpu_span
+    called = graph.trace.events.start[every.call]
+    belongs: Bools = np.where(every.call >= 0, (called >= first) & (called < last), starts_inside)
+    return belongs
 
 
 def per_step(rank: int, graph: DependencyGraph) -> list[Scope]:

@@ -33,7 +33,10 @@ class Sink:
 
 @dataclass(frozen=True)
 class ResolvedWindow:
-    """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink."""
+    """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
+
+    ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times.
+    """
 
     start_ns: int
     end_ns: int
@@ -41,6 +44,14 @@ class ResolvedWindow:
     cpu_ns: int
     gpu_ns: int
     sink: Sink
+    cpu_start_ns: int | None = None
+    is_named: bool = True
+
+    @property
+    def cpu_span(self) -> tuple[int, int]:
+        """The CPU form of the window (ns): the step or annotation itself, else the window."""
+        start = self.start_ns if self.cpu_start_ns is None else self.cpu_start_ns
+        return start, start + self.cpu_ns
 
 
 Window = Callable[[DependencyGraph], ResolvedWindow]
@@ -117,7 +128,8 @@ def between(start_ns: int, end_ns: int) -> Window:
         first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
         if not len(events) or start_ns >= last or end_ns <= first:
             raise QueryError(f"{graph.trace.path}: holds nothing in {start_ns}:{end_ns}; it spans {_span(graph)}")
-        return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, _sink_at(graph, end_ns))
+        sink = _sink_at(graph, end_ns)
+        return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
     return resolve
 
@@ -184,7 +196,8 @@ def _step_window(
             f"{graph.trace.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
         )
     length = gpu_span[1] - gpu_span[0]
-    return ResolvedWindow(*gpu_span, f"{resolved.label} (GPU window)", resolved.cpu_ns, length, resolved.sink)
+    label = f"{resolved.label} (GPU window)"
+    return ResolvedWindow(*gpu_span, label, resolved.cpu_ns, length, resolved.sink, item.start_ns)
 
 
 def _span(graph: DependencyGraph) -> str:
