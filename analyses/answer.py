@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from analyses.terminal import milliseconds, percent, table
+from analyses.terminal import clipped, milliseconds, percent, table, width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +16,7 @@ __all__ = ["Answer", "answer_document", "answer_lines"]
 ROWS_SHOWN = 40
 """How many rows of a table a terminal gets; files get all."""
 
+ROWS_OF_MANY = 15
 SHORT_TEXT = 24
 UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
 """Numbers that name something are printed without separators."""
@@ -25,11 +26,13 @@ UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
 class Answer:
     """Tables by name, the main one first, and sentences about what could not be answered and how to record it.
 
-    Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one.
+    Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
+    long to read, for figures and JSON only.
     """
 
     tables: Mapping[str, pd.DataFrame]
     notes: Sequence[str] = field(default_factory=tuple)
+    series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def main(self) -> pd.DataFrame:
@@ -42,7 +45,7 @@ def answer_document(name: str, answer: Answer, scopes: Iterable[Mapping[str, Any
     return {
         "schema": f"hta-graph/{name}/1",
         "scopes": list(scopes),
-        "tables": {key: records(frame) for key, frame in answer.tables.items()},
+        "tables": {key: records(frame) for key, frame in {**answer.tables, **answer.series}.items()},
         "notes": list(answer.notes),
     }
 
@@ -63,7 +66,8 @@ def answer_lines(answer: Answer) -> list[str]:
     lines: list[str] = []
     for title, frame in answer.tables.items():
         if len(frame):
-            lines += [title.replace("_", " "), *table_lines(frame), ""]
+            limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
+            lines += [title.replace("_", " "), *table_lines(frame, limit), ""]
     return [*lines, *answer.notes] if answer.notes else lines[:-1]
 
 
@@ -74,9 +78,21 @@ def table_lines(frame: pd.DataFrame, limit: int = ROWS_SHOWN) -> list[str]:
     names = list(map(str, shown.columns))
     cells = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in _rows(shown)]
     left = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
+    _cut_texts(cells, left)
     lines = table([*_heading_rows(names), *cells], left=left)
     rest = len(frame) - len(shown)
     return [*lines, f"  … and {rest:,} more rows; --json and --csv write all"] if rest else lines
+
+
+def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
+    """Let the long texts of a table share what the terminal has left beside numbers and short texts."""
+    sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    long = [at for at in texts if sizes[at] > SHORT_TEXT]
+    rest = sum(size for at, size in enumerate(sizes) if at not in long)
+    share = max((width() - 2 * len(sizes) - rest) // max(len(long), 1), SHORT_TEXT)
+    for row in cells:
+        for at in long:
+            row[at] = clipped(row[at], share)
 
 
 def _long_text_last(frame: pd.DataFrame) -> list[int]:
@@ -112,7 +128,7 @@ def _heading(name: str) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    if value is None or value != value:  # NaN
+    if _is_missing(value):
         return "-"
     if name.endswith("_ns"):
         return milliseconds(int(value)).removesuffix(" ms")
@@ -121,3 +137,10 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
     return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else str(value)
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell pandas' several kinds of nothing from values."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from analyses.scope import Scope
     from hta_graph.graph import DependencyGraph
 
-__all__ = ["Flag", "add_flags", "add_tables", "ask"]
+__all__ = ["Flag", "add_flags", "add_tables", "add_written", "ask", "write_answer"]
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,41 @@ def add_flags(flags: Iterable[Flag]) -> Callable[[argparse.ArgumentParser], None
 def add_tables(parser: argparse.ArgumentParser) -> None:
     """Add the ways to ask per step, and to write tables and a figure."""
     parser.add_argument("--per-step", action="store_true", help="one row per profiler step instead of one per rank")
+    add_written(parser)
+
+
+def add_written(parser: argparse.ArgumentParser) -> None:
+    """Add what an answer can be written as."""
     parser.add_argument("--csv", metavar="FILE", help="write the main table as CSV (- for standard output)")
     parser.add_argument("--plot", metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
 def ask(name: str, module: str, flags: tuple[Flag, ...], options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
-    from analyses.answer import answer_lines
-    from analyses.commands import check_outputs, graphs_by_rank, print_lines
+    from analyses.commands import check_outputs, graphs_by_rank
 
     check_outputs(options, options.json, options.csv, options.plot)
     analysis = import_module(module)
     choose = _chosen(options)
     scopes = [scope for rank, graph in graphs_by_rank(options) for scope in choose(rank, graph)]
     found = analysis.answer(scopes, **{flag.argument: getattr(options, flag.argument) for flag in flags})
-    _write(name, found, scopes, options)
+    write_answer(name, found, scopes, options, analysis)
+
+
+def write_answer(name: str, found: Answer, scopes: list[Scope], options: argparse.Namespace, analysis: Any) -> None:
+    """Write an answer as JSON, CSV and a figure by the analysis' module; print it if none of them is asked for."""
+    from analyses.answer import answer_document, answer_lines
+    from analyses.charts import figure_html
+    from analyses.commands import print_lines
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+
+    if options.json:
+        write_file(options.json, to_json(answer_document(name, found, map(_described, scopes))))
+    if options.csv:
+        write_file(options.csv, found.main.to_csv(index=False, lineterminator="\n").encode())
     if options.plot:
-        _write_figure(analysis.figure(found), name, options.plot)
+        write_file(options.plot, figure_html(analysis.figure(found), name))
     if not (options.json or options.csv or options.plot):
         print_lines(answer_lines(found))
 
@@ -90,17 +108,6 @@ def _chosen(options: argparse.Namespace) -> Callable[[int, DependencyGraph], lis
     return lambda rank, graph: [in_window(rank, graph, window)]
 
 
-def _write(name: str, found: Answer, scopes: list[Scope], options: argparse.Namespace) -> None:
-    from analyses.answer import answer_document
-    from hta_graph.export.files import write_file
-    from hta_graph.export.json_text import to_json
-
-    if options.json:
-        write_file(options.json, to_json(answer_document(name, found, map(_described, scopes))))
-    if options.csv:
-        write_file(options.csv, found.main.to_csv(index=False, lineterminator="\n").encode())
-
-
 def _described(scope: Scope) -> dict[str, Any]:
     from hta_graph.export.files import printable
 
@@ -109,10 +116,3 @@ def _described(scope: Scope) -> dict[str, Any]:
         "rank": scope.rank,
         "window": {"start_ns": scope.start_ns, "end_ns": scope.end_ns, "label": scope.label},
     }
-
-
-def _write_figure(made: Any, title: str, target: str) -> None:
-    from analyses.charts import figure_html
-    from hta_graph.export.files import write_file
-
-    write_file(target, figure_html(made, title))

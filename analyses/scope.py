@@ -23,8 +23,8 @@ WHOLE = "whole trace"
 class Scope:
     """A stretch of one rank's trace: [start_ns, end_ns) for time that is accounted for, and what belongs to it.
 
-    CPU rows belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (and
-    those without a launch that start in the stretch), with their full lengths, for tables of activities; ``running``
+    CPU rows belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (of
+    explicit times and whole traces: that start there), with their full lengths, for tables of activities; ``running``
     are those that run in the stretch, cut to it, for accounts of time.
     """
 
@@ -86,14 +86,12 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
 
 
 def _belongs(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
-    """Mark what a step or annotation launched; of explicit times, and of orphans, what starts in the window."""
-    starts_inside = (every.start >= found.start_ns) & (every.start < found.end_ns)
+    """Mark what a step or annotation launched; of explicit times what starts in the window."""
     if not found.is_named:
-        return starts_inside
+        return (every.start >= found.start_ns) & (every.start < found.end_ns)
     first, last = found.cpu_span
     called = graph.trace.events.start[every.call]
-    belongs: Bools = np.where(every.call >= 0, (called >= first) & (called < last), starts_inside)
-    return belongs
+    return (every.call >= 0) & (called >= first) & (called < last)
 
 
 def per_step(rank: int, graph: DependencyGraph) -> list[Scope]:
