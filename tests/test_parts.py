@@ -30,7 +30,7 @@ def read_both(path: Path, monkeypatch: pytest.MonkeyPatch, size: int = 700) -> t
     """Read as a whole and in parts; return how many parts there were."""
     whole = hg.read_trace(path)
     monkeypatch.setattr(parts, "PART_BYTES", size)
-    count = len(list(parts.Parts(path.read_bytes(), EVENT_ROWS))) if path.suffix == ".json" else 0
+    count = len(list(parts.Parts(path, path.read_bytes(), EVENT_ROWS))) if path.suffix == ".json" else 0
     return whole, hg.read_trace(path), count
 
 

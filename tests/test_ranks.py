@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from hta_graph.errors import TraceError
+from hta_graph.errors import HtaGraphError, TraceError
 from tests.builder import TraceBuilder
 from tests.test_command_line import COMMANDS, document, one_error, run
 
@@ -162,15 +162,97 @@ def test_a_folder_of_host_traces_holds_no_trace(capsys: pytest.CaptureFixture[st
     assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no trace among these files"
 
 
+def broken(path: Path) -> Path:
+    """Cut a trace's end off."""
+    path.write_bytes(path.read_bytes()[:-10])
+    return path
+
+
 @pytest.mark.parametrize("folder", ["runs", "not a trace", "without traceEvents"])
-def test_a_broken_trace_in_a_folder_is_an_error_and_not_skipped(
+def test_a_broken_trace_in_a_folder_is_said_and_the_others_are_read(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: str
 ) -> None:
     (tmp_path / folder).mkdir()
-    trace(tmp_path / folder / "rank0.json")
-    text = trace(tmp_path / folder / "rank1.json").read_bytes()
-    (tmp_path / folder / "rank1.json").write_bytes(text[:-10])
-    assert "rank1.json" in one_error(capsys, tmp_path, "info", tmp_path / folder)
+    for number in range(8):
+        trace(tmp_path / folder / f"rank{number}.json")
+    path = broken(tmp_path / folder / "rank1.json")
+    target = tmp_path / "out.json"
+    status, out, err = run(capsys, "info", tmp_path / folder, "--json", target)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"hta-graph: {path}: the JSON breaks off at byte ")
+    assert [rank["rank"] for rank in json.loads(target.read_bytes())["ranks"]] == [0, 2, 3, 4, 5, 6, 7]
+
+
+def test_analyses_leave_a_broken_rank_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in range(3):
+        trace(tmp_path / f"rank{number}.json", distributed={"rank": number})
+    broken(tmp_path / "rank0.json")
+    status, out, err = run(capsys, "temporal-breakdown", tmp_path, "--json", "-")
+    assert (status, err.count("\n")) == (1, 1)
+    assert [scope["rank"] for scope in json.loads(out)["scopes"]] == [1, 2]
+
+
+@pytest.mark.parametrize("command", ["critical-path", "graph"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "no JSON"])
+def test_where_the_lowest_rank_is_broken_the_next_is_taken(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, damage: str
+) -> None:
+    for number in (2, 3, 4):
+        trace(tmp_path / f"rank{number}.json")
+    path = broken(tmp_path / "rank2.json")
+    if damage != "cut":
+        path.write_bytes(b"" if damage == "empty" else b"no JSON")
+    status, out, err = run(capsys, command, tmp_path, "--json", "-")
+    assert (status, json.loads(out)["rank"] if command == "critical-path" else 3) == (1, 3)
+    first, second = err.splitlines()
+    assert first.startswith(f"hta-graph: {path}: ")
+    assert second == f"going on with {tmp_path / 'rank3.json'}, rank 3"
+
+
+def test_a_broken_higher_rank_does_not_matter_for_a_lower_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for number in (2, 3):
+        trace(tmp_path / f"rank{number}.json")
+    (tmp_path / "rank3.json").write_bytes(b"")
+    assert document(capsys, "critical-path", tmp_path)["rank"] == 2
+    assert document(capsys, "info", tmp_path, "--rank", "2")["ranks"][0]["rank"] == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_broken_rank_that_is_asked_for_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    for number in (2, 3):
+        trace(tmp_path / f"rank{number}.json")
+    (tmp_path / "rank3.json").write_bytes(b"")
+    assert "rank3.json: is empty" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 3)
+
+
+def test_a_broken_file_takes_no_rank_from_a_sound_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace(tmp_path / "rank0.json")
+    (tmp_path / "rank0_et.json").write_text(HOST_TRACE[:-5])
+    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    assert (status, [Path(rank["file"]).name for rank in json.loads(out)["ranks"]]) == (1, ["rank0.json"])
+    assert "rank0_et.json: the JSON breaks off" in err
+
+
+def test_a_broken_file_keeps_its_place_in_the_order(tmp_path: Path) -> None:
+    for name in "abc":
+        trace(tmp_path / f"{name}.json")
+    (tmp_path / "b.json").write_bytes(b"")
+    errors: list[HtaGraphError] = []
+    found = {graph.trace.rank: graph.trace.path.name for graph in hg.read_graphs(tmp_path, report=errors.append)}
+    assert found == {0: "a.json", 2: "c.json"}
+    assert len(errors) == 1
+
+
+def test_where_all_are_broken_nothing_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in range(3):
+        broken(trace(tmp_path / f"rank{number}.json"))
+    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    assert (status, out, err.count("\n")) == (1, "", 4)
+    assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no sound trace among these files"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -235,4 +317,4 @@ def test_salvage_reaches_the_files_of_a_folder(
     path.write_bytes(path.read_bytes()[:-1])
     status, out, _ = run(capsys, "info", tmp_path, "--json", "-", *(["--salvage"] if salvage else []))
     assert status == (0 if salvage else 1)
-    assert not salvage or [rank["events"] for rank in json.loads(out)["ranks"]] == [1, 1]
+    assert [rank["events"] for rank in json.loads(out)["ranks"]] == [1] * (1 + salvage)

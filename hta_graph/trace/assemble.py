@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
+from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns, collect
 from hta_graph.trace.decode import Decoded
@@ -17,7 +17,7 @@ from hta_graph.trace.lanes import build_lanes
 from hta_graph.trace.order import canonical_order
 from hta_graph.trace.ranks import header_count
 from hta_graph.trace.rows import Number
-from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, Flows, SyncTable, Trace, freeze
+from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace, freeze
 from hta_graph.trace.vocabulary import STEP_NAME
 
 __all__ = ["assemble"]
@@ -122,6 +122,7 @@ def _trace(path: Path, decoded: Decoded, collected: Collected, columns: Columns,
         names=names,
         lanes=lanes,
         syncs=_syncs(events, columns, order),
+        copies=_copies(events, columns, order),
         flows=_flows(collected.arrows, base_time(decoded.header.base) or 0, lane_code),
         rank=header_count(decoded.header, "rank"),
         world_size=header_count(decoded.header, "world_size"),
@@ -172,6 +173,12 @@ def _syncs(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
     for column in (stream, record):
         column[column == NO_STREAM] = -1
     return SyncTable(freeze(event), freeze(stream), freeze(record))
+
+
+def _copies(events: EventTable, columns: Columns, order: Ints) -> CopyTable:
+    event = np.flatnonzero(kind_mask(events.kind, (EventKind.MEMCPY, EventKind.MEMSET))).astype(np.int32)
+    size, rate = (columns[name][order[event]] for name in ("bytes", "bandwidth"))
+    return CopyTable(freeze(event), freeze(size), freeze(rate))
 
 
 def _flows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number], int]) -> Flows:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import compress
+from itertools import chain, compress
 from operator import attrgetter
 from types import NoneType
 from typing import Any
 
 import numpy as np
+from msgspec.structs import astuple
 
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, loses_nanoseconds, nanoseconds
 from hta_graph.trace.decode import Decoded, exact_times
 from hta_graph.trace.lanes import StreamKey, ThreadKey
 from hta_graph.trace.parts import Part
-from hta_graph.trace.rows import Args, Row
+from hta_graph.trace.rows import Args, Row, plain
 from hta_graph.trace.vocabulary import CATEGORY
 
 __all__ = ["BAD_ID", "Arrow", "Bracket", "Collected", "collect", "integers"]
@@ -64,7 +66,7 @@ class _Numbering(dict[Any, int]):
         >>> _Numbering().codes("abca").tolist()
         [0, 1, 2, 0]
         """
-        return np.array(list(map(self.__getitem__, values)), np.int32)
+        return np.fromiter(map(self.__getitem__, values), np.int32)
 
 
 @dataclass
@@ -92,7 +94,7 @@ def collect(decoded: Decoded) -> Collected:
     collected = Collected({})
     offset, parts = 0, []
     for part in decoded.parts:
-        parts.append(_part_columns(part, offset, collected, exact=not decoded.tolerant))
+        parts.append(_part_columns(part, offset, collected, exact=not part.tolerant))
         offset += len(part.rows)
         del part
     names = parts[0] if parts else {}
@@ -102,10 +104,11 @@ def collect(decoded: Decoded) -> Collected:
 
 def _part_columns(part: Part, offset: int, collected: Collected, *, exact: bool) -> Columns:
     times = _start_times(part, exact=exact)
-    kind = _kinds(part.rows)
-    phases = _Numbering()
+    phases, categories = _Numbering(), _Numbering()
     phase = phases.codes(map(attrgetter("ph"), part.rows))
-    _note_arrows(part.rows, times, collected)
+    category = categories.codes(map(attrgetter("cat"), part.rows))
+    kind = _kinds(categories, category)
+    _note_arrows(part.rows, np.flatnonzero(category == categories.get("fwdbwd", -1)), times, collected)
     begins = _note_brackets(part.rows, times, kind, offset, collected) if "B" in phases or "E" in phases else []
     memory = [at for at in np.flatnonzero(phase == phases.get("i", -2)).tolist() if part.rows[at].name == "[memory]"]
     kind[memory] = EventKind.MEMORY
@@ -137,16 +140,14 @@ def _exact_if_needed(part: Part, printed: Sequence[object], present: Bools | Non
     return times if present is None else times[present]
 
 
-def _kinds(rows: list[Row]) -> Codes:
-    numbering = _Numbering()
-    category = numbering.codes(map(attrgetter("cat"), rows))
-    kinds = [CATEGORY.get(str(text).lower(), EventKind.OTHER) for text in numbering]
+def _kinds(categories: _Numbering, category: Ids) -> Codes:
+    kinds = [CATEGORY.get(str(text).lower(), EventKind.OTHER) for text in categories]
     lookup = np.array([DROPPED if kind is None else kind for kind in kinds] or [DROPPED], np.int8)
     return lookup[category]
 
 
-def _note_arrows(rows: list[Row], times: Ints, collected: Collected) -> None:
-    arrows = [at for at, row in enumerate(rows) if row.cat == "fwdbwd" and row.ph in ("s", "f")]
+def _note_arrows(rows: list[Row], flows: Ints, times: Ints, collected: Collected) -> None:
+    arrows = [at for at in flows.tolist() if rows[at].ph in ("s", "f")]
     collected.arrows += [
         Arrow(rows[at].ph == "s", rows[at].id, (rows[at].pid, rows[at].tid), int(times[at])) for at in arrows
     ]
@@ -173,36 +174,68 @@ def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, count
 
 
 def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> Columns:
-    args = [row.args or NO_ARGS for row in rows]
-    names_stream = np.array([value is not None for value in map(attrgetter("stream"), args)], np.bool_)
-    on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & names_stream)
+    args = _by_field([row.args or NO_ARGS for row in rows])
+    on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _present(args["stream"]))
     ids = ("correlation", "external_id", "old_external_id", "sequence", "wait_on_stream", "record_correlation")
-    forward_thread = integers(map(attrgetter("forward_thread"), args))
     return {
         "kind": kind,
         "name": collected.names.codes(map(attrgetter("name"), rows)),
         **_lane_keys(rows, args, on_stream, collected),
-        **{name: integers(map(attrgetter(name), args)) for name in ids},
-        "forward_thread": forward_thread.clip(-1, 2**31 - 1).astype(np.int32),
-        "collective": np.array([value is not None for value in map(attrgetter("collective"), args)], np.bool_),
+        **{name: integers(args[name]) for name in ids},
+        "forward_thread": integers(args["forward_thread"]).clip(-1, 2**31 - 1).astype(np.int32),
+        "collective": _present(args["collective"]),
+        **_moved(args, kind),
     }
 
 
-def _lane_keys(rows: list[Row], args: list[Args], on_stream: Bools, collected: Collected) -> Columns:
+def _by_field(args: list[Args]) -> Columns:
+    """Turn arguments into one list per field, while each object is still in the processor's cache."""
+    names = Args.__struct_fields__
+    values = list(chain.from_iterable(map(astuple, args)))
+    return {name: values[at :: len(names)] for at, name in enumerate(names)}
+
+
+def _present(values: list[Any]) -> Bools:
+    if values.count(None) == len(values):
+        return np.zeros(len(values), np.bool_)
+    return np.array([value is not None for value in values], np.bool_)
+
+
+def _moved(args: Columns, kind: Codes) -> Columns:
+    """Note what copies and sets moved: bytes, and the recorded GB/s."""
+    rows = np.flatnonzero(kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET)))
+    size, rate = np.full(len(kind), -1), np.full(len(kind), np.nan)
+    size[rows] = integers([plain(args["bytes"][at]) for at in rows.tolist()]).clip(min=-1)
+    rate[rows] = [_rate(plain(args["bandwidth"][at])) for at in rows.tolist()]
+    return {"bytes": size, "bandwidth": rate}
+
+
+def _rate(value: Any) -> float:
+    """Convert a rate; NaN where it is absent or none.
+
+    >>> _rate("814.5"), _rate(None), _rate(float("inf"))
+    (814.5, nan, nan)
+    """
+    try:
+        rate = float(math.nan if value is None else value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return rate if 0 <= rate < math.inf else math.nan
+
+
+def _lane_keys(rows: list[Row], args: Columns, on_stream: Bools, collected: Collected) -> Columns:
     """Number each row's (pid, tid), or its (device, context, stream) where it ran on one."""
-    on_cpu = list(compress(rows, (~on_stream).tolist()))
-    chosen = on_stream.tolist()
     thread, stream = np.full(len(rows), -1, np.int32), np.full(len(rows), -1, np.int32)
-    keys = zip(map(attrgetter("pid"), on_cpu), map(attrgetter("tid"), on_cpu), strict=True)
-    thread[~on_stream] = collected.threads.codes(keys)
-    on_gpu = zip(compress(rows, chosen), compress(args, chosen), strict=True)
-    stream[on_stream] = collected.streams.codes(_stream_key(row, own) for row, own in on_gpu)
+    printed = list(map(attrgetter("pid", "tid"), rows))
+    thread[~on_stream] = collected.threads.codes(compress(printed, (~on_stream).tolist()))
+    own = zip(args["device"], args["context"], args["stream"], strict=True)
+    on_gpu = compress(zip(printed, own, strict=True), on_stream.tolist())
+    stream[on_stream] = collected.streams.codes(_stream_key(*place, *ids) for place, ids in on_gpu)
     return {"thread": thread, "stream": stream}
 
 
-def _stream_key(row: Row, args: Args) -> StreamKey:
-    device = row.pid if args.device is None else args.device
-    return device, args.context, row.tid if args.stream is None else args.stream
+def _stream_key(pid: Any, tid: Any, device: Any, context: Any, stream: Any) -> StreamKey:
+    return pid if device is None else device, context, tid if stream is None else stream
 
 
 def integers(values: Iterable[Any]) -> Ints:
@@ -214,7 +247,9 @@ def integers(values: Iterable[Any]) -> Ints:
     [3, -1, 4, -1, -1]
     """
     listed = list(values)
-    if set(map(type, listed)) <= {int}:
+    if listed.count(-1) == len(listed):
+        return np.full(len(listed), -1, np.int64)
+    if set(map(type, listed)) == {int}:
         try:
             return np.array(listed, np.int64)
         except OverflowError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -13,8 +13,9 @@ import numpy as np
 
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.trace.clock import base_time
 from hta_graph.trace.decode import Decoded, with_fallback
-from hta_graph.trace.rows import RowShape
+from hta_graph.trace.rows import Header, RowShape
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace, freeze
 
@@ -25,22 +26,31 @@ Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 @dataclass(frozen=True)
 class Details:
-    """Arguments by key, one entry per event asked for, ``None`` where absent; and the header's ``distributedInfo``."""
+    """Arguments by key, one entry per event asked for, ``None`` where absent; and what the header says.
+
+    ``distributed`` is its ``distributedInfo``, ``base_ns`` the time from which the file's own timestamps count;
+    ``fields`` are the rows' own ones.
+    """
 
     arguments: dict[str, Objects]
     distributed: dict[str, Any]
+    base_ns: int = 0
+    fields: dict[str, Objects] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Objects:
         return self.arguments[key]
 
 
-def read_details(trace: Trace, keys: Sequence[str], events: Ids | Ints | Bools | None = None) -> Details:
+def read_details(
+    trace: Trace, keys: Sequence[str], events: Ids | Ints | Bools | None = None, *, fields: Sequence[str] = ()
+) -> Details:
     """Read arguments of events from the trace's file once more.
 
     Args:
         trace: the trace; its file must still be there, unchanged.
         keys: names of arguments as in the file, such as ``"Input Dims"``.
         events: canonical rows (or a mask of them); all if not given.
+        fields: names of the rows' own fields, such as ``"cat"``.
 
     Returns:
         values as JSON has them: numbers, text, lists, objects.
@@ -49,20 +59,24 @@ def read_details(trace: Trace, keys: Sequence[str], events: Ids | Ints | Bools |
         TraceError: the file is gone or has changed.
     """
     rows = with_fallback(
-        trace.path, read_bytes(trace.path), _all, salvage=trace.salvaged is not None, shape=_shape_of(keys)
+        trace.path, read_bytes(trace.path), _all, salvage=trace.salvaged is not None, shape=_shape_of(keys, fields)
     )
     index = trace.events.index if events is None else trace.events.index[events]
     if len(index) and int(index.max()) >= len(rows[0]):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
     chosen = [rows[0][at] for at in index.tolist()]
-    columns = {key: _objects([getattr(args, f"a{at}") for args in chosen]) for at, key in enumerate(keys)}
-    return Details(columns, rows[1] if isinstance(rows[1], dict) else {})
+    found = [row.args or _NONE for row in chosen]
+    columns = {key: _objects([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
+    own = {key: _objects([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
+    header = rows[1]
+    distributed = header.distributed if isinstance(header.distributed, dict) else {}
+    return Details(columns, distributed, base_time(header.base) or 0, own)
 
 
-def _all(decoded: Decoded) -> tuple[list[Any], Any]:
-    """Take the arguments of all rows, and the header."""
-    args = list(chain.from_iterable([row.args or _NONE for row in part.rows] for part in decoded.parts))
-    return args, decoded.header.distributed
+def _all(decoded: Decoded) -> tuple[list[Any], Header]:
+    """Take all rows, and the header, which is known after them."""
+    rows = list(chain.from_iterable(part.rows for part in decoded.parts))
+    return rows, decoded.header
 
 
 class _NoArguments:
@@ -75,17 +89,20 @@ class _NoArguments:
 _NONE = _NoArguments()
 
 
-def _shape_of(keys: Sequence[str]) -> RowShape[Any]:
-    """Make the decoder's types for rows of which only some arguments are wanted."""
+def _shape_of(keys: Sequence[str], fields: Sequence[str]) -> RowShape[Any]:
+    """Make the decoder's types for rows of which only some arguments and fields are wanted."""
     names = {f"a{at}": key for at, key in enumerate(keys)}
+    own = {f"f{at}": key for at, key in enumerate(fields)}
     arguments = msgspec.defstruct("Arguments", [(name, Any, None) for name in names], rename=names, gc=False)
-    row = msgspec.defstruct("DetailRow", [("args", arguments | None, None)], gc=False)
+    columns = [("args", arguments | None, None), *((name, Any, None) for name in own)]
+    row = msgspec.defstruct("DetailRow", columns, rename=own, gc=False)
 
     def from_object(found: dict[str, Any]) -> Any:
         args = found.get("args")
+        values = {name: _as_json(found.get(key)) for name, key in own.items()}
         if not isinstance(args, dict):
-            return row()
-        return row(arguments(**{name: _as_json(args.get(key)) for name, key in names.items()}))
+            return row(**values)
+        return row(arguments(**{name: _as_json(args.get(key)) for name, key in names.items()}), **values)
 
     return RowShape(row, from_object)
 

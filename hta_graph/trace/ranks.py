@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import TraceError
+from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.trace.rows import Header
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
-__all__ = ["RankFile", "assign_ranks", "expand", "header_count"]
+__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count"]
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A trace file and the rank that its header tells, if any; or why it cannot be read."""
+
+    path: Path
+    in_header: int | None
+    error: HtaGraphError | None = None
 
 
 @dataclass(frozen=True)
 class RankFile:
-    """A trace file, its rank, and where the rank comes from: ``header``, ``file name`` or ``order``."""
+    """A trace file, its rank, and where the rank comes from: ``header``, ``file name`` or ``order``.
+
+    A file that cannot be read has an ``error``; its rank is the one that its name tells, or its place in the order.
+    """
 
     path: Path
     rank: int
     source: str
+    error: HtaGraphError | None = None
 
 
 def header_count(header: Header, key: str) -> int | None:
@@ -66,28 +79,51 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def assign_ranks(files: Iterable[tuple[Path, int | None]]) -> list[RankFile]:
-    """Give each (path, rank in the header) its rank, lowest first.
+def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:
+    """Give each file its rank, lowest first; one that cannot be read takes no rank from another.
 
     Raises:
         TraceError: two files claim one rank.
     """
     known: list[RankFile] = []
-    unknown: list[Path] = []
-    for path, in_header in files:
-        in_name = name_rank(path)
-        if in_header is not None:
-            known.append(RankFile(path, in_header, "header"))
+    unknown: list[FoundFile] = []
+    for file in files:
+        in_name = name_rank(file.path)
+        if file.in_header is not None:
+            known.append(RankFile(file.path, file.in_header, "header"))
         elif in_name is not None:
-            known.append(RankFile(path, in_name, "file name"))
+            known.append(RankFile(file.path, in_name, "file name", file.error))
         else:
-            unknown.append(path)
-    taken = {file.rank: file.path for file in reversed(known)}
-    for file in known:
-        if taken[file.rank] != file.path:
-            raise TraceError(
-                file.path, f"claims rank {file.rank}, as {taken[file.rank]} does", "give one file per rank"
-            )
+            unknown.append(file)
+    taken = _claims(known)
     free = (rank for rank in range(len(taken) + len(unknown)) if rank not in taken)
-    known += [RankFile(path, rank, "order") for path, rank in zip(unknown, free, strict=False)]
-    return sorted(known, key=lambda file: file.rank)
+    known += [RankFile(file.path, rank, "order", file.error) for file, rank in zip(unknown, free, strict=False)]
+    return sorted(known, key=lambda file: (file.rank, file.error is not None))
+
+
+def _claims(files: Iterable[RankFile]) -> dict[int, RankFile]:
+    """Return who claims each rank."""
+    taken: dict[int, RankFile] = {}
+    for file in files:
+        other = taken.setdefault(file.rank, file)
+        if other.error:
+            taken[file.rank] = file
+        elif other.path != file.path and not file.error:
+            raise TraceError(file.path, f"claims rank {file.rank}, as {other.path} does", "give one file per rank")
+    return taken
+
+
+def choose_ranks(files: Sequence[RankFile], ranks: Collection[int] | None) -> list[RankFile]:
+    """Return the files of some ranks, or all; of one that cannot be read and one that can, only the latter.
+
+    Raises:
+        TraceError: a rank is not there.
+    """
+    if ranks is None:
+        return list(files)
+    first = {file.rank: file for file in reversed(files)}
+    for rank in ranks:
+        if rank not in first:
+            known = ", ".join(map(str, sorted(first)[:32]))
+            raise TraceError(files[0].path, f"rank {rank} is not there", f"there are: {known}")
+    return [first[rank] for rank in sorted(set(ranks))]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.decode import Decoded, with_fallback
-from hta_graph.trace.ranks import RankFile, assign_ranks, expand, header_count
+from hta_graph.trace.peek import peek_header
+from hta_graph.trace.ranks import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
 from hta_graph.trace.rows import Header
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["find_ranks", "read_trace", "read_traces"]
+__all__ = ["Say", "find_ranks", "read_only", "read_rank", "read_trace", "read_traces"]
 
 Say = Callable[[str], None]
 
@@ -40,28 +41,31 @@ def _header(decoded: Decoded) -> Header:
 
 
 def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = lambda _: None) -> list[RankFile]:
-    """Find the rank files behind inputs (files or folders), lowest rank first.
+    """Find the rank files behind inputs (files or folders), lowest rank first; events are not decoded for that.
 
-    Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about each.
+    Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about each. Files that cannot be read
+    are listed with their error.
 
     Raises:
-        TraceError: no trace among the inputs, a broken one, or two that claim one rank.
+        TraceError: no trace among the inputs, or two that claim one rank.
     """
-    found: list[tuple[Path, int | None]] = []
+    found: list[FoundFile] = []
     paths = expand([Path(item) for item in inputs])
     for path in paths:
         try:
-            header = with_fallback(path, read_bytes(path), _header, salvage=salvage)
-            found.append((path, header_count(header, "rank")))
+            header = peek_header(path) or with_fallback(path, read_bytes(path), _header, salvage=salvage)
+            found.append(FoundFile(path, header_count(header, "rank")))
         except NotATraceError as error:
             if len(paths) == 1:
                 raise
             say(f"skipped {error}")
+        except HtaGraphError as error:
+            found.append(FoundFile(path, None, error))
     if not found:
         raise TraceError(", ".join(map(str, inputs)), "no trace among these files")
     ranks = assign_ranks(found)
     for file in ranks:
-        if file.source == "order" and len(ranks) > 1:
+        if file.source == "order" and len(ranks) > 1 and not file.error:
             say(f"{file.path}: neither the header nor the name tells its rank; taken as rank {file.rank} by order")
     return ranks
 
@@ -85,20 +89,32 @@ def read_traces(
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.
     """
     listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
-    if expand([Path(item) for item in listed]) == [Path(item) for item in listed[:1]]:
-        trace = read_trace(listed[0], salvage=salvage)
-        files = assign_ranks([(trace.path, trace.rank)])
-        _check_rank(files, rank)
-        yield replace(trace, rank=files[0].rank)
+    chosen = None if rank is None else [rank]
+    paths = expand([Path(item) for item in listed])
+    if len(paths) == 1:
+        yield read_only(paths[0], chosen, salvage=salvage)
         return
-    files = find_ranks(listed, salvage=salvage, say=say)
-    _check_rank(files, rank)
-    for file in files:
-        if rank in (None, file.rank):
-            yield replace(read_trace(file.path, salvage=salvage), rank=file.rank)
+    for file in choose_ranks(find_ranks(listed, salvage=salvage, say=say), chosen):
+        yield read_rank(file, salvage=salvage)
 
 
-def _check_rank(files: list[RankFile], rank: int | None) -> None:
-    if rank is not None and rank not in [file.rank for file in files]:
-        known = ", ".join(str(file.rank) for file in files[:32])
-        raise TraceError(files[0].path, f"rank {rank} is not there", f"there are: {known}")
+def read_only(path: Path, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
+    """Read the trace of a file that is the only one, so that its rank need not be known before.
+
+    Raises:
+        TraceError: the file is broken, or its rank is none of ``ranks``.
+    """
+    trace = read_trace(path, salvage=salvage)
+    (file,) = choose_ranks(assign_ranks([FoundFile(path, trace.rank)]), ranks)
+    return replace(trace, rank=file.rank)
+
+
+def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
+    """Read the trace of a file whose rank is known.
+
+    Raises:
+        HtaGraphError: the file cannot be read.
+    """
+    if file.error:
+        raise file.error
+    return replace(read_trace(file.path, salvage=salvage), rank=file.rank)

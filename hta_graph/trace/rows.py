@@ -17,7 +17,7 @@ AnyRow = TypeVar("AnyRow")
 
 
 class Args(msgspec.Struct, gc=False):
-    """The arguments that decide edges; all others stay in the file."""
+    """The arguments that decide edges, and what a copy moved; all others stay in the file."""
 
     correlation: Number = -1
     stream: Number = None
@@ -30,6 +30,8 @@ class Args(msgspec.Struct, gc=False):
     wait_on_stream: Number = -1
     record_correlation: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
     collective: Number = msgspec.field(default=None, name="Collective name")
+    bytes: Any = None
+    bandwidth: Any = msgspec.field(default=None, name="memory bandwidth (GB/s)")
 
 
 class Row(msgspec.Struct, gc=False):

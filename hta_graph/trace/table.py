@@ -9,10 +9,20 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
 from hta_graph.trace.vocabulary import STEP_NAME
 
-__all__ = ["READING_DIAGNOSTICS", "EventTable", "Flows", "LaneTable", "Step", "SyncTable", "Trace", "freeze"]
+__all__ = [
+    "READING_DIAGNOSTICS",
+    "CopyTable",
+    "EventTable",
+    "Flows",
+    "LaneTable",
+    "Step",
+    "SyncTable",
+    "Trace",
+    "freeze",
+]
 
 READING_DIAGNOSTICS: dict[str, str] = {
     "rows_dropped_not_an_object": "elements of traceEvents that are not JSON objects",
@@ -79,6 +89,15 @@ class SyncTable:
 
 
 @dataclass(frozen=True)
+class CopyTable:
+    """What the copies and sets moved: bytes (-1 where absent) and the recorded GB/s (NaN where absent)."""
+
+    event: Ids
+    bytes: Ints
+    bandwidth: Floats
+
+
+@dataclass(frozen=True)
 class Flows:
     """Forward-backward arrows: where each starts and ends."""
 
@@ -107,6 +126,7 @@ class Trace:
     names: tuple[str, ...]
     lanes: LaneTable
     syncs: SyncTable
+    copies: CopyTable
     flows: Flows
     rank: int | None
     world_size: int | None
@@ -128,7 +148,10 @@ class Trace:
         syncs = SyncTable(
             freeze(number[sync.event[kept]]), freeze(sync.wait_on_stream[kept]), freeze(sync.record_correlation[kept])
         )
-        return replace(self, events=self.events.take(rows), syncs=syncs)
+        moved = number[self.copies.event] >= 0
+        copy = self.copies
+        copies = CopyTable(freeze(number[copy.event[moved]]), freeze(copy.bytes[moved]), freeze(copy.bandwidth[moved]))
+        return replace(self, events=self.events.take(rows), syncs=syncs, copies=copies)
 
     def name_of(self, event: int) -> str:
         """Return an event's name."""

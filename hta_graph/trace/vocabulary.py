@@ -11,19 +11,24 @@ import re
 from hta_graph.model import EventKind
 
 __all__ = [
+    "AMD_CALL",
     "AUTOGRAD_OPERATOR",
     "BLOCKING_CALL",
     "CATEGORY",
     "COMMUNICATION_KERNEL",
     "COPY_HELD_BY_SYNCHRONOUS_CALL",
+    "COPY_KIND",
     "COPY_TO_PAGEABLE",
     "DATA_LOADING",
     "DEVICE_SYNC_CALL",
     "EVENT_RECORD_CALL",
     "EVENT_SYNC_CALL",
     "GRAPH_LAUNCH_CALL",
+    "KERNEL_LAUNCH_CALL",
     "LOCK_TAKING_CALL",
+    "MODULE_FRAME",
     "NON_BLOCKING_QUERY",
+    "PROFILER_RANGE",
     "RANK_IN_FILE_NAME",
     "STEP_NAME",
     "STREAM_SYNC_CALL",
@@ -89,8 +94,20 @@ STREAM_WAIT_CALL = re.compile(r"(cuda|hip|cu)StreamWaitEvent")
 GRAPH_LAUNCH_CALL = re.compile(r"(cuda|hip|cu)GraphLaunch")
 """Calls that launch a captured graph."""
 
+AMD_CALL = re.compile(r"hip")
+"""Calls of AMD's runtime."""
+
+KERNEL_LAUNCH_CALL = re.compile(r"(cuda|cu)Launch(Cooperative)?Kernel(ExC?)?(_ptsz)?")
+"""Calls that launch one kernel on NVIDIA: where counters are recorded there are no kernel rows to tell them by."""
+
+PROFILER_RANGE = "cuda_profiler_range"
+"""The category (lower case) of CUPTI's ranges, whose arguments are hardware counters."""
+
 NON_BLOCKING_QUERY = re.compile(r"(cuda|hip|cu)(Event|Stream)Query")
 """Calls that ask and return at once, although the profiler writes a synchronisation record for them too."""
+
+COPY_KIND = re.compile(r"Memset|Memcpy [A-Z]to[A-Z]\b")
+"""Which way a copy goes: ``Memcpy HtoD``, ``DtoH``, ``DtoD``, ``PtoP``; followed by the kinds of memory."""
 
 SYNCHRONOUS_COPY_CALL = re.compile(r"(cuda|hip|cu)Memcpy(?!.*Async)")
 """Copy calls without ``Async`` (``cudaMemcpy``, ``hipMemcpyWithStream``): they may block in any direction."""
@@ -111,12 +128,16 @@ AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 
 COMMUNICATION_KERNEL = re.compile(
-    r"^(?!triton_(poi|per|red|tem|for|unk)_)"  # torch.compile names compute kernels after the operators they fuse
-    r".*(nccl|rccl|deep_ep|nvshmem|cross_device_reduce|multimem_all|internode|intranode"
-    r"|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)",
+    r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse
+    r".*((?<!sy)[nrh]ccl|msccl|oneccl|deep_ep|nvshmem|rocshmem|cross_device_reduce|multimem_all|internode|intranode"
+    r"|(?<!warp)(?<!block)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)",  # not a reduction over a warp
     re.IGNORECASE,
 )
-"""Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, DeepEP, NVSHMEM, vLLM."""
+"""Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, MSCCL, HCCL, oneCCL, DeepEP,
+NVSHMEM, rocSHMEM, and the all-reduce kernels of vLLM, SGLang, TensorRT-LLM and PyTorch's symmetric memory."""
+
+MODULE_FRAME = re.compile(r"nn\.Module: ")
+"""Python frames of a module's call: ``nn.Module: Linear_3``, the class and which of its objects."""
 
 RANK_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
 """``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""

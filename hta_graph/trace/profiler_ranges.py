@@ -1,0 +1,86 @@
+"""The hardware counters of CUPTI's profiler ranges, read when someone asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hta_graph.errors import TraceError
+from hta_graph.model import EventKind, Ids
+from hta_graph.trace.decode import Decoded, with_fallback
+from hta_graph.trace.rows import RowShape
+from hta_graph.trace.source import read_bytes
+from hta_graph.trace.table import Trace
+from hta_graph.trace.vocabulary import PROFILER_RANGE
+
+__all__ = ["ProfilerRanges", "read_profiler_ranges"]
+
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class ProfilerRanges:
+    """Ranges in order of time: canonical rows, and the value of each counter by its name (NaN where it is absent)."""
+
+    row: Ids
+    counters: dict[str, Values]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+class _Row(msgspec.Struct, gc=False):
+    cat: Any = None
+    args: msgspec.Raw | Any = None
+
+
+def _from_object(found: dict[str, Any]) -> _Row:
+    return _Row(found.get("cat"), found.get("args"))
+
+
+_SHAPE = RowShape(_Row, _from_object)
+
+
+def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
+    """Read the ranges from the trace's file once more; a trace without rows of unknown categories is not read.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    rows = np.flatnonzero(trace.events.kind == EventKind.OTHER).astype(np.int32)
+    if not len(rows):
+        return ProfilerRanges(rows, {})
+    found = with_fallback(trace.path, read_bytes(trace.path), _all, salvage=trace.salvaged is not None, shape=_SHAPE)
+    index = trace.events.index[rows]
+    if int(index.max()) >= len(found):
+        raise TraceError(trace.path, "has changed since it was read", "read it again")
+    kept = np.array([str(found[at].cat).lower() == PROFILER_RANGE for at in index.tolist()], np.bool_)
+    return ProfilerRanges(rows[kept], _counters([_arguments(found[at].args) for at in index[kept].tolist()]))
+
+
+def _all(decoded: Decoded) -> list[_Row]:
+    return [row for part in decoded.parts for row in part.rows]
+
+
+def _arguments(args: Any) -> dict[str, Any]:
+    decoded = msgspec.json.decode(args) if isinstance(args, msgspec.Raw) else args
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _counters(ranges: list[dict[str, Any]]) -> dict[str, Values]:
+    """Return a column per counter: every argument that is a number in some range."""
+    names = dict.fromkeys(name for values in ranges for name, value in values.items() if _is_number(value))
+    return {name: _column([values.get(name) for values in ranges]) for name in names}
+
+
+def _column(values: list[Any]) -> Values:
+    if all(type(value) is int and abs(value) < 2**63 for value in values):
+        return np.array(values, np.int64)
+    return np.array([float(value) if _is_number(value) else np.nan for value in values], np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
