@@ -7,6 +7,7 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
+from hta_graph.algorithms.edit_script import unedited
 from hta_graph.model import Ids, Ints
 
 __all__ = ["align"]
@@ -14,15 +15,19 @@ __all__ = ["align"]
 PASSAGES = (64, 16, 4, 1)
 """Lengths of the passages that may anchor the alignment, longest first (powers of two)."""
 
+EDITS = 4_000
+"""So many insertions and deletions are looked for, half of them at most between two neighbouring matches."""
+
 Keys = NDArray[np.uint64]
 
 
 def align(left: Ids | Ints, right: Ids | Ints) -> tuple[Ints, Ints]:
     """Match equal codes of two sequences in order, in near-linear time.
 
-    Passages that occur once in both, between two neighbouring matches, are matched first, each is extended while the
-    codes agree, and what remains is matched occurrence by occurrence. A longest common subsequence is not promised:
-    where a loop's passes look alike, what stands around them says more than the number of matches does.
+    Passages that occur once in both, between two neighbouring matches, are matched first and extended while the codes
+    agree. What remains is matched by the fewest edits, where a few thousand are enough, else occurrence by occurrence.
+    A longest common subsequence is not promised: what stands around a loop's passes says more than the number of
+    matches does.
 
     Returns:
         places in ``left`` and in ``right``, both ascending.
@@ -34,6 +39,7 @@ def align(left: Ids | Ints, right: Ids | Ints) -> tuple[Ints, Ints]:
     pairs.extend()
     for length in PASSAGES:
         pairs.match(_passages(pairs.left, length), _passages(pairs.right, length))
+    pairs.match_by_edits()
     pairs.match_occurrences()
     return pairs.places()
 
@@ -64,6 +70,17 @@ class _Pairs:
         i, j = _common(_mixed(left_keys, _occurrence(left_keys)), _mixed(right_keys, _occurrence(right_keys)))
         self._add(left[i], right[j])
 
+    def match_by_edits(self) -> None:
+        """Match what the fewest insertions and deletions leave alone, between two neighbouring matches at a time."""
+        budget = EDITS
+        for left, right in self._gaps():
+            limit = min(budget, EDITS // 2)
+            found = unedited(self.left[left], self.right[right], limit)
+            kept = 0 if found is None else len(found[0])
+            budget -= limit if found is None else left.stop - left.start + right.stop - right.start - 2 * kept
+            if found is not None:
+                self._add(left.start + found[0], right.start + found[1])
+
     def extend(self) -> None:
         """Match what follows and precedes the matches as long as the codes agree."""
         left, right = self.left.tolist(), self.right.tolist()
@@ -79,6 +96,16 @@ class _Pairs:
             while m >= i and n >= j and left[m] == right[n]:
                 self._partner[m] = n
                 m, n = m - 1, n - 1
+
+    def _gaps(self) -> list[tuple[slice, slice]]:
+        """List the unmatched stretches between neighbouring matches that both sides have."""
+        matched, partner = self.places()
+        begin = np.append(-1, matched) + 1, np.append(-1, partner) + 1
+        end = np.append(matched, len(self.left)), np.append(partner, len(self.right))
+        both = np.flatnonzero((begin[0] < end[0]) & (begin[1] < end[1]))
+        left = map(slice, begin[0][both].tolist(), end[0][both].tolist())
+        right = map(slice, begin[1][both].tolist(), end[1][both].tolist())
+        return list(zip(left, right, strict=True))
 
     def _free(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the unmatched places of both sides, and between which matches each lies."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from hta_graph.algorithms.activities import communicates
+from hta_graph.algorithms.attribution import open_on_thread
 from hta_graph.algorithms.pieces import Pieces
 from hta_graph.algorithms.walk import Chain
 from hta_graph.algorithms.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Codes, EdgeKind, EventKind, Ids, Ints
-from hta_graph.timeline import Nesting
 from hta_graph.trace.vocabulary import BLOCKING_CALL, SYNCHRONOUS_COPY_CALL
 
 __all__ = ["PathClassifier", "explained_lags"]
@@ -231,23 +231,12 @@ class PathClassifier:
         )
         for lane in np.unique(pieces.lane[free]).tolist():
             gaps = pieces.take(free & (pieces.lane == lane))
-            cuts, owner = self._owners_on(lane, frames)
+            cuts, owner = open_on_thread(self._graph, lane, frames)
             gaps = gaps.split(cuts)
             at = np.searchsorted(cuts, gaps.start, side="right") - 1
             event = np.where(at >= 0, owner[at], -1) if len(cuts) else np.full(len(gaps), -1)
             parts.append(Pieces.of(gaps.start, gaps.end, gaps.bound, edge_kind=gaps.edge_kind, event=event, lane=lane))
         return Pieces.concatenate(parts)
-
-    def _owners_on(self, lane: int, frames: Sequence[Nesting]) -> tuple[Ints, Ids]:
-        """Return the times at which a thread's innermost looked-up row changes, and that row from there on."""
-        times = [self._graph.timeline.times[frame.points[frame.lane_slice(lane)]] for frame in frames]
-        cuts = np.unique(np.concatenate(times))
-        owner = np.full(len(cuts), -1, np.int32)
-        for frame, own_times in zip(frames, times, strict=True):
-            at = np.searchsorted(own_times, cuts, side="right") - 1
-            own = np.where(at >= 0, frame.owner[frame.lane_slice(lane)][at], -1) if len(own_times) else owner
-            owner = np.where(owner < 0, own, owner)
-        return cuts, owner
 
     def _data_loading(self, pieces: Pieces) -> Pieces:
         """Reclassify CPU time inside rows that match a data-loading pattern; what is nested in them inherits."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.model import Bools, BoundBy, Codes, Ids, Ints
 
-__all__ = ["Pieces"]
+__all__ = ["Pieces", "split"]
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,9 @@ class Pieces:
 
     def split(self, cuts: Ints) -> Pieces:
         """Cut the pieces at sorted times."""
-        low = np.searchsorted(cuts, self.start, side="right")
-        count = np.maximum(np.searchsorted(cuts, self.end, side="left") - low, 0) + 1
-        if (count == 1).all():
+        row, start, end = split(self.start, self.end, cuts)
+        if len(row) == len(self):
             return self
-        row = np.repeat(np.arange(len(self)), count)
-        nth = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        cut = np.append(cuts, 0)
-        start = np.where(nth == 0, self.start[row], cut[(low[row] + nth - 1).clip(max=len(cuts))])
-        end = np.where(nth == count[row] - 1, self.end[row], cut[(low[row] + nth).clip(max=len(cuts))])
         return replace(self.take(row), start=start, end=end)
 
     def clip(self, start_ns: int, end_ns: int) -> Pieces:
@@ -93,3 +87,19 @@ class Pieces:
         first = np.flatnonzero(new)
         last = np.append(first[1:], len(ordered)) - 1
         return replace(ordered.take(first), end=ordered.end[last])
+
+
+def split(start: Ints, end: Ints, cuts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut intervals at sorted times; return for each part the interval that it comes from, its start and its end.
+
+    >>> split(np.array([0, 10]), np.array([5, 20]), np.array([3, 10, 12]))
+    (array([0, 0, 1, 1]), array([ 0,  3, 10, 12]), array([ 3,  5, 12, 20]))
+    """
+    low = np.searchsorted(cuts, start, side="right")
+    count = np.maximum(np.searchsorted(cuts, end, side="left") - low, 0) + 1
+    row = np.repeat(np.arange(len(start)), count)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    cut = np.append(cuts, 0)
+    parts_start = np.where(nth == 0, start[row], cut[(low[row] + nth - 1).clip(max=len(cuts))])
+    parts_end = np.where(nth == count[row] - 1, end[row], cut[(low[row] + nth).clip(max=len(cuts))])
+    return row, parts_start, parts_end

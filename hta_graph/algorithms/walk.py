@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_graph.graph import DependencyGraph
 from hta_graph.links.edges import EdgeTable
-from hta_graph.model import EdgeKind, Ids, Ints
+from hta_graph.model import Bools, EdgeKind, Ids, Ints
 
 __all__ = ["Chain", "binding_edges", "walk_back"]
 
@@ -55,41 +55,55 @@ def _one_per_target(rows: Ids, edges: EdgeTable, finished: Ints, place: Ids) -> 
 def walk_back(graph: DependencyGraph, binding: Ids, sink: int, until_ns: int) -> Chain:
     """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor.
 
-    Stretches in which a thread's points follow each other are taken whole; they may reach beyond ``until_ns``.
+    Stretches in which a lane's points follow each other are taken whole; they may reach beyond ``until_ns``.
     """
-    runs = _ThreadRuns(graph, binding)
+    runs = _LaneRuns(graph, binding)
     edge_of, source_of, time_of = binding.data, graph.edge_table.source.data, graph.timeline.times.data
-    points = [sink]
-    edges: list[int] = []
+    entered = [sink]
     while True:
-        behind = runs.behind(points[-1])
-        edges += binding[[points[-1], *behind[:-1]]].tolist() if behind else []
-        points += behind
-        edge = edge_of[points[-1]]
-        if edge < 0 or time_of[points[-1]] <= until_ns:
+        left = runs.oldest[entered[-1]]
+        edge = edge_of[left]
+        if edge < 0 or time_of[left] <= until_ns:
             break
-        edges.append(edge)
-        points.append(source_of[edge])
-    walked = np.array(points, np.int32)
-    return Chain(walked, np.array(edges, np.int32), np.minimum.accumulate(graph.timeline.times[walked]))
+        entered.append(source_of[edge])
+    walked = runs.behind(np.array(entered, np.int32))
+    return Chain(walked, binding[walked[:-1]], np.minimum.accumulate(graph.timeline.times[walked]))
 
 
-class _ThreadRuns:
-    """Runs of points of one thread, each of which binds the next."""
+class _LaneRuns:
+    """Runs of points of one lane, each of which binds the next; ``oldest[point]`` is where a point's run begins."""
 
     def __init__(self, graph: DependencyGraph, binding: Ids) -> None:
-        self._points = graph.timeline.calls.points
-        self._place = np.full(len(binding), -1, np.int32)
-        self._place[self._points] = np.arange(len(self._points), dtype=np.int32)
-        edge = binding[self._points]
-        follows = (edge >= 0) & (graph.edge_table.kind[edge] == EdgeKind.THREAD_ORDER) if len(edge) else edge > 0
-        self._first = np.maximum.accumulate(np.where(follows, 0, np.arange(len(follows))))
+        self._points = _by_lane(graph)
+        places = np.arange(len(self._points), dtype=np.int32)
+        follows = _bound_by_the_one_before(graph, binding, self._points)
+        self._first = np.maximum.accumulate(np.where(follows, 0, places))
+        self._place = np.empty(len(binding), np.int32)
+        self._place[self._points] = places
+        self.oldest = self._points[self._first[self._place]].data
 
-    def behind(self, point: int) -> list[int]:
-        """Return the points behind one in its run, latest first."""
-        place = int(self._place[point])
-        if place < 0:
-            return []
-        first = int(self._first[place])
-        behind: list[int] = self._points[first:place][::-1].tolist()
-        return behind
+    def behind(self, entered: Ids) -> Ids:
+        """Return each of some points and what is behind it in its run, latest first."""
+        place = self._place[entered]
+        count = place - self._first[place] + 1
+        nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        walked: Ids = self._points[np.repeat(place, count) - nth]
+        return walked
+
+
+def _by_lane(graph: DependencyGraph) -> Ids:
+    """Return all points, lane by lane in order of time; behind them those that are not walked."""
+    timeline, lane = graph.timeline, graph.trace.events.lane
+    on_stream = timeline.order[graph.trace.is_gpu[timeline.order >> 1]]
+    by_stream = on_stream[np.argsort(lane[on_stream >> 1], kind="stable")]
+    not_walked = np.flatnonzero(timeline.position < 0).astype(np.int32)
+    return np.concatenate([timeline.calls.points, by_stream, not_walked])
+
+
+def _bound_by_the_one_before(graph: DependencyGraph, binding: Ids, points: Ids) -> Bools:
+    """Mark the points that are bound by the one before them, on their own lane."""
+    lane = graph.trace.events.lane[points >> 1]
+    source = np.append(graph.edge_table.source, -1)[binding[points]]
+    marked = np.zeros(len(points), np.bool_)
+    marked[1:] = (source[1:] == points[:-1]) & (lane[1:] == lane[:-1])
+    return marked

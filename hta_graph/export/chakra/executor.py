@@ -1,0 +1,192 @@
+"""Ranks executed by the rules of ASTRA-sim: one node a slot at a time, lowest ids first, collectives that meet."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hta_graph.model import Ints
+
+__all__ = ["NO_SLOT", "Execution", "Message", "Program", "execute"]
+
+NO_SLOT = 3
+"""A receive takes none of the three slots (CPU, compute, communication)."""
+
+NEVER = -1
+
+Message = tuple[int, int, int]
+"""A message's source, destination and tag."""
+
+Place = tuple[int, int]
+"""A rank and the place of a node in its program."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One rank's nodes by ascending id; a dependency is a pair of places, the second node waits for the first.
+
+    ``duration`` is in ns. ``collective`` names the group of nodes that meet those of other ranks.
+    """
+
+    slot: list[int]
+    duration: list[int]
+    source: Ints
+    target: Ints
+    collective: Mapping[int, str] = field(default_factory=dict)
+    sends: Mapping[int, Message] = field(default_factory=dict)
+    receives: Mapping[int, Message] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """When each node of each rank started and ended (ns from the beginning); -1 where it never did.
+
+    ``met`` are the collectives that not all members reached: (group, number) → who waits there; ``unsent`` the
+    receives whose message never came.
+    """
+
+    start: dict[int, list[int]]
+    end: dict[int, list[int]]
+    met: dict[tuple[str, int], list[Place]]
+    unsent: dict[Message, list[Place]]
+
+    @property
+    def stalled(self) -> dict[int, list[int]]:
+        """Per rank the places of the nodes that never ended."""
+        return {rank: [at for at, time in enumerate(ends) if time == NEVER] for rank, ends in self.end.items()}
+
+
+def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]) -> Execution:
+    """Run all ranks to the end, or until nothing moves.
+
+    A rank runs one CPU node, one compute node and one communication at a time, whatever their thread or stream; of the
+    nodes whose dependencies have ended the lowest takes a free slot. The n-th collective that a rank starts in a group
+    meets the n-th of the other members; it ends for all of them its shortest duration after the last one started. A
+    message arrives its duration after its send started; a receive ends when it has arrived. Nothing takes less than
+    1 ns.
+    """
+    run = _Run(programs, groups)
+    run.begin()
+    return run.result()
+
+
+class _Rank:
+    """One rank's state."""
+
+    __slots__ = ("duration", "end", "first", "followers", "free", "ready", "slot", "start", "waits")
+
+    def __init__(self, program: Program) -> None:
+        size = len(program)
+        order = np.argsort(program.source, kind="stable")
+        self.slot, self.duration = program.slot, program.duration
+        self.first: list[int] = np.searchsorted(program.source[order], np.arange(size + 1)).tolist()
+        self.followers: list[int] = program.target[order].tolist()
+        self.waits: list[int] = np.bincount(program.target, minlength=size).tolist()
+        self.ready: list[list[int]] = [[], [], [], []]
+        for at, count in enumerate(self.waits):
+            if not count:
+                self.ready[self.slot[at]].append(at)
+        self.free = [True, True, True]
+        self.start, self.end = [NEVER] * size, [NEVER] * size
+
+    def finish(self, at: int, now: int) -> None:
+        """End a node: free its slot, release what waited for it."""
+        self.end[at] = now
+        slot = self.slot[at]
+        if slot < NO_SLOT:
+            self.free[slot] = True
+        waits, ready = self.waits, self.ready
+        for follower in self.followers[self.first[at] : self.first[at + 1]]:
+            waits[follower] -= 1
+            if not waits[follower]:
+                heapq.heappush(ready[self.slot[follower]], follower)
+
+    def issue(self) -> list[int]:
+        """Take the nodes that can start now."""
+        started = []
+        for slot in range(NO_SLOT):
+            if self.free[slot] and self.ready[slot]:
+                self.free[slot] = False
+                started.append(heapq.heappop(self.ready[slot]))
+        if self.ready[NO_SLOT]:
+            started += self.ready[NO_SLOT]
+            self.ready[NO_SLOT] = []
+        return started
+
+
+class _Run:
+    """All ranks and the events to come, in order of time and then of their making."""
+
+    def __init__(self, programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]) -> None:
+        self._programs, self._groups = programs, groups
+        self._ranks = {rank: _Rank(program) for rank, program in programs.items()}
+        self._events: list[tuple[int, int, int, int]] = []
+        self._count = 0
+        self._number: dict[tuple[int, str], int] = defaultdict(int)
+        self._met: dict[tuple[str, int], list[Place]] = defaultdict(list)
+        self._arrived: dict[Message, list[int]] = defaultdict(list)
+        self._expected: dict[Message, list[Place]] = defaultdict(list)
+
+    def begin(self) -> None:
+        """Start what waits for nothing and go on until nothing is left to happen."""
+        for rank in self._ranks:
+            self._issue(rank, 0)
+        while self._events:
+            now, _, rank, at = heapq.heappop(self._events)
+            self._ranks[rank].finish(at, now)
+            self._issue(rank, now)
+
+    def result(self) -> Execution:
+        """Return the times, and what is still waited for."""
+        return Execution(
+            {rank: state.start for rank, state in self._ranks.items()},
+            {rank: state.end for rank, state in self._ranks.items()},
+            dict(self._met),
+            {message: places for message, places in self._expected.items() if places},
+        )
+
+    def _issue(self, rank: int, now: int) -> None:
+        state, program = self._ranks[rank], self._programs[rank]
+        for at in state.issue():
+            state.start[at] = now
+            if at in program.collective:
+                self._meet(program.collective[at], (rank, at), now)
+            elif at in program.receives:
+                self._receive(program.receives[at], (rank, at), now)
+            else:
+                if at in program.sends:
+                    self._send(program.sends[at], now + max(state.duration[at], 1))
+                self._end((rank, at), now + max(state.duration[at], 1))
+
+    def _end(self, place: Place, time: int) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (time, self._count, *place))
+
+    def _meet(self, group: str, place: Place, now: int) -> None:
+        number = self._number[place[0], group]
+        self._number[place[0], group] += 1
+        here = self._met[group, number]
+        here.append(place)
+        if len(here) == len(self._groups[group]):
+            shortest = min(self._ranks[rank].duration[at] for rank, at in here)
+            for member in self._met.pop((group, number)):
+                self._end(member, now + max(shortest, 1))
+
+    def _send(self, message: Message, arrival: int) -> None:
+        if self._expected[message]:
+            self._end(self._expected[message].pop(0), arrival)
+        else:
+            self._arrived[message].append(arrival)
+
+    def _receive(self, message: Message, place: Place, now: int) -> None:
+        if self._arrived[message]:
+            self._end(place, max(now, self._arrived[message].pop(0)))
+        else:
+            self._expected[message].append(place)
