@@ -1,1 +1,103 @@
-"""What one asks of a dependency graph: one file per analysis, listed in :mod:`analyses.catalogue`."""
+"""What one asks of a dependency graph: one file per analysis, listed in :mod:`analyses.catalogue`.
+
+The names below have the arguments and shapes of Holistic Trace Analysis; whatever module of ``hta`` they stand in
+there, here it is ``from analyses import …``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analyses.execution_traces import load_execution_trace
+    from analyses.filters import (
+        AfterOperatorFilter,
+        BeforeOperatorFilter,
+        CombinedOperatorFilter,
+        CompositeFilter,
+        CPUOperatorFilter,
+        FirstIterationFilter,
+        GPUKernelFilter,
+        IterationFilter,
+        IterationIndexFilter,
+        MemCopyEventFilter,
+        NameFilter,
+        QueryFilter,
+        RankFilter,
+        TimeRangeFilter,
+        UnderOperatorFilter,
+        ZeroDurationFilter,
+    )
+    from analyses.hta.execution_trace import add_et_column, correlate_execution_trace
+    from analyses.hta.trace import Trace
+    from analyses.hta.trace_analysis import TraceAnalysis
+    from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
+    from analyses.memory_raw import MemoryAnalysis
+    from analyses.trace_with_counters import TimeSeriesTypes
+
+_NAMES = {
+    "hta.trace_analysis": ("TraceAnalysis",),
+    "hta.trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
+    "hta.trace": ("Trace",),
+    "hta.execution_trace": ("add_et_column", "correlate_execution_trace"),
+    "execution_traces": ("load_execution_trace",),
+    "memory_raw": ("MemoryAnalysis",),
+    "trace_with_counters": ("TimeSeriesTypes",),
+    "filters": (
+        "AfterOperatorFilter",
+        "BeforeOperatorFilter",
+        "CPUOperatorFilter",
+        "CombinedOperatorFilter",
+        "CompositeFilter",
+        "FirstIterationFilter",
+        "GPUKernelFilter",
+        "IterationFilter",
+        "IterationIndexFilter",
+        "MemCopyEventFilter",
+        "NameFilter",
+        "QueryFilter",
+        "RankFilter",
+        "TimeRangeFilter",
+        "UnderOperatorFilter",
+        "ZeroDurationFilter",
+    ),
+}
+"""Module → what it offers here."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "AfterOperatorFilter",
+    "BeforeOperatorFilter",
+    "CPUOperatorFilter",
+    "CombinedOperatorFilter",
+    "CompositeFilter",
+    "DeviceType",
+    "FirstIterationFilter",
+    "GPUKernelFilter",
+    "IterationFilter",
+    "IterationIndexFilter",
+    "LabeledTrace",
+    "MemCopyEventFilter",
+    "MemoryAnalysis",
+    "NameFilter",
+    "QueryFilter",
+    "RankFilter",
+    "TimeRangeFilter",
+    "TimeSeriesTypes",
+    "Trace",
+    "TraceAnalysis",
+    "TraceDiff",
+    "UnderOperatorFilter",
+    "ZeroDurationFilter",
+    "add_et_column",
+    "correlate_execution_trace",
+    "load_execution_trace",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: the command line answers ``--help`` without pandas."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from analyses.scope import Scope
     from hta_graph.graph import DependencyGraph
 
-__all__ = ["Flag", "add_flags", "add_tables", "add_written", "ask", "write_answer"]
+__all__ = ["Flag", "add_flags", "add_tables", "add_written", "ask", "asked_scopes", "one_of", "write_answer"]
 
 
 @dataclass(frozen=True)
 class Flag:
-    """An option of one analysis: ``--launch-delay-us`` becomes the argument ``launch_delay_us`` of its ``answer``."""
+    """An option of one analysis: ``--launch-delay-us`` becomes the argument ``launch_delay_us`` of its ``answer``.
+
+    One of kind ``bool`` is a switch and takes no value.
+    """
 
     name: str
     kind: Callable[[str], Any]
@@ -37,11 +40,25 @@ class Flag:
         return self.name.removeprefix("--").replace("-", "_")
 
 
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Return what reads an option that takes one of some words."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise argparse.ArgumentTypeError(f"takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {text!r}")
+        return text
+
+    return read
+
+
 def add_flags(flags: Iterable[Flag]) -> Callable[[argparse.ArgumentParser], None]:
     """Return what adds an analysis's own options to a parser."""
 
     def add(parser: argparse.ArgumentParser) -> None:
         for flag in flags:
+            if flag.kind is bool:
+                parser.add_argument(flag.name, action="store_true", help=flag.help)
+                continue
             shown = f" ({flag.default})" if flag.default not in (None, "") else ""
             parser.add_argument(
                 flag.name, type=flag.kind, default=flag.default, metavar=flag.argument.upper(), help=flag.help + shown
@@ -64,14 +81,21 @@ def add_written(parser: argparse.ArgumentParser) -> None:
 
 def ask(name: str, module: str, flags: tuple[Flag, ...], options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
-    from analyses.commands import check_outputs, graphs_by_rank
+    from analyses.commands import check_outputs
 
     check_outputs(options, options.json, options.csv, options.plot)
     analysis = import_module(module)
-    choose = _chosen(options)
-    scopes = [scope for rank, graph in graphs_by_rank(options) for scope in choose(rank, graph)]
+    scopes = asked_scopes(options)
     found = analysis.answer(scopes, **{flag.argument: getattr(options, flag.argument) for flag in flags})
     write_answer(name, found, scopes, options, analysis)
+
+
+def asked_scopes(options: argparse.Namespace) -> list[Scope]:
+    """Return the stretches of all ranks that the options name: whole traces, a window of each, or every step."""
+    from analyses.commands import graphs_by_rank
+
+    choose = _chosen(options)
+    return [scope for rank, graph in graphs_by_rank(options) for scope in choose(rank, graph)]
 
 
 def write_answer(name: str, found: Answer, scopes: list[Scope], options: argparse.Namespace, analysis: Any) -> None:

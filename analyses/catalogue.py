@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from analyses import commands
-from analyses.ask import Flag, add_flags, add_tables, ask
+from analyses import chakra_commands, commands
+from analyses.ask import Flag, add_flags, add_tables, add_written, ask, one_of
+from analyses.chakra_options import add_check, add_convert, add_link, add_simulate
+from analyses.counters_command import add_counters, counters
+from analyses.diff_command import add_pair, diff
+from analyses.kernel_sequences_command import add_sequences, kernel_sequences
+from analyses.memory_command import memory_timeline
 from analyses.options import (
     add_graph_outputs,
     add_inputs,
+    add_jobs,
     add_json,
     add_path_outputs,
     add_picture,
+    add_stretch,
+    add_sync_outputs,
     add_timeline,
     add_window,
 )
+from analyses.report_command import add_report, report
 
-__all__ = ["CATALOGUE", "Command"]
+__all__ = ["CATALOGUE", "Command", "CommandGroup"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +44,32 @@ class Command:
     run: Callable[[argparse.Namespace], None]
 
 
+@dataclass(frozen=True)
+class CommandGroup:
+    """Commands under a common first word."""
+
+    name: str
+    summary: str
+    commands: tuple[Command, ...]
+
+
 def analysis(name: str, summary: str, module: str, *flags: Flag) -> Command:
     """Make the command of an analysis: a module with ``answer(scopes, **flags)`` and ``figure(answer)``."""
-    options = (add_inputs, add_json, add_window, add_tables, add_flags(flags))
+    options = (add_inputs, add_jobs, add_json, add_window, add_tables, add_flags(flags))
     return Command(name, summary, options, partial(ask, name, module, flags))
 
+
+OWNERS = ("operator", "frame", "module", "annotation")
+MEMORY_BY = Flag("--by", one_of(*OWNERS), "operator", f"on whose behalf: {', '.join(OWNERS)}")
+MEMORY_TIMELINE = replace(
+    analysis(
+        "memory-timeline",
+        "How much memory tensors take, its peak and what was alive then; of traces or the profiler's raw export.",
+        "analyses.memory_timeline",
+        MEMORY_BY,
+    ),
+    run=partial(memory_timeline, flags=(MEMORY_BY,)),
+)
 
 ANALYSES = (
     analysis(
@@ -47,15 +77,120 @@ ANALYSES = (
         "How much of the time the GPU computes, talks, moves memory, or is idle.",
         "analyses.temporal_breakdown",
     ),
+    analysis(
+        "kernel-breakdown",
+        "GPU time per type of work, alone and overlapping, and the kernels that take it.",
+        "analyses.kernel_breakdown",
+        Flag("--duration-ratio", float, 0.8, "name the kernels that make up this share of a type's time"),
+        Flag("--num-kernels", int, 10, "name at most this many kernels of a type"),
+        Flag("--by-quantile", bool, None, "choose the names by HTA's rule instead of by share of time"),
+        Flag("--no-memory-kernels", bool, None, "leave copies and sets out"),
+    ),
+    analysis(
+        "overlap",
+        "How much communication and copying is hidden behind other work, and which collectives stay exposed.",
+        "analyses.comm_comp_overlap",
+    ),
+    analysis(
+        "idle-time",
+        "Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.",
+        "analyses.idle_time",
+        Flag("--launch-gap-us", float, 30.0, "a gap shorter than this after a launch in time is usual, in µs"),
+    ),
+    analysis(
+        "queue-length",
+        "How many launches wait on each stream, and how long a full queue held the CPU.",
+        "analyses.queue_length",
+        Flag("--max-queue-length", int, 1024, "a queue of so many launches is full"),
+    ),
+    analysis(
+        "memory-bandwidth",
+        "What copies and sets moved, and at which rate.",
+        "analyses.memory_bandwidth",
+    ),
+    analysis(
+        "launch-stats",
+        "How long launches take on the CPU, and what their work waited for before it started.",
+        "analyses.launch_stats",
+        Flag("--runtime-cutoff", float, 50, "a call that takes longer, in µs, is an outlier"),
+        Flag("--launch-delay-cutoff", float, 100, "a longer launch delay, in µs, is an outlier"),
+        Flag("--no-memory-events", bool, None, "leave copies and sets out"),
+    ),
+    analysis(
+        "annotations",
+        "How long the program's named parts take on the CPU, and what GPU work they ask for.",
+        "analyses.annotations",
+    ),
+    analysis(
+        "attribution",
+        "Whose work the GPU does: operators, Python frames, modules, annotations.",
+        "analyses.attribution",
+        Flag(
+            "--by",
+            one_of(*OWNERS, "module-class", "activity"),
+            "operator",
+            f"{', '.join(OWNERS)}, module-class, or activity (a list)",
+        ),
+    ),
+    analysis(
+        "collectives",
+        "Who came last to each collective of several ranks, how long the others waited, how long it transferred.",
+        "analyses.collectives",
+    ),
+    analysis(
+        "stragglers",
+        "Which ranks the others wait for.",
+        "analyses.stragglers",
+    ),
+    MEMORY_TIMELINE,
+    analysis(
+        "operator-kernels",
+        "Which kernels each operator launches, and how long it takes until they are launched and start.",
+        "analyses.operator_kernels",
+        Flag("--operators", str, "aten::", "operators whose names start so; '' takes all"),
+    ),
+    analysis(
+        "hardware-counters",
+        "What CUPTI's hardware counters counted, by the operator that launched the kernel.",
+        "analyses.hardware_counters",
+    ),
 )
 """Questions about ranks and steps. To add one: its file, a line here, its test."""
 
-CATALOGUE = (
+CHAKRA = (
+    Command(
+        "link",
+        "Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
+        (add_link,),
+        chakra_commands.link,
+    ),
+    Command(
+        "convert",
+        "Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
+        (add_inputs, add_jobs, add_convert, add_json),
+        chakra_commands.convert,
+    ),
+    Command(
+        "check",
+        "Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
+        (add_check, add_json),
+        chakra_commands.check,
+    ),
+    Command(
+        "simulate",
+        "Execute .et files by ASTRA-sim's rules, beside what was measured.",
+        (add_simulate, add_json),
+        chakra_commands.simulate,
+    ),
+)
+"""What makes a simulator's workload of traces."""
+
+CATALOGUE: tuple[Command | CommandGroup, ...] = (
     Command("demo", "The main job on a bundled sample; writes overlay, picture and timeline here.", (), commands.demo),
     Command(
         "info",
         "What is in a trace: events, lanes, steps, edges, diagnostics.",
-        (add_inputs, add_json),
+        (add_inputs, add_jobs, add_json),
         commands.info,
     ),
     Command(
@@ -71,6 +206,12 @@ CATALOGUE = (
         commands.graph,
     ),
     Command(
+        "sync-deps",
+        "What CPU calls and streams waited for, in the whole trace or a window; for simulators.",
+        (add_inputs, add_json, add_stretch, add_sync_outputs),
+        commands.sync_deps,
+    ),
+    Command(
         "render",
         "Draw a critical path, an event's surroundings, or the way between two events.",
         (add_inputs, add_window, add_picture),
@@ -82,5 +223,30 @@ CATALOGUE = (
         (add_inputs, add_window, add_timeline),
         commands.timeline,
     ),
+    Command(
+        "kernel-sequences",
+        "The sequences of GPU work under an operator, how often each occurs and how long it takes.",
+        (add_inputs, add_json, add_stretch, add_tables, add_sequences),
+        kernel_sequences,
+    ),
+    Command(
+        "counters",
+        "The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
+        (add_inputs, add_counters),
+        counters,
+    ),
+    Command(
+        "diff",
+        "What changed between two runs: on the critical path, by call path, in the order of kernels, by name.",
+        (add_pair, add_json, add_window, add_written),
+        diff,
+    ),
+    Command(
+        "report",
+        "One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
+        (add_inputs, add_window, add_report),
+        report,
+    ),
+    CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
     *ANALYSES,
 )

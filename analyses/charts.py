@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hta_graph.errors import MissingExtraError
 
@@ -11,7 +13,18 @@ if TYPE_CHECKING:
     import pandas as pd
     from plotly.graph_objects import Figure
 
-__all__ = ["COLOUR", "bars_of_shares", "empty_figure", "figure_html", "new_figure", "plotly_objects", "show"]
+__all__ = [
+    "COLOUR",
+    "bars_of_shares",
+    "empty_figure",
+    "figure_html",
+    "in_notebook",
+    "long_bars",
+    "new_figure",
+    "plotly_objects",
+    "show",
+    "step_lines",
+]
 
 COLOUR = {
     "compute": "#3fa65c",
@@ -31,6 +44,11 @@ SERIES = ("#4f8bd9", "#e8893a", "#3fa65c", "#a06bd0", "#c76b98", "#cfa92c", "#4f
 
 CONFIG = {"displaylogo": False, "responsive": True}
 GREY = "#808a94"
+GRID = "rgba(128,128,128,0.25)"
+POINTS = 40_000
+"""About how many points a figure of lines holds at most: browsers stay quick."""
+
+Numbers = np.ndarray[Any, Any]
 
 
 def plotly_objects() -> Any:
@@ -56,10 +74,11 @@ def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 60, "r": 20, "t": 50, "b": 50},
         legend={"orientation": "h", "y": -0.2},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
         colorway=list(SERIES),
     )
-    made.update_xaxes(title=x, gridcolor="rgba(128,128,128,0.25)", zeroline=False, automargin=True)
-    made.update_yaxes(title=y, gridcolor="rgba(128,128,128,0.25)", zeroline=False, automargin=True)
+    made.update_xaxes(title=x, gridcolor=GRID, zeroline=False, automargin=True)
+    made.update_yaxes(title=y, gridcolor=GRID, zeroline=False, automargin=True)
     return made
 
 
@@ -93,9 +112,51 @@ def bars_of_shares(frame: pd.DataFrame, parts: Sequence[str], *, title: str) -> 
     return go.Figure(made)
 
 
+def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: str, y: str) -> Figure:
+    """Draw values that hold until the next one, one line per label; dense ones keep their extremes."""
+    if not lines:
+        return empty_figure(title, "nothing was recorded")
+    made = new_figure(title=title, x=x, y=y)
+    for label, (places, values) in lines.items():
+        kept = thinned(places, values, POINTS // len(lines))
+        shape = {"shape": "hv", "width": 1.3}
+        made.add_scatter(name=label, x=places[kept], y=values[kept], mode="lines", line=shape)
+    made.update_layout(showlegend=True, hovermode="x")
+    return made
+
+
+def long_bars(labels: Sequence[str], values: Numbers, texts: Sequence[str], *, title: str, x: str) -> Figure:
+    """Draw one horizontal bar per label, the first on top; the texts show where the pointer is."""
+    if not len(values):
+        return empty_figure(title, "nothing was recorded")
+    made = new_figure(title=title, x=x)
+    places = [str(place) for place in range(len(labels))]
+    hover = "%{customdata}<br>%{x:,}<extra></extra>"
+    made.add_bar(y=places, x=values, customdata=texts, orientation="h", marker_color=SERIES[0], hovertemplate=hover)
+    made.update_yaxes(autorange="reversed", type="category", tickmode="array", tickvals=places, ticktext=labels)
+    made.update_layout(showlegend=False, bargap=0.3)
+    return made
+
+
+def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
+    """Choose about ``limit`` of many points in order: the first, last, lowest and highest of each stretch of ``x``.
+
+    >>> thinned(np.arange(9), np.array([0, 0, 5, 0, 0, 0, 0, -3, 0]), 8).tolist()
+    [0, 2, 3, 4, 7, 8]
+    """
+    if len(x) <= limit:
+        return np.arange(len(x))
+    stretches = max(limit // 4, 1)
+    part = ((x - x[0]) / max(x[-1] - x[0], 1e-9) * stretches).astype(np.int64).clip(max=stretches - 1)
+    ends = np.flatnonzero(np.diff(part, append=-1))
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    by_height = np.lexsort((y, part))
+    return np.unique(np.concatenate([begins, ends, by_height[begins], by_height[ends]]))
+
+
 def row_labels(frame: pd.DataFrame) -> list[str]:
     """Name the rows of a table by rank, and by scope where a rank has several."""
-    several = frame["rank"].duplicated().any()
+    several = frame[["rank", "scope"]].drop_duplicates()["rank"].duplicated().any()
     pairs = zip(frame["rank"], frame["scope"], strict=True)
     return [f"rank {rank}, {scope}" if several else f"rank {rank}" for rank, scope in pairs]
 
@@ -113,12 +174,17 @@ def figure_html(made: Figure, title: str) -> bytes:
     return f"{head}{body}</body></html>".encode()
 
 
-def show(made: Figure) -> None:
-    """Show a figure in a notebook; elsewhere nothing opens by itself."""
+def in_notebook() -> bool:
+    """Tell whether figures can be shown: elsewhere nothing opens by itself."""
     try:
         from IPython import get_ipython  # type: ignore[attr-defined, import-not-found, unused-ignore]
     except ImportError:
-        return
+        return False
     shell = get_ipython()
-    if shell is not None and shell.has_trait("kernel"):
+    return shell is not None and bool(shell.has_trait("kernel"))
+
+
+def show(made: Figure) -> None:
+    """Show a figure in a notebook."""
+    if in_notebook():
         made.show(config=CONFIG)

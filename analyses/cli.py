@@ -6,10 +6,10 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from analyses.catalogue import CATALOGUE
+from analyses.catalogue import CATALOGUE, Command, CommandGroup
 from analyses.commands import say
 from hta_graph import __version__
 from hta_graph.errors import HtaGraphError
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         say(f"hta-graph: {error.strerror or error}")
         return EXIT_NO_ANSWER
-    return EXIT_DONE
+    return EXIT_NO_ANSWER if options.left_out else EXIT_DONE
 
 
 def _drop_output() -> None:
@@ -71,17 +71,28 @@ def _drop_output() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in CATALOGUE:
-        own = commands.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
-        for add in command.options:
-            add(own)
-        own.set_defaults(run=command.run)
+    _add_commands(parser, CATALOGUE)
     return parser
 
 
+def _add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup]) -> None:
+    under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in commands:
+        own = under.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
+        if isinstance(command, CommandGroup):
+            _add_commands(own, command.commands)
+            continue
+        for add in command.options:
+            add(own)
+        own.set_defaults(run=command.run, left_out=[])
+
+
 def run() -> NoReturn:
-    """Run as a program: exit without the interpreter's tidy end, which frees millions of rows one by one."""
+    """Run as a program: exit without the interpreter's tidy end, which frees millions of rows one by one.
+
+    NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     status = main()
     try:
         sys.stdout.flush()

@@ -9,11 +9,13 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from hta_graph.errors import MissingExtraError, UsageError
+from analyses.progress import ProgressLine
+from hta_graph.errors import HtaGraphError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.critical_path import CriticalPath
     from hta_graph.graph import DependencyGraph
+    from hta_graph.ranks.graphs import Progress
     from hta_graph.trace import Trace
 
 __all__ = [
@@ -23,9 +25,11 @@ __all__ = [
     "graph",
     "graphs_by_rank",
     "info",
+    "one_graph",
     "print_lines",
     "render",
     "say",
+    "sync_deps",
     "timeline",
 ]
 
@@ -82,13 +86,37 @@ def graph(options: argparse.Namespace) -> None:
         check_folder(Path(options.parquet))
         if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
             raise UsageError("--json and --parquet name the same place")
-    found = _one_graph(options)
+    found = one_graph(options)
     if options.parquet:
         save_graph(found, options.parquet)
     if options.json:
         write_file(options.json, to_json(graph_document(found)))
     if not options.parquet and not options.json:
         print_lines(info_lines(info_document(found)))
+
+
+def sync_deps(options: argparse.Namespace) -> None:
+    """Print what waited for GPU work, or write it as JSON, CSV or external ids."""
+    from analyses.options import asked_window
+    from analyses.sync_report import left_out, sync_document, sync_lines
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+    from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
+
+    check_outputs(options, options.json, options.csv, options.external_ids)
+    window = asked_window(options, otherwise_whole=True)
+    found = SyncDependencies(one_graph(options), window)
+    if options.json:
+        write_file(options.json, to_json(sync_document(found)))
+    if options.csv:
+        write_file(options.csv, sync_csv(found))
+    if options.external_ids:
+        ids = found.external_ids()
+        write_file(options.external_ids, external_ids_json(ids))
+        for line in left_out(ids):
+            say(f"{options.external_ids}: {line}")
+    if not (options.json or options.csv or options.external_ids):
+        print_lines(sync_lines(found))
 
 
 def render(options: argparse.Namespace) -> None:
@@ -100,9 +128,9 @@ def render(options: argparse.Namespace) -> None:
     if options.path:
         picture = path_picture(_path(options))
     elif options.around is not None:
-        picture = around_picture(_one_graph(options), options.around, options.depth)
+        picture = around_picture(one_graph(options), options.around, options.depth)
     else:
-        picture = between_picture(_one_graph(options), *options.between)
+        picture = between_picture(one_graph(options), *options.between)
     write_picture(picture, options.output)
     if picture.left_out:
         say(f"{options.output}: {picture.left_out}")
@@ -134,7 +162,7 @@ def _demo(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
     from hta_graph.export.picture import path_picture, write_picture
 
-    path = extract(_one_graph(options), step(2))
+    path = extract(one_graph(options), step(2))
     print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
     _write_overlay(path, "demo_overlay.json")
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
@@ -159,7 +187,7 @@ def _path(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     window = asked_window(options)
-    return extract(_one_graph(options), window, data_load=options.data_load or DATA_LOADING)
+    return extract(one_graph(options), window, data_load=options.data_load or DATA_LOADING)
 
 
 def _write_overlay(path: CriticalPath, target: str) -> None:
@@ -205,18 +233,42 @@ def graphs_by_rank(options: argparse.Namespace) -> Iterator[tuple[int, Dependenc
 
 
 def _graphs(options: argparse.Namespace) -> Iterator[DependencyGraph]:
-    """Build the graph of each rank in turn, and say what was dropped."""
-    from hta_graph.build import build_graph
-    from hta_graph.trace import read_traces
+    """Build the graph of each rank, in parallel where that pays; say what was dropped, and which rank is left out."""
+    with ProgressLine("reading traces") as line:
+        for found in _read(options, line, jobs=getattr(options, "jobs", None), progress=line.update):
+            line.clear()
+            _report_repairs(found.trace)
+            yield found
 
-    for trace in read_traces(options.inputs, rank=options.rank, salvage=options.salvage, say=say):
-        _report_repairs(trace)
-        yield build_graph(trace)
+
+def one_graph(options: argparse.Namespace) -> DependencyGraph:
+    """Build the graph of the rank asked for, else of the lowest that can be read."""
+    found = next(_read(options, ProgressLine(""), jobs=1))
+    _report_repairs(found.trace)
+    if options.left_out:
+        say(f"going on with {found.trace.path}, rank {found.trace.rank}")
+    return found
 
 
-def _one_graph(options: argparse.Namespace) -> DependencyGraph:
-    """Build the graph of the rank asked for, else of the lowest."""
-    return next(_graphs(options))
+def _read(
+    options: argparse.Namespace, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None
+) -> Iterator[DependencyGraph]:
+    from hta_graph.ranks.graphs import read_graphs
+
+    def leave_out(error: HtaGraphError) -> None:
+        options.left_out.append(error)
+        line.say(f"hta-graph: {error}")
+
+    return read_graphs(
+        options.inputs,
+        ranks=None if options.rank is None else [options.rank],
+        jobs=jobs,
+        memory=getattr(options, "memory", None),
+        salvage=options.salvage,
+        report=leave_out,
+        say=line.say,
+        progress=progress,
+    )
 
 
 def _report_repairs(trace: Trace) -> None:

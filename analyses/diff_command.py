@@ -47,10 +47,10 @@ def _test_rank(options: argparse.Namespace) -> int | None:
 
 
 def _graph(options: argparse.Namespace, source: str, rank: int | None) -> DependencyGraph:
-    from analyses.commands import graphs_by_rank
+    from analyses.commands import one_graph
 
     asked = argparse.Namespace(**{**vars(options), "inputs": [source], "rank": rank})
-    return next(graphs_by_rank(asked))[1]
+    return one_graph(asked)
 
 
 def _windows(options: argparse.Namespace) -> tuple[Window, Window]:

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 __all__ = [
     "add_graph_outputs",
     "add_inputs",
+    "add_jobs",
     "add_json",
     "add_path_outputs",
     "add_picture",
+    "add_stretch",
+    "add_sync_outputs",
     "add_timeline",
     "add_window",
     "asked_window",
@@ -30,12 +33,46 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
 
 
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add how several ranks are read."""
+    parser.add_argument(
+        "--jobs", type=_positive, metavar="N", help="how many processes read ranks at once (one a processor)"
+    )
+    parser.add_argument(
+        "--memory", type=_size, metavar="SIZE", help="how much memory reading ranks may take, such as 4G (a share)"
+    )
+
+
+def _positive(text: str) -> int:
+    if not re.fullmatch(r"0*[1-9]\d{0,5}", text):
+        raise argparse.ArgumentTypeError(f"takes a number from 1, not {text!r}")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    """Read a number of bytes.
+
+    >>> _size("4G"), _size("1.5g"), _size("300MiB")
+    (4294967296, 1610612736, 314572800)
+    """
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)([KMGT]?)(i?B)?", text, re.IGNORECASE)
+    if not match:
+        raise argparse.ArgumentTypeError(f"takes a size such as 4G or 500M, not {text!r}")
+    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine output."""
     parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to name a stretch of time, and what counts as data loading in it."""
+    add_stretch(parser)
+    parser.add_argument("--data-load", nargs="+", metavar="PATTERN", help="regular expressions of data-loading rows")
+
+
+def add_stretch(parser: argparse.ArgumentParser) -> None:
     """Add the ways to name a stretch of time."""
     window = parser.add_mutually_exclusive_group()
     window.add_argument("--step", type=int, metavar="N", help="the step ProfilerStep#N")
@@ -49,7 +86,6 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     extent.add_argument(
         "--gpu-window", action="store_true", help="from the previous step's end on the GPU to this one's"
     )
-    parser.add_argument("--data-load", nargs="+", metavar="PATTERN", help="regular expressions of data-loading rows")
 
 
 def add_path_outputs(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +97,16 @@ def add_path_outputs(parser: argparse.ArgumentParser) -> None:
 def add_graph_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what a graph can be written as."""
     parser.add_argument("--parquet", metavar="DIR", help="write the graph's columns as Parquet tables")
+
+
+def add_sync_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add what dependencies can be written as."""
+    parser.add_argument("--csv", metavar="FILE", help="write one table of both directions as CSV")
+    parser.add_argument(
+        "--external-ids",
+        metavar="FILE",
+        help="write {operator: [operators whose GPU work it waits for]} by external id, as JSON",
+    )
 
 
 def add_picture(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +124,8 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
 
 
-def asked_window(options: argparse.Namespace) -> Window:
-    """Return the window that the options name; without any the first step that launched GPU work.
+def asked_window(options: argparse.Namespace, *, otherwise_whole: bool = False) -> Window:
+    """Return the window that the options name; without any the first step that launched GPU work, or the whole trace.
 
     Raises:
         UsageError: the options contradict each other.
@@ -93,11 +139,15 @@ def asked_window(options: argparse.Namespace) -> Window:
         return annotation(options.annotation, regex=options.regex, first=first, last=last, cpu_window=cpu_window)
     if options.window:
         return between(*_times(options.window))
-    if options.whole:
+    if options.whole or (otherwise_whole and _names_nothing(options)):
         return whole()
     if options.step is not None:
         return step(options.step, cpu_window=options.cpu_window, gpu_window=options.gpu_window)
     return first_busy_step(cpu_window=options.cpu_window, gpu_window=options.gpu_window)
+
+
+def _names_nothing(options: argparse.Namespace) -> bool:
+    return options.step is None and not options.cpu_window and not options.gpu_window
 
 
 def _check_window(options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import freeze
 
-__all__ = ["Scope", "in_window", "like_hta", "per_step", "whole"]
+__all__ = ["Scope", "earliest_ns", "in_window", "like_hta", "per_step", "whole"]
 
 WHOLE = "whole trace"
 
@@ -42,6 +42,11 @@ class Scope:
     def window_ns(self) -> int:
         """The length of the stretch."""
         return self.end_ns - self.start_ns
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds all that came before, as the whole trace and HTA's window do; a step does not."""
+        return self.cpu_start_ns == np.iinfo(np.int64).min
 
     def holds(self, rows: Ids | Ints) -> Bools:
         """Mark the CPU rows (canonical) that belong to the stretch."""
@@ -142,6 +147,13 @@ def _with_correlation_of(graph: DependencyGraph, rows: Ids, calls: Ints) -> Ids:
 def _spanning(rank: int, graph: DependencyGraph, label: str, work: Activities, cpu_end_ns: int) -> Scope:
     start, end = (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
     return Scope(rank, graph, label, start, end, np.iinfo(np.int64).min, cpu_end_ns, work, work)
+
+
+def earliest_ns(scopes: Iterable[Scope]) -> int:
+    """Return when the first row with a duration starts in any of the scopes' traces; 0 without rows."""
+    firsts = [scope.graph.trace.events for scope in scopes]
+    starts = [events.start[events.kind != EventKind.MEMORY] for events in firsts]
+    return min((int(start.min()) for start in starts if len(start)), default=0)
 
 
 def ranks_of(scopes: Iterable[Scope]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from hta_graph.algorithms.alignment import align
 from hta_graph.algorithms.call_paths import CallPaths
 from hta_graph.algorithms.critical_path import CriticalPath
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.vocabulary import STEP_NAME
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -45,8 +47,9 @@ def path_event_diff(control: CriticalPath, test: CriticalPath) -> pd.DataFrame:
     sides = []
     for path in (control, test):
         totals = pd.DataFrame(path.event_totals())
-        totals["name"] = totals["name"].fillna("(nothing recorded)").astype(object)
-        sides.append(totals.rename(columns={"time_ns": "ns"}))
+        totals["name"] = totals["name"].fillna("(nothing recorded)").map(_without_number)
+        parts = totals.rename(columns={"time_ns": "ns"}).groupby(["name", "bound_by"], as_index=False)
+        sides.append(parts[["calls", "ns"]].sum())
     return _merged(sides, ["name", "bound_by"], ["calls", "ns"])
 
 
@@ -184,15 +187,19 @@ def _index(scope: Scope, row: int) -> int:
     return int(scope.graph.trace.events.index[row])
 
 
-def name_diff(control: Scope, test: Scope, *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
-    """Compare counts and total durations by name, as HTA does.
+def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
+    """Compare counts and total durations by name, over one or several steps of a side, as HTA does.
 
-    CPU rows belong to a step if they start in it, GPU activities if it launched them.
+    CPU rows belong to a step if they start in it, GPU activities if it launched them. HTA assigns rows to steps by the
+    steps' GPU annotations too and counts operators that carry a stream as GPU work; that is not repeated.
 
     Returns:
         name, control_count, test_count, control_ns, test_ns, diff_ns; largest change first.
     """
-    sides = [_by_name(scope, gpu=gpu, cpu=cpu) for scope in (control, test)]
+    sides = []
+    for scopes in (control, test):
+        parts = pd.concat([_by_name(scope, gpu=gpu, cpu=cpu) for scope in scopes])
+        sides.append(parts.groupby("name", as_index=False).sum())
     return _merged(sides, ["name"], ["count", "ns"])
 
 
@@ -226,16 +233,21 @@ def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
     """Answer the command: classes and events of the critical paths, call paths, kernels in order, names."""
     events = path_event_diff(*paths)
-    by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff(control, test)
+    by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
     tables = {
         "critical_path_by_class": path_class_diff(*paths),
         "critical_path_by_name": _changed(events),
         "gpu_time_by_call_path": _changed(by_call),
         "kernels_in_order": changes,
-        "by_name": _changed(names),
+        "by_name": _changed(names[names["name"].map(_without_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
     return Answer(tables, [*missing, *_verdict(paths, events)])
+
+
+def _without_number(name: str) -> str:
+    """Let the steps of both sides be one thing: their lengths are compared as windows."""
+    return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
 
 
 def _changed(frame: pd.DataFrame) -> pd.DataFrame:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from hta_graph.build import build_graph
     from hta_graph.errors import HtaGraphError
     from hta_graph.export.parquet import load_graph, save_graph
+    from hta_graph.export.sync_dependencies import sync_dependencies
     from hta_graph.graph import DependencyGraph
     from hta_graph.links import DEFAULT_RULES
+    from hta_graph.ranks.graphs import read_graphs
     from hta_graph.trace import Trace, read_trace, read_traces
 
 __version__ = "0.1.0"
@@ -33,10 +35,12 @@ _HOME = {
     "build_graph": "build",
     "critical_path": "algorithms.critical_path",
     "load_graph": "export.parquet",
+    "read_graphs": "ranks.graphs",
     "read_trace": "trace",
     "read_traces": "trace",
     "save_graph": "export.parquet",
     "step": "algorithms.windows",
+    "sync_dependencies": "export.sync_dependencies",
     "whole": "algorithms.windows",
 }
 
@@ -51,10 +55,12 @@ __all__ = [
     "build_graph",
     "critical_path",
     "load_graph",
+    "read_graphs",
     "read_trace",
     "read_traces",
     "save_graph",
     "step",
+    "sync_dependencies",
     "whole",
 ]
 

@@ -30,6 +30,8 @@ Ids = NDArray[np.int32]
 Codes = NDArray[np.int8]
 """int8 columns: enum members."""
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+"""float64 columns: rates; NaN where absent. Times are never floats."""
 
 CLOCK_FAULT_LIMIT_NS = 1_000_000
 """How far GPU and CPU clocks may disagree before an edge is left out: 1 ms (real traces reach 0.1 ms)."""

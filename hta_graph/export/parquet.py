@@ -16,18 +16,19 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.links.edges import EdgeTable
 from hta_graph.model import EdgeKind, EventKind, Rule
 from hta_graph.timeline import Timeline
-from hta_graph.trace.table import EventTable, Flows, LaneTable, SyncTable, Trace, freeze
+from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace, freeze
 
 __all__ = ["check_folder", "load_graph", "save_graph"]
 
 SCHEMA = "hta-graph/parquet/1"
-TABLES = {"events": EventTable, "edges": EdgeTable, "syncs": SyncTable, "flows": Flows}
+TABLES = {"events": EventTable, "edges": EdgeTable, "syncs": SyncTable, "copies": CopyTable, "flows": Flows}
 
 
 def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
     """Write a graph as a folder of Parquet tables and a ``graph.json``.
 
-    Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``syncs``, ``flows``.
+    Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``syncs``, ``copies``,
+    ``flows``.
 
     Raises:
         OutputError: the folder cannot be written, or holds something else; an earlier graph there is replaced whole.
@@ -36,7 +37,13 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
     target = Path(folder)
     check_folder(target)
     trace = graph.trace
-    tables = {"events": trace.events, "edges": graph.edge_table, "syncs": trace.syncs, "flows": trace.flows}
+    tables = {
+        "events": trace.events,
+        "edges": graph.edge_table,
+        "syncs": trace.syncs,
+        "copies": trace.copies,
+        "flows": trace.flows,
+    }
     try:
         with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
             new = Path(scratch) / "new"
@@ -159,6 +166,7 @@ def _check_codes(trace: Trace, edges: EdgeTable) -> None:
         ("names", events.name, len(trace.names)),
         ("lanes", events.lane, len(trace.lanes.labels)),
         ("synchronisation records", trace.syncs.event, size),
+        ("copies", trace.copies.event, size),
     )
     for what, codes, limit in limits:
         if len(codes) and not 0 <= codes.min() <= codes.max() < limit:
@@ -174,6 +182,7 @@ def _graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
         names=tuple(header["names"]),
         lanes=LaneTable(tuple(lanes["labels"]), freeze(np.array(lanes["is_stream"], np.bool_)), *parts),
         syncs=tables["syncs"],
+        copies=tables["copies"],
         flows=tables["flows"],
         rank=header["rank"],
         world_size=header["world_size"],

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +14,18 @@ import numpy as np
 import orjson
 
 from hta_graph.algorithms.critical_path import CriticalPath
-from hta_graph.errors import TraceError
+from hta_graph.export.appended import (
+    Original,
+    OriginalRow,
+    as_seen,
+    free_numbers,
+    gzipped,
+    integers_in,
+    microseconds,
+    read_original,
+)
 from hta_graph.export.files import check_output, write_file
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
-from hta_graph.trace.clock import base_time
-from hta_graph.trace.decode import decode, paused_gc
-from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 
 __all__ = ["ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
@@ -37,8 +40,6 @@ NAME_LIMIT = 60
 PROCESS = "Critical path"
 CATEGORY = "critical_path"
 WORK = (EdgeKind.THREAD_ORDER.label, EdgeKind.EXECUTION.label)
-GZIP_LEVEL = 3
-PIECE = 1 << 24
 
 Record = dict[str, Any]
 
@@ -79,117 +80,16 @@ def write_overlay(path: CriticalPath, target: str | Path, *, arrows: int = ARROW
     check_output(target, [path.graph.trace.path])
     original, writer, counts = _overlay(path, arrows)
     content = original.with_rows(writer.lines())
-    write_file(target, _gzipped(content) if str(target).endswith(".gz") else content)
+    write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
     return counts
 
 
-def _gzipped(content: Iterable[bytes]) -> Iterator[bytes]:
-    packer = zlib.compressobj(GZIP_LEVEL, wbits=31)
-    yield from map(packer.compress, content)
-    yield packer.flush()
-
-
-def _overlay(path: CriticalPath, limit: int) -> tuple[_Original, _Writer, OverlayCounts]:
-    original = _read_original(path.graph.trace)
+def _overlay(path: CriticalPath, limit: int) -> tuple[Original, _Writer, OverlayCounts]:
+    original = read_original(path.graph.trace)
     wanted = _segments_with_arrows(path, original.base_ns)
     writer = _Writer(path, original, wanted[: max(limit, 0)])
     counts = OverlayCounts(len(path.pieces), len(writer.arrow_ids), len(wanted) - len(writer.arrow_ids))
     return original, writer, counts
-
-
-# -- the original file ------------------------------------------------------------------------------------------------
-
-
-class _Row(msgspec.Struct, gc=False):
-    ph: Any = None
-    pid: Any = None
-    tid: Any = None
-    id: Any = None
-    args: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_ROWS = msgspec.json.Decoder(list[_Row | str | float | bool | list[msgspec.Raw] | None])
-
-
-class _Document(msgspec.Struct):
-    rows: msgspec.Raw = msgspec.field(name="traceEvents")
-    base: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="baseTimeNanoseconds")
-
-
-@dataclass(frozen=True)
-class _Original:
-    """A trace's text, where the bracket that closes its rows stands, the rows' ids, and its base time."""
-
-    text: bytes
-    end: int
-    rows: list[_Row]
-    base_ns: int
-
-    def with_rows(self, lines: Iterable[str]) -> Iterator[bytes]:
-        """Yield the text, piece by piece, with rows behind its own."""
-        for at in range(0, self.end, PIECE):
-            yield self.text[at : min(at + PIECE, self.end)]
-        yield b",\n" if self.rows else b""
-        yield ",\n".join(lines).encode()
-        yield b"\n" + self.text[self.end :]
-
-
-def _read_original(trace: Trace) -> _Original:
-    content = read_bytes(trace.path)
-    text = decode(trace.path, content, salvage=True).raw if trace.salvaged else content.data
-    with paused_gc():
-        try:
-            original = _located(text, tolerant=False)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            original = _located(_strict(trace.path, text), tolerant=True)
-    if int(trace.events.index.max(initial=-1)) >= len(original.rows):
-        raise TraceError(trace.path, "has changed since it was read", "run the command again")
-    return original
-
-
-def _located(text: bytes, *, tolerant: bool) -> _Original:
-    if re.match(rb"\s*\[", text):
-        return _Original(text, len(text.rstrip()) - 1, _rows(text), 0)
-    document = msgspec.json.decode(text, type=_Document)
-    array = memoryview(document.rows)
-    end = _address(array) - _address(text) + len(array) - 1
-    return _Original(text, end, _rows(array), _base_ns(document.base, tolerant=tolerant))
-
-
-def _rows(array: bytes | memoryview) -> list[_Row]:
-    return [row if isinstance(row, _Row) else _Row() for row in _ROWS.decode(array)]
-
-
-def _address(buffer: bytes | memoryview) -> int:
-    """Return where a buffer lies in memory: msgspec's raw values are views into the text that they come from."""
-    return int(np.frombuffer(buffer, np.uint8).ctypes.data)
-
-
-def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
-    """Read the base time as the reader of traces does, which takes a fraction or exponent in tolerated files only."""
-    value = msgspec.json.decode(printed)
-    exact = bytes(printed).decode() if tolerant and isinstance(value, float) else value
-    return base_time(exact) or 0
-
-
-def _strict(path: Path, text: bytes) -> bytes:
-    """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
-    mended = _LONE_SURROGATE.sub(_replaced, text.decode("utf-8", "replace").lstrip("\ufeff"))
-    digits = orjson.Fragment
-    try:
-        return orjson.dumps(
-            json.loads(mended, strict=False, parse_float=digits, parse_int=digits, parse_constant=lambda _: None)
-        )
-    except (ValueError, TypeError, RecursionError):
-        raise TraceError(path, "has changed since it was read, or cannot be written as strict JSON") from None
-
-
-_LONE_SURROGATE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-"""Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
-
-
-def _replaced(escape: re.Match[str]) -> str:
-    return r"\ufffd" if escape[1] else escape[0]
 
 
 # -- which segments get an arrow --------------------------------------------------------------------------------------
@@ -212,7 +112,7 @@ def _segments_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
 def _drawn(trace: Trace, base_ns: int, lanes: Ids) -> Bools:
     """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
     events = trace.events
-    start = _as_seen(events.start - base_ns)
+    start = as_seen(events.start - base_ns)
     end = start + (events.end - events.start)
     drawn = np.zeros(len(events), np.bool_)
     for lane in lanes.tolist():
@@ -241,14 +141,7 @@ def _nests(starts: list[int], ends: list[int]) -> Iterator[bool]:
 def _is_visible(path: CriticalPath, base_ns: int) -> Bools:
     """Mark the segments that keep a length in a viewer's clock."""
     pieces = path.pieces
-    return np.asarray(_as_seen(pieces.start - base_ns) < _as_seen(pieces.end - base_ns))
-
-
-def _as_seen(ns: Ints) -> Ints:
-    """Round times as Perfetto does: fractions of microseconds pass through a float64, whole ones do not."""
-    whole = ns // 1000
-    seen = np.rint((whole + (ns - whole * 1000) / 1000.0) * 1000.0).astype(np.int64)
-    return np.where(ns == whole * 1000, ns, seen)
+    return np.asarray(as_seen(pieces.start - base_ns) < as_seen(pieces.end - base_ns))
 
 
 # -- the rows of the overlay ------------------------------------------------------------------------------------------
@@ -261,12 +154,12 @@ class _Writer:
     is an instant, since viewers sort ends before begins.
     """
 
-    def __init__(self, path: CriticalPath, original: _Original, with_arrow: Ints) -> None:
+    def __init__(self, path: CriticalPath, original: Original, with_arrow: Ints) -> None:
         self.path = path
         self.original = original
-        free = _free(_integers(row.pid for row in original.rows), FIRST_PID)
+        free = free_numbers(integers_in(row.pid for row in original.rows), FIRST_PID)
         self.place = {"pid": next(free), "tid": (path.graph.trace.rank or 0) + 1}
-        ids = _free(_integers(row.id for row in original.rows if row.id is not None), 1)
+        ids = free_numbers(integers_in(row.id for row in original.rows if row.id is not None), 1)
         self.arrow_ids = dict(zip(with_arrow.tolist(), ids, strict=False))
 
     def lines(self) -> Iterator[str]:
@@ -316,7 +209,7 @@ class _Writer:
             yield _json(phase | arrow | where | {"ts": orjson.Fragment(self._printed(time_ns))})
 
     def _printed(self, time_ns: int) -> str:
-        return _microseconds(time_ns - self.original.base_ns)
+        return microseconds(time_ns - self.original.base_ns)
 
 
 _REPEATED = {
@@ -343,46 +236,14 @@ def _json(value: Record) -> str:
     return orjson.dumps(value).decode()
 
 
-def _microseconds(ns: int) -> str:
-    """Print nanoseconds as microseconds, exactly.
-
-    >>> _microseconds(1712195495519689125), _microseconds(2000), _microseconds(-1)
-    ('1712195495519689.125', '2', '-0.001')
-    """
-    whole, rest = divmod(abs(ns), 1000)
-    sign = "-" if ns < 0 else ""
-    return f"{sign}{whole}.{rest:03d}" if rest else f"{sign}{whole}"
-
-
 def _shortened(name: str) -> str:
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
 
-def _sort_indices(rows: list[_Row]) -> Iterator[int]:
+def _sort_indices(rows: list[OriginalRow]) -> Iterator[int]:
     for row in rows:
         if row.ph == "M":
             arguments = msgspec.json.decode(row.args)
             index = arguments.get("sort_index") if isinstance(arguments, dict) else None
             if isinstance(index, int):
                 yield index
-
-
-def _integers(ids: Iterable[Any]) -> set[int]:
-    """Return every integer that a viewer may read an id as: viewers take text as decimal or hexadecimal.
-
-    >>> sorted(_integers([7, "12", "Spans", None]))
-    [7, 12, 18]
-    """
-    distinct = {value for value in ids if isinstance(value, (int, float, str))}
-    found = {value for value in distinct if isinstance(value, int)}
-    for value in distinct - found:
-        for radix in (10, 16):
-            try:
-                found.add(int(value, radix) if isinstance(value, str) else int(value))
-            except (ValueError, OverflowError):
-                continue
-    return found
-
-
-def _free(taken: set[int], first: int) -> Iterator[int]:
-    return (number for number in count(first) if number not in taken)

@@ -1,0 +1,152 @@
+"""HTA's two questions about annotations, in HTA's shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.annotations import annotation_rows
+from analyses.hta_frame import SymbolTable, hta_trace_frames
+from analyses.hta_names import short_name
+from analyses.scope import Scope
+from hta_graph.algorithms.gpu_annotations import gpu_annotation_over
+from hta_graph.errors import QueryError
+from hta_graph.model import Bools, EventKind, Ints
+from hta_graph.trace.details import Objects
+
+__all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
+
+OTHERS = "others"
+Numbers = np.ndarray[Any, Any]
+
+
+def hta_gpu_kernels_with_user_annotations(
+    scope: Scope,
+    expand_names: bool = True,  # noqa: FBT001, FBT002
+    shorten_names: bool = True,  # noqa: FBT001, FBT002
+    *,
+    frame: pd.DataFrame | None = None,
+    symbols: SymbolTable | None = None,
+) -> pd.DataFrame | None:
+    """Return what HTA's ``get_gpu_kernels_with_user_annotations`` does: GPU rows and the annotation over each.
+
+    The shortest copy of an annotation on the same stream that overlaps counts. HTA addresses rows by their times, so
+    it also marks a row of the same times on another stream, and fails where rounding made a duration negative.
+
+    Args:
+        scope: a rank's stretch.
+        expand_names: add ``s_name``, ``s_cat`` and ``s_user_annotation`` ("" where there is none).
+        shorten_names: cut template and function arguments out of these.
+        frame: the rank's :func:`hta_trace_frames` if it is at hand, and its symbol table.
+        symbols: the symbol table of that frame.
+
+    Returns:
+        all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
+    """
+    if not len(annotation_rows(scope, on_gpu=True)):
+        return None
+    if frame is None or symbols is None:
+        frames, symbols = hta_trace_frames([scope])
+        frame = frames[scope.rank]
+    events = scope.graph.trace.events
+    order = np.argsort(events.index[scope.work.row])
+    over = gpu_annotation_over(scope.graph, scope.work.row)[order]
+    kept = frame.drop(columns=["s_name", "s_cat"]).take(
+        np.searchsorted(frame.index, events.index[scope.work.row][order])
+    )
+    used, place = np.unique(np.where(over >= 0, events.name[over], -1), return_inverse=True)
+    numbers = symbols.sym_index
+    names = scope.graph.trace.names
+    kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]
+    if expand_names:
+        for column in ("name", "cat", "user_annotation"):
+            kept[f"s_{column}"] = _texts(symbols, kept[column].to_numpy(), short=shorten_names)
+    return kept
+
+
+def _texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
+    """Look up symbols; -1 is the empty text."""
+    used, place = np.unique(numbers, return_inverse=True)
+    texts = [symbols.sym_table[number] if number >= 0 else "" for number in used.tolist()]
+    found: Objects = np.array([short_name(text) if short else text for text in texts], dtype=object)
+    return found[place]
+
+
+def hta_gpu_user_annotation_breakdown(
+    scopes: Sequence[Scope],
+    use_gpu_annotation: bool = True,  # noqa: FBT001, FBT002
+    duration_ratio: float = 0.8,
+    num_kernels: int = 1000,
+    allowlist_patterns: Sequence[str] | None = None,
+) -> pd.DataFrame | None:
+    """Return what HTA's ``get_gpu_user_annotation_breakdown`` does, in µs: durations of annotations per rank and name.
+
+    Where a rank has more than ``num_kernels`` names, those are kept, longest first, that together reach
+    ``duration_ratio`` of the time, at most ``num_kernels``, and those that an expression of ``allowlist_patterns``
+    finds; ``others`` are all instances of the rest. HTA then computes statistics over sums of names, and escapes the
+    expressions.
+
+    Returns:
+        name, sum (us), max (us), min (us), stddev (of a sample; 0 for one), mean (us), rank, by rank and name; None
+        where no rank has such annotations. Nested and repeated instances add up.
+    """
+    kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
+    if not any((scope.graph.trace.events.kind == kind).any() for scope in scopes):
+        return None
+    allowed = _expression(allowlist_patterns or ())
+    parts = [_of_rank(scope, (duration_ratio, num_kernels), allowed, on_gpu=use_gpu_annotation) for scope in scopes]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _expression(patterns: Sequence[str]) -> re.Pattern[str]:
+    try:
+        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
+    except re.error as error:
+        raise QueryError(f"allowlist_patterns holds no regular expressions: {error}") from None
+
+
+def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> pd.DataFrame:
+    trace = scope.graph.trace
+    rows = annotation_rows(scope, on_gpu=on_gpu)
+    codes, name_of = np.unique(trace.events.name[rows], return_inverse=True)
+    durations = (trace.events.end - trace.events.start)[rows] / 1e3
+    names = [trace.names[code] for code in codes.tolist()]
+    kept = _kept(np.bincount(name_of, weights=durations), *limits)
+    kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
+    listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
+    groups = sorted(set(listed))
+    place = {name: at for at, name in enumerate(groups)}
+    group_of = np.array([place[name] for name in listed], np.int64)[name_of]
+    return pd.DataFrame({"name": groups, **_statistics(group_of, durations, len(groups)), "rank": scope.rank})
+
+
+def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
+    """Choose names, longest first."""
+    order = np.argsort(-sums, kind="stable")
+    running = np.cumsum(sums[order])
+    count = len(sums)
+    if count > most:
+        count = min(int(np.searchsorted(running, ratio * running[-1])) + 1, most)
+    kept = np.zeros(len(sums), np.bool_)
+    kept[order[:count]] = True
+    return kept
+
+
+def _statistics(group_of: Ints, durations: Numbers, groups: int) -> dict[str, Numbers]:
+    order = np.argsort(group_of, kind="stable")
+    first = np.searchsorted(group_of[order], np.arange(groups))
+    count = np.bincount(group_of, minlength=groups)
+    total = np.bincount(group_of, weights=durations, minlength=groups)
+    mean = total / count
+    squares = np.bincount(group_of, weights=(durations - mean[group_of]) ** 2, minlength=groups)
+    return {
+        "sum (us)": total,
+        "max (us)": np.maximum.reduceat(durations[order], first) if groups else total,
+        "min (us)": np.minimum.reduceat(durations[order], first) if groups else total,
+        "stddev": np.sqrt(squares / np.maximum(count - 1, 1)),
+        "mean (us)": mean,
+    }

@@ -1,0 +1,234 @@
+"""What the commands for Chakra's simulators do. Everything heavy is imported when a command runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hta_graph.errors import HtaGraphError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from hta_graph.export.chakra.convert import Conversion
+    from hta_graph.export.chakra.link import LinkedTrace
+    from hta_graph.export.chakra.rank_work import RankInput
+    from hta_graph.export.chakra.simulate import Simulation
+
+__all__ = ["check", "convert", "link", "simulate"]
+
+
+def link(options: argparse.Namespace) -> None:
+    """Link a host execution trace and a device trace of one rank, and say what was found."""
+    from analyses.commands import say
+    from hta_graph.build import build_graph
+    from hta_graph.export.chakra.host_trace import read_host_trace
+    from hta_graph.export.chakra.link import link_traces
+    from hta_graph.export.chakra.linked_json import linked_json
+    from hta_graph.export.files import check_output, write_file
+    from hta_graph.trace import read_trace
+
+    check_output(options.output, [Path(options.host_trace), Path(options.device_trace)])
+    _refuse_existing(options.output, force=options.force)
+    host = read_host_trace(options.host_trace)
+    trace = read_trace(options.device_trace, salvage=options.salvage)
+    if trace.salvaged:
+        say(f"{trace.path}: {trace.salvaged}")
+    linked = link_traces(build_graph(trace), host, rank=options.rank, any_process=options.any_process)
+    write_file(options.output, linked_json(linked))
+    for line in _link_lines(linked):
+        say(f"{options.output}: {line}")
+
+
+def _refuse_existing(output: str, *, force: bool) -> None:
+    if output != "-" and not force and Path(output).is_file():
+        raise OutputError(f"{output}: exists; --force replaces it")
+
+
+def _link_lines(linked: LinkedTrace) -> list[str]:
+    """Tell how the traces were matched, what was added, and what could not be."""
+    waits = (
+        f"{len(linked.sync):,} on synchronised GPU work, {len(linked.thread):,} between threads, "
+        f"{len(linked.gpu):,} between streams"
+    )
+    lines = [f"rank {linked.rank}, {linked.matching}", f"{len(linked.activity):,} GPU nodes; dependencies: {waits}"]
+    left_out = {
+        "GPU activities without a node: launched before the recording, or under no matched operator": linked.unplaced,
+        "dependencies without a node at one end": linked.waits_without_node,
+        "dependencies left out because they go back in time": linked.waits_back_in_time,
+    }
+    return lines + [f"{count:,} {what}" for what, count in left_out.items() if count]
+
+
+def convert(options: argparse.Namespace) -> None:
+    """Write a folder of ``.et`` files, and say what became of the traces."""
+    from analyses.commands import check_outputs, print_lines, say
+    from hta_graph.export.chakra.convert import Wishes, conversion_document
+    from hta_graph.export.chakra.convert import convert as write_workload
+    from hta_graph.export.chakra.et_folder import check_target
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+
+    target = Path(options.output)
+    check_target(target, force=options.force)
+    check_outputs(options, options.json)
+    wishes = Wishes(
+        options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
+    )
+    conversion = write_workload(_rank_inputs(options), target, wishes)
+    for note in conversion.notes:
+        say(f"{target}: {note}")
+    if options.json:
+        write_file(options.json, to_json(conversion_document(conversion)))
+    else:
+        print_lines(_conversion_lines(conversion))
+
+
+def check(options: argparse.Namespace) -> None:
+    """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
+    from analyses.commands import print_lines, say
+    from hta_graph.export.chakra.check import check as look_at
+    from hta_graph.export.chakra.check import check_document
+    from hta_graph.export.chakra.et_folder import read_folder
+    from hta_graph.export.files import write_file
+    from hta_graph.export.json_text import to_json
+
+    result = look_at(read_folder(options.folder))
+    if options.json:
+        write_file(options.json, to_json(check_document(result)))
+    for note in result.notes:
+        say(f"{options.folder}: note: {note}")
+    if result.findings and not options.json:
+        print_lines([str(finding) for finding in result.findings])
+    if result.findings:
+        raise HtaGraphError(f"{options.folder}: ASTRA-sim would not run this; findings: {len(result.findings):,}")
+    if not options.json:
+        nodes = sum(len(program) for program in result.programs.values())
+        print_lines([f"{options.folder}: nothing found; ranks: {len(result.programs)}, nodes: {nodes:,}"])
+
+
+def simulate(options: argparse.Namespace) -> None:
+    """Execute a workload, print how long each rank took, and where it stalls."""
+    from analyses.commands import print_lines
+    from hta_graph.export.chakra.et_folder import read_folder
+    from hta_graph.export.chakra.simulate import nodes_csv, simulation_document
+    from hta_graph.export.chakra.simulate import simulate as execute
+    from hta_graph.export.files import check_output, write_file
+    from hta_graph.export.json_text import to_json
+
+    for output in (options.json, options.nodes):
+        if output:
+            check_output(output, Path(options.folder).glob("*"))
+    result = execute(read_folder(options.folder))
+    if options.json:
+        write_file(options.json, to_json(simulation_document(result)))
+    if options.nodes:
+        write_file(options.nodes, nodes_csv(result))
+    if not options.json and options.nodes != "-":
+        print_lines([*_simulation_lines(result), *result.stalls])
+    if result.stalls:
+        raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
+
+
+def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
+    """Read the ranks: linked traces, or device traces and perhaps host traces."""
+    from analyses.commands import graphs_by_rank
+    from hta_graph.export.chakra.linked_input import is_linked
+    from hta_graph.export.chakra.rank_work import RankInput
+    from hta_graph.trace.ranks import expand
+
+    hosts = {path.absolute() for path in expand([Path(item) for item in options.host_trace])}
+    paths = [path for path in expand([Path(item) for item in options.inputs]) if path.absolute() not in hosts]
+    linked = [path for path in paths if is_linked(path)]
+    options.inputs = list(map(str, paths)) or options.inputs
+    devices = [RankInput(*found) for found in graphs_by_rank(options)] if len(linked) < len(paths) else []
+    if options.left_out:
+        raise options.left_out[0]
+    if devices:
+        yield from _with_host_traces(options, devices)
+    elif options.host_trace:
+        raise UsageError("linked traces hold their host traces already; leave --host-trace out")
+    else:
+        yield from _linked_inputs(linked, options.rank)
+
+
+def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
+    from hta_graph.build import build_graph
+    from hta_graph.errors import TraceError
+    from hta_graph.export.chakra.linked_input import read_linked
+    from hta_graph.export.chakra.rank_work import RankInput
+    from hta_graph.export.chakra.tensors import HostTensors
+    from hta_graph.links import DEFAULT_RULES
+
+    seen: dict[int, Path] = {}
+    for at, path in enumerate(paths):
+        linked = read_linked(path)
+        rank = at if linked.trace.rank is None else linked.trace.rank
+        if rank in seen:
+            raise TraceError(path, f"claims rank {rank}, as {seen[rank]} does", "give one file per rank")
+        seen[rank] = path
+        if only in (None, rank):
+            graph = build_graph(linked.trace, (*DEFAULT_RULES, linked.waits))
+            yield RankInput(rank, graph, HostTensors(graph, linked, linked.node), linked.details)
+    if only is not None and only not in seen:
+        raise TraceError(paths[0], f"rank {only} is not there", f"there are: {', '.join(map(str, sorted(seen)))}")
+
+
+def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
+    """Match host traces: by the rank in their names, else in their order."""
+    from dataclasses import replace
+
+    from analyses.commands import say
+    from hta_graph.export.chakra.host_trace import read_host_trace
+    from hta_graph.export.chakra.matching import match_host_trace
+    from hta_graph.export.chakra.tensors import HostTensors
+    from hta_graph.trace.ranks import expand, name_rank
+
+    paths = expand([Path(item) for item in options.host_trace])
+    named = {name_rank(path): path for path in paths}
+    if len(named) < len(paths) or None in named:
+        if len(paths) != len(devices):
+            raise UsageError(
+                f"there are {len(devices)} ranks and {len(paths)} host traces without a rank in their names"
+            )
+        named = {device.rank: path for device, path in zip(devices, paths, strict=True)}
+    for device in devices:
+        if not (path := named.get(device.rank)):
+            yield device
+            continue
+        host = read_host_trace(path)
+        matching = match_host_trace(device.graph, host)
+        say(f"{path}: rank {device.rank}, {matching}")
+        yield replace(device, tensors=HostTensors(device.graph, host, matching.node))
+
+
+def _conversion_lines(conversion: Conversion) -> list[str]:
+    from analyses.terminal import milliseconds, table
+
+    rows = [
+        [
+            str(found.npu), str(found.rank), f"{found.nodes:,}", milliseconds(found.measured_ns),
+            milliseconds(found.simulated_ns), _difference(found.simulated_ns, found.measured_ns),
+            milliseconds(found.cpu_delay_ns), milliseconds(found.gpu_delay_ns),
+        ]
+        for found in conversion.ranks
+    ]  # fmt: skip
+    return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "apart", "CPU delays", "GPU delays"))
+
+
+def _simulation_lines(result: Simulation) -> list[str]:
+    from analyses.terminal import milliseconds, table
+
+    rows = [
+        [
+            str(found.npu), "" if found.rank is None else str(found.rank), f"{found.executed:,} of {found.nodes:,}",
+            "" if found.measured_ns is None else milliseconds(found.measured_ns), milliseconds(found.simulated_ns),
+            "" if found.measured_ns is None else _difference(found.simulated_ns, found.measured_ns),
+        ]
+        for found in result.ranks
+    ]  # fmt: skip
+    return table(rows, ("npu", "rank", "executed", "measured", "simulated", "apart"))
+
+
+def _difference(simulated: int, measured: int) -> str:
+    return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""

@@ -1,0 +1,68 @@
+"""What the commands for Chakra's simulators can be asked for."""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["add_check", "add_convert", "add_link", "add_simulate"]
+
+
+def add_link(parser: argparse.ArgumentParser) -> None:
+    """Add the two traces of one rank and where the linked one goes; ``chakra_trace_link``'s names work too."""
+    parser.add_argument(
+        "--host-trace", "--chakra-host-trace", required=True, metavar="FILE",
+        help="the host execution trace (torch.profiler.ExecutionTraceObserver)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--device-trace", "--chakra-device-trace", required=True, metavar="FILE", help="the device (Kineto) trace"
+    )
+    parser.add_argument("--rank", type=int, metavar="R", help="the rank of both; default: what the device trace says")
+    parser.add_argument(
+        "-o",
+        "--output",
+        "--output-file",
+        required=True,
+        metavar="FILE",
+        help="the linked trace (- for standard output)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an output that exists")
+    parser.add_argument("--any-process", action="store_true", help="link traces that name different processes")
+    parser.add_argument(
+        "--salvage", action="store_true", help="read the whole events of a device trace that breaks off"
+    )
+    parser.add_argument("--log-level", metavar="LEVEL", help=argparse.SUPPRESS)  # chakra_trace_link's, without effect
+
+
+def add_convert(parser: argparse.ArgumentParser) -> None:
+    """Add what a workload is made of, how, and where it goes."""
+    parser.add_argument(
+        "--host-trace", nargs="+", default=[], metavar="FILE",
+        help="host execution traces of the ranks: they add tensors and dependencies by them",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--prefix", default="trace", metavar="NAME", help="the files are NAME.<npu>.et (trace)")
+    parser.add_argument(
+        "--profile", choices=("full", "gpu"), default="full",
+        help="gpu: leave the CPU out; what the GPU waited for it becomes delays (full)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--unknown-collectives", choices=("error", "as-compute"), default="error",
+        help="what becomes of communication kernels whose type, size or group is not known (error)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--missing-ranks", choices=("error", "copy", "as-compute"), default="error",
+        help="ranks without a trace: copy lets them do what the lowest given one does, as-compute makes communication "
+        "with them compute nodes (error)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace a workload that exists")
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the workload to look at."""
+    parser.add_argument("folder", metavar="DIR", help="a folder of .et files and comm_groups.json")
+
+
+def add_simulate(parser: argparse.ArgumentParser) -> None:
+    """Add the workload to execute, and what to write."""
+    add_check(parser)
+    parser.add_argument("--nodes", metavar="FILE", help="write when each node started and ended as CSV")

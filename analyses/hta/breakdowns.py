@@ -1,0 +1,105 @@
+"""Where the time goes: the methods of ``TraceAnalysis`` about GPU time, idle time, overlap and annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from analyses.charts import in_notebook, show
+from analyses.hta.trace import Trace
+from analyses.scope import Scope
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Breakdowns"]
+
+
+class Breakdowns:
+    """HTA's methods about where the time goes."""
+
+    t: Trace
+
+    def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
+        """Return idle, compute and other time per rank (µs and percent)."""
+        from analyses.temporal_breakdown import hta_frame
+
+        _draw("temporal_breakdown", self.t.scopes, visualize=visualize)
+        return hta_frame(self.t.scopes)
+
+    def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
+        """Return how much communication computation hides, per rank (percent)."""
+        from analyses.comm_comp_overlap import hta_overlap
+
+        _draw("comm_comp_overlap", self.t.scopes, visualize=visualize)
+        return hta_overlap(self.t.scopes)
+
+    def get_gpu_kernel_breakdown(
+        self,
+        visualize: bool = True,
+        duration_ratio: float = 0.8,
+        num_kernels: int = 10,
+        include_memory_kernels: bool = True,
+        image_renderer: str = "",
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return GPU time per type of work, and per kernel and rank (µs)."""
+        from analyses.kernel_breakdown import hta_kernel_breakdown
+
+        del image_renderer
+        _draw("kernel_breakdown", self.t.scopes, visualize=visualize)
+        return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
+
+    def get_idle_time_breakdown(
+        self,
+        ranks: Sequence[int] | None = None,
+        streams: Collection[int] | None = None,
+        visualize: bool = True,
+        visualize_pctg: bool = True,
+        show_idle_interval_stats: bool = False,
+        consecutive_kernel_delay: float = 30,
+    ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """Return idle time per stream by HTA's causes (µs); ``hta-graph idle-time`` names what each gap waited for."""
+        from analyses.idle_time_launches import hta_idle_time
+
+        del visualize_pctg
+        scopes = self.t.scopes_of(ranks)
+        _draw("idle_time", scopes, visualize=visualize)
+        return hta_idle_time(scopes, streams, show_idle_interval_stats, consecutive_kernel_delay)
+
+    def get_gpu_kernels_with_user_annotations(
+        self, rank: int, expand_names: bool = True, shorten_names: bool = True
+    ) -> pd.DataFrame | None:
+        """Return a rank's GPU rows with the user annotation over each."""
+        from analyses.annotations_hta import hta_gpu_kernels_with_user_annotations
+
+        (scope,) = self.t.scopes_of([rank])
+        frames, symbols = self.t.read_only
+        return hta_gpu_kernels_with_user_annotations(
+            scope, expand_names, shorten_names, frame=frames[rank], symbols=symbols
+        )
+
+    def get_gpu_user_annotation_breakdown(
+        self,
+        use_gpu_annotation: bool = True,
+        visualize: bool = True,
+        duration_ratio: float = 0.8,
+        num_kernels: int = 1000,
+        allowlist_patterns: Sequence[str] | None = None,
+        image_renderer: str | None = None,
+    ) -> pd.DataFrame | None:
+        """Return the durations of user annotations per rank and name (µs)."""
+        from analyses.annotations_hta import hta_gpu_user_annotation_breakdown
+
+        del image_renderer
+        _draw("annotations", self.t.scopes, visualize=visualize)
+        return hta_gpu_user_annotation_breakdown(
+            self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
+        )
+
+
+def _draw(module: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
+    """Show an analysis' figure where figures can be shown."""
+    if visualize and in_notebook():
+        analysis = import_module(f"analyses.{module}")
+        show(analysis.figure(analysis.answer(scopes)))

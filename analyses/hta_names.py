@@ -1,0 +1,27 @@
+"""Names of kernels as HTA prints them."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["short_name"]
+
+BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
+COPY = re.compile(r"Mem(cpy|set)")
+
+
+def short_name(name: str) -> str:
+    """Shorten a name: without template and function arguments, the last word; copies keep theirs.
+
+    >>> short_name("void at::native::elementwise<4, Foo<int> >(int, Bar)")
+    'at::native::elementwise'
+    >>> short_name("Memcpy DtoD (Device -> Device)"), short_name("aten::mul")
+    ('Memcpy DtoD (Device -> Device)', 'aten::mul')
+    """
+    if COPY.match(name):
+        return name
+    stripped, before = BRACKETS.sub("", name), name
+    while stripped != before:
+        stripped, before = BRACKETS.sub("", stripped), stripped
+    words = stripped.split()
+    return words[-1] if words and stripped != name else name

@@ -1,0 +1,170 @@
+"""memory-timeline of the profiler's raw export: what kind of tensor takes the memory, over time."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.charts import SERIES, empty_figure, new_figure, show, thinned
+from hta_graph.errors import TraceError
+from hta_graph.model import Ints
+from hta_graph.trace.source import GZIP_MAGIC, read_bytes
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["CATEGORIES", "MemoryAnalysis", "RawTimeline", "answer", "figure", "is_raw_timeline", "read_raw_timeline"]
+
+CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
+"""What tensors are for, in the order of the export's numbers."""
+
+BEFORE = -1
+"""The time of what existed before the profiler began."""
+
+POINTS = 20_000
+COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
+
+
+@dataclass(frozen=True)
+class RawTimeline:
+    """Running totals per category: ``time`` (ns), and one row of ``totals`` (bytes, as :data:`CATEGORIES`) for each."""
+
+    time: Ints
+    totals: Ints
+
+    @cached_property
+    def peak(self) -> int:
+        """Where all categories together are highest, the first time."""
+        return int(np.argmax(self.totals.sum(axis=1)))
+
+
+def is_raw_timeline(path: Path) -> bool:
+    """Tell by the first characters whether a file is a raw memory timeline: a list of lists."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(4096)
+        if begin.startswith(GZIP_MAGIC):
+            begin = zlib.decompressobj(wbits=31).decompress(begin, 256)
+    except (OSError, zlib.error):
+        return False
+    return b"".join(begin.split()).startswith(b"[[")
+
+
+def read_raw_timeline(path: str | Path) -> RawTimeline:
+    """Read what ``prof.export_memory_timeline("….raw.json.gz")`` wrote.
+
+    The file lists [time in ns, action, change in bytes, category]; time -1 is what existed before, and counts as the
+    earliest time.
+
+    Raises:
+        TraceError: the file cannot be read or is something else.
+    """
+    path = Path(path)
+    content = read_bytes(path)
+    if content.broken:
+        raise TraceError(path, content.broken, "export it again")
+    try:
+        rows = np.array(msgspec.json.decode(content.data, type=list[tuple[int, int, int, int]]), np.int64)
+    except (msgspec.DecodeError, OverflowError):
+        raise TraceError(path, "is not a raw memory timeline (a list of [time, action, bytes, category])") from None
+    rows = rows.reshape(-1, 4)
+    if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
+        raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
+    return _totals(rows[:, 0], rows[:, 2], rows[:, 3])
+
+
+def _totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
+    changes = np.zeros((len(time), len(CATEGORIES)), np.int64)
+    changes[np.arange(len(time)), category] = moved
+    last = np.flatnonzero(np.append(np.diff(time) != 0, True)[: len(time)])
+    at = time[last]
+    earliest = int(at[at >= 0].min(initial=np.iinfo(np.int64).max)) if (at >= 0).any() else 0
+    return RawTimeline(np.where(at == BEFORE, earliest, at), np.cumsum(changes, axis=0)[last])
+
+
+def peak_table(timeline: RawTimeline) -> pd.DataFrame:
+    """List what each category takes.
+
+    Returns:
+        category, first_bytes, at_peak_bytes (when all together take most), at_peak_share, own_peak_bytes, last_bytes;
+        the row ``all`` last.
+    """
+    if not len(timeline.time):
+        return pd.DataFrame(columns=COLUMNS)
+    every = np.column_stack([timeline.totals, timeline.totals.sum(axis=1)])
+    columns = {
+        "category": [*CATEGORIES, "all"],
+        "first_bytes": every[0],
+        "at_peak_bytes": every[timeline.peak],
+        "at_peak_share": every[timeline.peak] / max(int(every[timeline.peak, -1]), 1),
+        "own_peak_bytes": every.max(axis=0),
+        "last_bytes": every[-1],
+    }
+    return pd.DataFrame(columns, columns=COLUMNS)
+
+
+def timeline_table(timeline: RawTimeline) -> pd.DataFrame:
+    """Return time_ns and one column of bytes for each category, and ``all_bytes``."""
+    columns = {f"{name}_bytes": timeline.totals[:, at] for at, name in enumerate(CATEGORIES)}
+    return pd.DataFrame({"time_ns": timeline.time} | columns | {"all_bytes": timeline.totals.sum(axis=1)})
+
+
+def answer(timeline: RawTimeline) -> Answer:
+    """Answer the command."""
+    notes = [] if len(timeline.time) else ["the memory timeline is empty; profile with profile_memory=True"]
+    return Answer({"memory_by_category": peak_table(timeline)}, notes, {"timeline": timeline_table(timeline)})
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the categories as stacked areas."""
+    frame = found.series["timeline"]
+    title = "Memory by what tensors are for"
+    if not len(frame):
+        return empty_figure(title, "the memory timeline is empty")
+    kept = thinned(frame["time_ns"].to_numpy(), frame["all_bytes"].to_numpy(), POINTS // len(CATEGORIES))
+    shown = frame.iloc[kept]
+    made = new_figure(title=title, x="ms since the first event", y="GiB")
+    x = (shown["time_ns"] - frame["time_ns"].min()) / 1e6
+    for name, colour in zip(CATEGORIES, SERIES, strict=False):
+        style = {"shape": "hv", "width": 0.5, "color": colour}
+        sizes = shown[f"{name}_bytes"] / 2**30
+        made.add_scatter(name=name.replace("_", " "), x=x, y=sizes, mode="lines", line=style, stackgroup="all")
+    made.update_layout(hovermode="x unified")
+    return made
+
+
+class MemoryAnalysis:
+    """HTA's class over a raw export: change the import."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+
+    @cached_property
+    def timeline(self) -> RawTimeline:
+        """The running totals, read when first asked for."""
+        return read_raw_timeline(self.path)
+
+    def get_memory_timeline(self) -> pd.DataFrame:
+        """Return :func:`timeline_table`: time_ns, eight categories and all of them together, in bytes."""
+        return timeline_table(self.timeline)
+
+    def plot_memory_timeline(self, save_graph: bool = False) -> Figure:  # noqa: FBT001, FBT002
+        """Show the stacked areas in a notebook, or save them as ``images/memory_plot.png`` (that needs kaleido).
+
+        HTA returns nothing; this returns the figure.
+        """
+        made = figure(answer(self.timeline))
+        if save_graph:
+            Path("images").mkdir(exist_ok=True)
+            made.write_image("images/memory_plot.png")
+        else:
+            show(made)
+        return made

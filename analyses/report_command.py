@@ -1,0 +1,42 @@
+"""report: one page about a run on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+__all__ = ["add_report", "report"]
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add where the page goes and what it links."""
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
+    parser.add_argument(
+        "--overlay", metavar="OUT", help="also write the slowest rank's trace with its path, and link it"
+    )
+
+
+def report(options: argparse.Namespace) -> None:
+    """Write a page with all answers about a run."""
+    from analyses.commands import check_outputs, graphs_by_rank, say
+    from analyses.options import asked_window
+    from analyses.report import report_page
+    from analyses.scope import in_window
+    from hta_graph.algorithms.critical_path import critical_path
+    from hta_graph.export.files import write_file
+    from hta_graph.export.perfetto import write_overlay
+    from hta_graph.trace.vocabulary import DATA_LOADING
+
+    check_outputs(options, options.output, options.overlay)
+    window, patterns = asked_window(options), options.data_load or DATA_LOADING
+    graphs = dict(graphs_by_rank(options))
+    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
+    paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    link = ""
+    if options.overlay:
+        write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)
+        link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
+    write_file(options.output, report_page(scopes, paths, overlay=link))
+    say(f"{options.output}: open it in a browser")

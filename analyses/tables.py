@@ -1,0 +1,131 @@
+"""DataFrames for people: times in ms, shares in percent, headings in words, long texts last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from analyses.terminal import clipped, milliseconds, percent, table, width
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SHORT_TEXT", "Display", "display", "table_lines"]
+
+SHORT_TEXT = 24
+EVENT_NAMES = ("name", "kernel")
+"""Names of kernels and Python frames are printed short; files get them in full."""
+SEQUENCE, ARROW = "kernel_sequence", " → "
+SHARED = ("rank", "scope")
+UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
+"""Numbers that name something are printed without separators."""
+
+
+@dataclass(frozen=True)
+class Display:
+    """A table as text: headings, cells, which columns are text, what all rows share, how many rows were left out."""
+
+    headings: list[str]
+    cells: list[list[str]]
+    texts: list[int]
+    shared: str
+    left_out: int
+
+
+def display(frame: pd.DataFrame, limit: int) -> Display:
+    """Return the first rows of a table as text: the longest texts last, a rank and scope that all share apart."""
+    common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
+    shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
+    frame = frame.drop(columns=common)
+    shown = frame.iloc[:limit, _long_text_last(frame)]
+    names = list(map(str, shown.columns))
+    cells = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in _rows(shown)]
+    texts = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
+    return Display(list(map(_heading, names)), cells, texts, shared, len(frame) - len(shown))
+
+
+def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[str]:
+    """Return a table as lines for a terminal, headings over several lines, long texts cut to fit."""
+    shown = display(frame, limit)
+    rows = [*_heading_rows(shown.headings), *shown.cells]
+    _cut_texts(rows, shown.texts)
+    lines = [f"{title}: {shown.shared}" if shown.shared else title, *table(rows, left=shown.texts)]
+    return [*lines, f"  … and {shown.left_out:,} more rows; --json writes all"] if shown.left_out else lines
+
+
+def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
+    """Let the long texts of a table share what the terminal has left beside numbers and short texts."""
+    sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    long = [at for at in texts if sizes[at] > SHORT_TEXT]
+    rest = sum(size for at, size in enumerate(sizes) if at not in long)
+    share = max((width() - 2 * len(sizes) - rest) // max(len(long), 1), SHORT_TEXT)
+    for row in cells:
+        for at in long:
+            row[at] = clipped(row[at], share)
+
+
+def _long_text_last(frame: pd.DataFrame) -> list[int]:
+    """Return the order of columns for a terminal: the one with the longest texts at the end, where it may be cut."""
+    texts = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb"]
+    lengths = {at: max(map(len, map(str, frame.iloc[:, at])), default=0) for at in texts}
+    longest = max(lengths, key=lambda at: (lengths[at], at), default=-1)
+    if lengths.get(longest, 0) <= SHORT_TEXT:
+        return list(range(frame.shape[1]))
+    return [*(at for at in range(frame.shape[1]) if at != longest), longest]
+
+
+def _rows(frame: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
+    return frame.itertuples(index=False, name=None)
+
+
+def _heading_rows(headings: Sequence[str]) -> list[list[str]]:
+    """Write headings word under word, so that columns stay narrow.
+
+    >>> _heading_rows(["rank", "idle ms", "idle %"])
+    [['', 'idle', 'idle'], ['rank', 'ms', '%']]
+    """
+    words = [heading.split() for heading in headings]
+    height = max(map(len, words), default=0)
+    return [[(([""] * (height - len(own))) + own)[line] for own in words] for line in range(height)]
+
+
+def _heading(name: str) -> str:
+    """Name a column in words and with its unit.
+
+    >>> _heading("idle_ns"), _heading("idle_share"), _heading("control_count")
+    ('idle ms', 'idle %', 'control count')
+    """
+    for ending, unit in (("_ns", " ms"), ("_share", " %")):
+        if name.endswith(ending):
+            return name.removesuffix(ending).replace("_", " ") + unit
+    return name.replace("_", " ")
+
+
+def _cell(name: str, value: Any) -> str:
+    if _is_missing(value):
+        return "-"
+    if name in EVENT_NAMES:
+        return _short(str(value))
+    if name == SEQUENCE:
+        return ARROW.join(map(_short, str(value).split(ARROW)))
+    if name.endswith("_ns"):
+        return milliseconds(int(value)).removesuffix(" ms")
+    if name.endswith("_share"):
+        return percent(float(value)).removesuffix(" %")
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else str(value)
+
+
+def _short(name: str) -> str:
+    from hta_graph.export.picture import short_name
+
+    return short_name(name)
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell pandas' several kinds of nothing from values."""
+    import pandas as pd
+
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)
