@@ -56,9 +56,11 @@ class TraceBuilder:
         """Add a kernel."""
         return self._gpu("kernel", name, start, end, stream, device, correlation=corr, **args)
 
-    def copy(self, name: str, start: float, end: float, corr: int, *, stream: int = 7, device: int = 0) -> int:
+    def copy(
+        self, name: str, start: float, end: float, corr: int, *, stream: int = 7, device: int = 0, **args: Any
+    ) -> int:
         """Add a GPU copy, by its full name such as ``Memcpy DtoH (Device -> Pageable)``."""
-        return self._gpu("gpu_memcpy", name, start, end, stream, device, correlation=corr)
+        return self._gpu("gpu_memcpy", name, start, end, stream, device, correlation=corr, **args)
 
     def launch(
         self, name: str, call: tuple[float, float], run: tuple[float, float], corr: int, *, stream: int = 7,

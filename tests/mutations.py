@@ -279,8 +279,8 @@ MISTAKES = (
     Mutation(
         "cuts are missed",
         "algorithms/pieces.py",
-        'np.searchsorted(cuts, self.start, side="right")',
-        'np.searchsorted(cuts, self.start, side="right") + 1',
+        'np.searchsorted(cuts, start, side="right")',
+        'np.searchsorted(cuts, start, side="right") + 1',
     ),
     Mutation("no head before the first cause", "algorithms/classify.py", ", self._head(chain, window)]", "]"),
     Mutation("no tail behind the sink", "algorithms/classify.py", "[self._tail(chain, window), ", "["),

@@ -88,7 +88,7 @@ def walk_by_brute_force(graph: DependencyGraph, sink: int) -> list[int]:
 def test_the_walk_follows_last_finishing_sources(graph: DependencyGraph, data: st.DataObject) -> None:
     """The walk from any sink to any moment is what a loop over :func:`last_finishing` gives.
 
-    Behind that moment it may go on, but only along one thread.
+    Behind that moment it may go on, but only along one lane.
     """
     assume(len(graph.timeline.order))
     times, binding = graph.timeline.times.tolist(), binding_edges(graph.edge_table, graph)
@@ -98,7 +98,7 @@ def test_the_walk_follows_last_finishing_sources(graph: DependencyGraph, data: s
         needed = next((at for at, point in enumerate(points) if times[point] <= until), len(points) - 1)
         assert len(chain.points) == len(chain.edges) + 1 > needed
         assert chain.points.tolist() == points[: len(chain.points)]
-        assert set(graph.edge_table.kind[chain.edges[needed:]].tolist()) <= {EdgeKind.THREAD_ORDER}
+        assert len(set(graph.trace.events.lane[chain.points[needed:] >> 1].tolist())) == 1
         assert chain.times.tolist() == [min(times[p] for p in points[: at + 1]) for at in range(len(chain.points))]
 
 

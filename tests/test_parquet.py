@@ -17,7 +17,7 @@ from tests.conftest import shared_traces
 from tests.test_command_line import contents, one_error, run, two_steps
 
 pytest.importorskip("pyarrow")
-FILES = {"events.parquet", "edges.parquet", "syncs.parquet", "flows.parquet", "graph.json"}
+FILES = {"events.parquet", "edges.parquet", "syncs.parquet", "copies.parquet", "flows.parquet", "graph.json"}
 
 
 def rich() -> TraceBuilder:

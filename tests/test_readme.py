@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import runpy
 import shlex
 from pathlib import Path
 from shutil import which
 
 import pytest
 
+import hta_graph as hg
 from analyses.cli import main
 from hta_graph.graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
@@ -17,6 +17,8 @@ from tests.make_sample import SAMPLE, sample
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "examples").glob("*.md")), *sorted((ROOT / "examples").glob("*.ipynb"))]
+COMMAND = re.compile(r"(?:^|`)hta-graph ((?:chakra )?[a-z][a-z-]*)([^`\n]*)", re.MULTILINE)
 
 
 def code_blocks(language: str) -> list[str]:
@@ -39,14 +41,6 @@ def test_the_first_command_prints_a_path_and_writes_three_files(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["demo_overlay.json", picture, "demo_timeline.html"]
 
 
-def test_the_example_script_explains_the_sample(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["why_is_my_step_slow.py"])
-    runpy.run_path(str(ROOT / "examples" / "why_is_my_step_slow.py"), run_name="__main__")
-    assert "What held up event" in capsys.readouterr().out
-
-
 def test_the_example_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     exec(compile(code_blocks("python")[0], "README.md", "exec"), {})  # noqa: S102
@@ -61,3 +55,22 @@ def test_all_diagnostics_and_classes_are_documented() -> None:
     table = README.split("<!-- diagnostics -->")[1].split("<!-- end -->")[0]
     assert table.strip().splitlines()[2:] == [f"| `{key}` | {meaning} |" for key, meaning in DIAGNOSTICS.items()]
     assert all(f"`{bound.label}`" in README for bound in BoundBy)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_commands_and_options_that_a_page_names_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = COMMAND.findall(page.read_text(encoding="utf-8"))
+    for command, rest in named:
+        with pytest.raises(SystemExit) as left:
+            main([*command.split(), "--help"])
+        assert left.value.code == 0, command
+        known = capsys.readouterr().out
+        assert [option for option in re.findall(r"--[a-z][a-z-]*", rest) if option not in known] == [], command
+
+
+def test_what_the_readme_calls_exists() -> None:
+    names = set(re.findall(r"\bhg\.(\w+)", README))
+    assert names
+    assert names <= set(hg.__all__)
+    methods = set(re.findall(r"(?<![/\w])graph\.(\w+)", README))
+    assert {name for name in methods if not hasattr(hg.DependencyGraph, name)} == set()

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import networkx
 import numpy as np
 import orjson
@@ -22,8 +23,8 @@ from hta_graph.links import LinkContext, forward_backward
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.timeline import Timeline
 from hta_graph.trace.assemble import assemble
-from hta_graph.trace.decode import _Lenient, decode
-from hta_graph.trace.rows import EVENT_ROWS
+from hta_graph.trace.decode import decode
+from hta_graph.trace.parts import Part, Parts
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
 from tests.conftest import SHARED, shared_traces
@@ -171,11 +172,17 @@ def test_ancestors_equal_networkx() -> None:
         assert set(graph.ancestors(event).event_index) == expected
 
 
-def test_the_tolerant_reader_gives_the_same_trace() -> None:
+def test_the_tolerant_reader_gives_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that the strict decoder reads and rows that the tolerant one reads become equal columns."""
+
+    def refuse(*_: object) -> Part:
+        raise msgspec.DecodeError("is refused")
+
     path = SHARED / "traces/nanogpt_ddp_8xh100/rank0.json.gz"
     content = read_bytes(path)
     strict = assemble(path, decode(path, content))
-    tolerant = assemble(path, _Lenient(path, EVENT_ROWS, salvage=False)._decode_tolerant(content.data))
+    monkeypatch.setattr(Parts, "_decode_strictly", refuse)
+    tolerant = assemble(path, decode(path, content))
+    assert (strict.diagnostics["tolerant_json"], tolerant.diagnostics["tolerant_json"]) == (0, 1)
     for name in ("index", "kind", "name", "lane", "start", "end", "correlation", "external_id", "sequence"):
         assert np.array_equal(getattr(strict.events, name), getattr(tolerant.events, name)), name

@@ -99,7 +99,7 @@ def test_counts_and_durations_of_a_real_pair_equal_the_exact_recomputation() -> 
     golden = json.loads((SHARED / "golden/diff_nanogpt_ab_current_vs_hook/independent.json").read_text())
     scopes = pair(golden["control_step"])
     for device in ("CPU", "GPU"):
-        found = name_diff(*scopes, gpu=device == "GPU", cpu=device == "CPU").set_index("name")
+        found = name_diff(scopes[:1], scopes[1:], gpu=device == "GPU", cpu=device == "CPU").set_index("name")
         columns = ["control_count", "control_ns", "test_count", "test_ns"]
         assert {name: row for name, *row in golden[device]["rows"]} == {
             name: found.loc[name, columns].tolist() for name in found.index
