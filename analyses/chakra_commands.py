@@ -90,9 +90,11 @@ def check(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.check import check as look_at
     from hta_graph.export.chakra.check import check_document
     from hta_graph.export.chakra.et_folder import read_folder
-    from hta_graph.export.files import write_file
+    from hta_graph.export.files import check_output, write_file
     from hta_graph.export.json_text import to_json
 
+    if options.json:
+        check_output(options.json, Path(options.folder).glob("*"))
     result = look_at(read_folder(options.folder))
     if options.json:
         write_file(options.json, to_json(check_document(result)))
@@ -133,23 +135,27 @@ def simulate(options: argparse.Namespace) -> None:
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
     from analyses.commands import graphs_by_rank
-    from hta_graph.export.chakra.linked_input import is_linked
+    from hta_graph.export.chakra.linked_input import has_chakra_schema, holds_activities
     from hta_graph.export.chakra.rank_work import RankInput
     from hta_graph.trace.ranks import expand
 
     hosts = {path.absolute() for path in expand([Path(item) for item in options.host_trace])}
     paths = [path for path in expand([Path(item) for item in options.inputs]) if path.absolute() not in hosts]
-    linked = [path for path in paths if is_linked(path)]
-    options.inputs = list(map(str, paths)) or options.inputs
-    devices = [RankInput(*found) for found in graphs_by_rank(options)] if len(linked) < len(paths) else []
+    if not paths:
+        raise UsageError("every input is a host trace too, after --host-trace; name the files apart")
+    linked = [path for path in paths if has_chakra_schema(path)]
+    if len(linked) == len(paths):
+        if hosts:
+            raise UsageError("linked traces hold their host traces already; leave --host-trace out")
+        yield from _linked_inputs(linked, options.rank)
+        return
+    if both := [path for path in linked if holds_activities(path)]:
+        raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
+    options.inputs = list(map(str, paths))
+    devices = [RankInput(*found) for found in graphs_by_rank(options)]
     if options.left_out:
         raise options.left_out[0]
-    if devices:
-        yield from _with_host_traces(options, devices)
-    elif options.host_trace:
-        raise UsageError("linked traces hold their host traces already; leave --host-trace out")
-    else:
-        yield from _linked_inputs(linked, options.rank)
+    yield from _with_host_traces(options, devices)
 
 
 def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
@@ -180,26 +186,46 @@ def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput])
 
     from analyses.commands import say
     from hta_graph.export.chakra.host_trace import read_host_trace
-    from hta_graph.export.chakra.matching import match_host_trace
+    from hta_graph.export.chakra.matching import check_rank, match_host_trace
     from hta_graph.export.chakra.tensors import HostTensors
-    from hta_graph.trace.ranks import expand, name_rank
 
-    paths = expand([Path(item) for item in options.host_trace])
-    named = {name_rank(path): path for path in paths}
-    if len(named) < len(paths) or None in named:
-        if len(paths) != len(devices):
-            raise UsageError(
-                f"there are {len(devices)} ranks and {len(paths)} host traces without a rank in their names"
-            )
-        named = {device.rank: path for device, path in zip(devices, paths, strict=True)}
+    named = _host_traces(options.host_trace, [device.rank for device in devices], options.rank)
     for device in devices:
         if not (path := named.get(device.rank)):
+            if named:
+                say(f"rank {device.rank} has no host trace")
             yield device
             continue
         host = read_host_trace(path)
+        check_rank(host, device.rank)
         matching = match_host_trace(device.graph, host)
         say(f"{path}: rank {device.rank}, {matching}")
         yield replace(device, tensors=HostTensors(device.graph, host, matching.node))
+
+
+def _host_traces(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Path]:
+    """Return each rank's host trace; where one rank was asked for, those of others are left out.
+
+    Raises:
+        UsageError: names tell a rank that is not there, or do not tell enough.
+    """
+    from hta_graph.trace.ranks import expand, name_rank
+
+    paths = expand([Path(item) for item in given])
+    named = {rank: path for path in paths if (rank := name_rank(path)) is not None}
+    if not named and len(paths) in (0, len(ranks)):
+        return dict(zip(ranks, paths, strict=False))
+    if not named:
+        raise UsageError(f"there are {len(ranks)} ranks and {len(paths)} host traces without a rank in their names")
+    if len(named) < len(paths):
+        other = next(path for path in paths if path not in named.values())
+        raise UsageError(f"{other}: has no rank of its own in its name; name host traces such as host_rank0.json")
+    if only is None and (others := sorted(named.keys() - set(ranks))):
+        raise UsageError(
+            f"{named[others[0]]}: is the host trace of rank {others[0]}; there are device traces of "
+            f"{', '.join(map(str, ranks[:16]))}"
+        )
+    return named
 
 
 def _conversion_lines(conversion: Conversion) -> list[str]:

@@ -86,6 +86,13 @@ def add_involved_dim(nodes: list[Any]) -> None:
     one(nodes, "COMM_COLL_NODE").attr.add(name="involved_dim", string_val="1")
 
 
+def add_attribute(kind: str, name: str, **value: Any) -> Callable[[list[Any]], None]:
+    def change(nodes: list[Any]) -> None:
+        one(nodes, kind).attr.add(name=name, **value)
+
+    return change
+
+
 def wait_for_itself(nodes: list[Any]) -> None:
     nodes[1].data_deps.append(nodes[1].id)
 
@@ -126,6 +133,11 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("message", 0, drop_attribute(SEND, "comm_tag"), "comm_tag is absent"),
     ("message", 0, set_attribute(SEND, "comm_dst", int32_val=5), "comm_dst is 5"),
     ("message", 0, set_attribute(SEND, "comm_src", int32_val=1), "comm_src is 1 in the file of rank 0"),
+    ("group", 0, set_attribute(SEND, "pg_name", string_val="2"), "group 2 is not listed"),
+    ("attribute-type", 0, set_attribute("COMP_NODE", "is_cpu_op", int64_val=1), "is_cpu_op is a int64_val"),
+    ("attribute-type", 0, set_attribute(COLL, "is_cpu_op"), "is_cpu_op is a thing without a value"),
+    ("attribute-type", 0, add_attribute(COLL, "comm_priority", string_val="1"), "comm_priority is '1'"),
+    ("attribute-type", 1, add_attribute(RECV, "comm_priority", string_val="1"), "comm_priority is '1'"),
     ("involved-dim", 0, add_involved_dim, "involved_dim is '1'"),
     ("collectives-differ", 1, set_attribute(COLL, "comm_size", int64_val=5), "number 0 of group 1 is .* on rank 1"),
     ("collectives-differ", 1, set_attribute(COLL, "comm_type", int64_val=2), "ALL_GATHER of 4,000 bytes on rank 1"),
@@ -200,7 +212,7 @@ def test_a_dependency_between_collective_and_message_can_stall(work: Path) -> No
 
 
 def test_every_rule_about_nodes_is_tried() -> None:
-    elsewhere = {"not-writable", "ranks", "groups-file", "stall"}
+    elsewhere = {"not-writable", "ranks", "groups-file", "no-metadata", "stall"}
     assert {rule for rule, *_ in CASES} | elsewhere == set(RULES)
 
 
@@ -226,7 +238,38 @@ def test_a_group_without_this_rank_is_found(work: Path) -> None:
 
 def test_without_a_groups_file_its_groups_are_not_listed(work: Path) -> None:
     (work / "comm_groups.json").unlink()
-    assert {finding.rule for finding in check(read_folder(work)).findings} == {"group"}
+    first, *others = check(read_folder(work)).findings
+    assert str(first).startswith("comm_groups.json: groups-file: there is no such file, and nodes name groups")
+    assert {finding.rule for finding in others} == {"group"}
+
+
+def test_without_communication_no_groups_file_is_needed(tmp_path: Path) -> None:
+    trace = RankBuilder(0, 1)
+    trace.op("aten::a", 0, 10)
+    converted(tmp_path, trace)
+    (tmp_path / "work" / "comm_groups.json").unlink()
+    assert check(read_folder(tmp_path / "work")).findings == []
+
+
+def test_a_node_in_the_place_of_the_metadata_is_found(work: Path) -> None:
+    """A reader would skip it, and what waits for it would wait for ever."""
+    path = work / "trace.1.et"
+    path.write_bytes(b"".join(framed(read_et(path).messages[1:])))
+    findings = check(read_folder(work)).findings
+    assert (findings[0].file, findings[0].rule) == ("trace.1.et", "no-metadata")
+
+
+def test_metadata_without_attributes_is_metadata(work: Path) -> None:
+    path = work / "trace.1.et"
+    path.write_bytes(b"".join(framed([b"", *read_et(path).messages[1:]])))
+    assert check(read_folder(work)).findings == []
+
+
+def test_the_command_never_overwrites_the_workload(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (work / "trace.0.et").read_bytes()
+    assert main(["chakra", "check", str(work), "--json", str(work / "trace.0.et")]) == 1
+    assert "is an input, which is never overwritten" in capsys.readouterr().err
+    assert (work / "trace.0.et").read_bytes() == before
 
 
 def test_a_path_with_the_word_empty_is_found(work: Path) -> None:
@@ -270,6 +313,7 @@ def test_files_that_are_no_traces_are_refused(work: Path, spoil: Callable[[bytes
     [
         (lambda folder: (folder / "trace.0.et").rename(folder / "trace.et"), "is not named PREFIX.<rank>.et"),
         (lambda folder: (folder / "trace.0.et").rename(folder / "other.0.et"), "holds files of other, trace"),
+        (lambda folder: (folder / "trace.01.et").write_bytes(b""), "trace.01.et: is not named PREFIX.<rank>.et"),
         (lambda folder: (folder / "comm_groups.json").write_text("[]"), "is not an object of rank lists"),
         (lambda folder: (folder / "comm_groups.json").write_text("{"), "cannot be read"),
         (lambda folder: [path.unlink() for path in folder.glob("*.et")], "holds no .et file"),

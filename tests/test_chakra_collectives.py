@@ -91,6 +91,51 @@ def test_without_arguments_the_annotation_and_the_shapes_tell(tmp_path: Path) ->
     assert described(tmp_path, trace) == [Communication(3, "ALL_TO_ALL", 96, Group("", (0, 1)))]
 
 
+@pytest.mark.parametrize(
+    ("operator", "dims", "size"),
+    [
+        ("_C_custom_ar::all_reduce", [[], [6, 8], [6, 8], []], 96),
+        ("c10d::_allgather_base_", [[12, 8], [6, 8], []], 96),
+        ("c10d::_reduce_scatter_base_", [[6, 8], [12, 8], []], 192),
+        ("_c10d_functional::all_reduce", [[0, 8], [6, 8]], 96),
+    ],
+)
+def test_of_an_operators_tensors_one_is_the_input(tmp_path: Path, operator: str, dims: list[Any], size: int) -> None:
+    trace = RankBuilder(0, 2)
+    types = ["c10::BFloat16" if shape else "Scalar" for shape in dims]
+    trace.op(operator, 0, 20, **{"Input Dims": dims, "Input type": types})
+    trace.launch("ncclDevKernel_Generic", (2, 4), (5, 50), 1, stream=24)
+    (found,) = described(tmp_path, trace)
+    assert isinstance(found, Communication)
+    assert found.size == size
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"nelems": -1},
+        {"nelems": 1 << 70},
+        {"Process Group Ranks": "[0, ...]", "Group size": 1 << 40, "Global rank start": 0, "Global rank stride": 1},
+        {"Process Group Ranks": "[0, ...]", "Group size": 2, "Global rank start": -1, "Global rank stride": 1},
+        {"Process Group Ranks": [-1, 0], "Group size": 5},
+    ],
+)
+def test_broken_numbers_are_not_taken(tmp_path: Path, broken: dict[str, Any]) -> None:
+    trace = RankBuilder(0, 3)
+    trace.collective(0, (5, 50), 1, **broken)
+    (found,) = described(tmp_path, trace)
+    assert isinstance(found, tuple)
+    assert "recorded" in found[1]
+
+
+def test_a_broken_size_of_the_world_is_not_taken(tmp_path: Path) -> None:
+    trace = RankBuilder(0, 1 << 40)
+    trace.collective(0, (5, 50), 1, ranks=(), group="", **{"Process Group Ranks": None, "Group size": None})
+    (found,) = described(tmp_path, trace)
+    assert isinstance(found, Communication)
+    assert found.group == Group("", (0, 1))
+
+
 def test_a_groups_ranks_may_stand_in_the_header_only(tmp_path: Path) -> None:
     trace = RankBuilder(0, 4)
     trace.header["distributedInfo"]["pg_config"] = [{"pg_name": "3", "ranks": [0, 2]}]

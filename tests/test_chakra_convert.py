@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 
 from analyses.cli import main
 from hta_graph.errors import OutputError, UsageError
-from hta_graph.export.chakra.et_folder import check_target, read_folder
+from hta_graph.export.chakra.et_folder import check_target, read_folder, write_folder
+from hta_graph.export.chakra.linked_input import read_linked
 from tests.chakra_builder import ALL_REDUCE, RankBuilder, named, nodes
 from tests.host_builder import HostBuilder
 
@@ -105,6 +107,39 @@ def test_outputs_that_cannot_be_are_refused_first(tmp_path: Path, name: str, mes
         check_target(tmp_path / name, force=True)
 
 
+@pytest.mark.parametrize("name", [".", "..", "a/.."])
+def test_a_folder_without_a_name_of_its_own_is_no_target(name: str) -> None:
+    with pytest.raises(OutputError, match="name a folder inside it"):
+        check_target(Path(name), force=False)
+
+
+@pytest.mark.parametrize("prefix", ["", "../../stray", "a/b", "a\nb", "a\0b"])
+def test_a_prefix_leads_nowhere_else(tmp_path: Path, prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = two_ranks(tmp_path / "traces")
+    (tmp_path / "here").mkdir()
+    assert run("convert", traces, "-o", tmp_path / "here" / "work", "--prefix", prefix) == 1
+    assert "cannot begin a file's name" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.rglob("*")} == {"traces", "here", "rank0.json", "rank1.json"}
+
+
+def test_an_interruption_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between taking the old folder away and putting the new one in its place."""
+    work, rename = tmp_path / "work", Path.rename
+    work.mkdir()
+    (work / "trace.0.et").write_bytes(b"old")
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if target == work and path.name == "work":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(work, {"trace.0.et": [b"new"]}, {}, lambda _: None)
+    assert [(path.name, path.read_bytes()) for path in work.iterdir()] == [("trace.0.et", b"old")]
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
 def test_a_failed_conversion_keeps_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     traces, work = two_ranks(tmp_path / "traces"), tmp_path / "work"
     run("convert", traces, "-o", work)
@@ -156,6 +191,69 @@ def test_host_traces_without_a_rank_in_their_names_go_by_order(tmp_path: Path) -
     assert run("convert", traces, "-o", tmp_path / "other", "--host-trace", hosts[0]) == UsageError.exit_status
 
 
+def test_a_host_trace_of_a_rank_that_is_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traces = two_ranks(tmp_path / "traces")
+    host = host_trace(tmp_path / "host_rank1.json")
+    only = (traces / "rank0.json", "-o", tmp_path / "work", "--missing-ranks", "copy")
+    assert run("convert", *only, "--host-trace", host) == UsageError.exit_status
+    assert "host_rank1.json: is the host trace of rank 1; there are device traces of 0" in capsys.readouterr().err
+    assert not (tmp_path / "work").exists()
+    others = host_trace(tmp_path / "host_rank0.json"), host
+    whole = (traces, "-o", tmp_path / "work", "--missing-ranks", "copy", "--rank", "0")
+    assert run("convert", *whole, "--host-trace", *others) == 0
+
+
+def test_a_rank_without_a_host_trace_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = two_ranks(tmp_path / "traces")
+    host = host_trace(tmp_path / "host_rank1.json")
+    assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", host) == 0
+    assert "rank 0 has no host trace" in capsys.readouterr().err
+    assert run("convert", traces, "-o", tmp_path / "other") == 0
+    assert "has no host trace" not in capsys.readouterr().err
+
+
+def test_two_host_traces_of_one_rank_are_not_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = two_ranks(tmp_path / "traces")
+    (tmp_path / "b").mkdir()
+    first = host_trace(tmp_path / "host_rank0.json")
+    for other in (host_trace(tmp_path / "b" / "host_rank0.json"), host_trace(tmp_path / "host.json")):
+        assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", first, other) == UsageError.exit_status
+        assert "has no rank of its own in its name" in capsys.readouterr().err
+
+
+def test_process_groups_tell_the_host_trace_of_another_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = two_ranks(tmp_path / "traces")
+    host = HostBuilder()
+    host.op("aten::mm", rf=11)
+    host.op("aten::relu", rf=12)
+    host.op("## process_group:init ##", inputs=(('[{"pg_name": "1", "ranks": [1]}]', [], "String"),))
+    (tmp_path / "host_rank0.json").write_text(json.dumps(host.document()))
+    assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", tmp_path / "host_rank0.json") == 1
+    assert "lists process groups of other ranks only, not of 0" in capsys.readouterr().err
+
+
+def test_a_file_is_a_device_trace_or_a_host_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    traces = two_ranks(tmp_path / "traces")
+    assert run("convert", traces, "-o", tmp_path / "work", "--host-trace", traces) == UsageError.exit_status
+    assert "every input is a host trace too" in capsys.readouterr().err
+
+
+def test_linked_and_device_traces_do_not_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    linked, traces = one_linked(tmp_path), tmp_path / "traces"
+    arguments = (linked, traces / "rank1.json", "-o", tmp_path / "work", "--missing-ranks", "copy")
+    assert run("convert", *arguments) == UsageError.exit_status
+    assert "is a linked trace, others are device traces" in capsys.readouterr().err
+    text = linked.read_bytes()
+    linked.write_bytes(text[: len(text) // 2])
+    assert run("convert", linked, "-o", tmp_path / "work") == 1
+    assert f"{linked}: the JSON breaks off at byte {len(text) // 2:,}" in capsys.readouterr().err
+    linked.write_bytes(gzip.compress(text)[:-20])
+    assert run("convert", linked, "-o", tmp_path / "work") == 1
+    assert "the gzip data breaks off" in capsys.readouterr().err
+
+
 def test_linked_traces_hold_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     traces = two_ranks(tmp_path / "traces")
     for rank in (0, 1):
@@ -200,6 +298,44 @@ def test_linked_traces_of_another_shape_are_refused(
     path.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", **spoil}))
     assert run("convert", path, "-o", tmp_path / "work") == 1
     assert "is no linked trace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("outputs", 1.5, "node 1 has outputs of no known form"),
+        ("outputs", {"values": 3}, "node 1 has outputs of no known form"),
+        ("inputs", "x", "is no linked trace"),
+        ("ctrl_deps", 99, None),
+    ],
+)
+def test_linked_nodes_of_another_shape_are_refused(
+    tmp_path: Path, key: str, value: Any, message: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = one_linked(tmp_path)
+    document = json.loads(path.read_text())
+    (node,) = [node for node in document["nodes"] if node["name"] == "aten::mm"]
+    message = message.replace("node 1", f"node {node['id']}") if message else None
+    node[key] = value
+    path.write_text(json.dumps(document))
+    only = ("convert", path, "-o", tmp_path / "work", "--missing-ranks", "as-compute")
+    assert run(*only) == (1 if message else 0)
+    assert (message or "") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rank", [1 << 70, -1, True, "0"])
+def test_a_broken_rank_of_a_linked_trace_is_not_taken(tmp_path: Path, rank: object) -> None:
+    path = one_linked(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rank": rank}))
+    assert read_linked(path).trace.rank == 0
+
+
+def one_linked(tmp_path: Path) -> Path:
+    """Link rank 0."""
+    traces, host = two_ranks(tmp_path / "traces"), host_trace(tmp_path / "host_rank0.json")
+    linked = tmp_path / "linked.rank0.json"
+    assert run("link", "--host-trace", host, "--device-trace", traces / "rank0.json", "--output", linked) == 0
+    return linked
 
 
 def test_simulate_prints_ranks_and_writes_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,11 +13,12 @@ from hta_graph.algorithms.attribution import open_on_thread
 from hta_graph.algorithms.pieces import Pieces
 from hta_graph.algorithms.walk import Chain
 from hta_graph.algorithms.windows import ResolvedWindow
+from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, Codes, EdgeKind, EventKind, Ids, Ints
 from hta_graph.trace.vocabulary import BLOCKING_CALL, SYNCHRONOUS_COPY_CALL
 
-__all__ = ["PathClassifier", "explained_lags"]
+__all__ = ["PathClassifier", "data_loading_patterns", "explained_lags"]
 
 LEAST_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
@@ -260,3 +261,15 @@ class PathClassifier:
 
 def _none() -> Pieces:
     return Pieces.of(np.empty(0, np.int64), np.empty(0, np.int64), BoundBy.UNEXPLAINED)
+
+
+def data_loading_patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:
+    """Compile expressions of operators and annotations that mean data loading.
+
+    Raises:
+        QueryError: one of them is not a regular expression.
+    """
+    try:
+        return [re.compile(expression) for expression in expressions]
+    except re.error as error:
+        raise QueryError(f"a data-loading pattern is not a regular expression: {error}") from None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.algorithms.classify import PathClassifier, explained_lags
+from hta_graph.algorithms.classify import PathClassifier, data_loading_patterns, explained_lags
 from hta_graph.algorithms.pieces import Pieces
 from hta_graph.algorithms.walk import binding_edges, walk_back
 from hta_graph.algorithms.windows import ResolvedWindow, Window, first_busy_step
-from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EdgeKind, Evidence
 from hta_graph.trace.vocabulary import DATA_LOADING
@@ -192,7 +190,7 @@ def critical_path(
     binding = binding_edges(graph.edge_table, graph)
     sink = resolved.sink.point
     chain = walk_back(graph, binding, sink, resolved.start_ns) if sink >= 0 else None
-    classifier = PathClassifier(graph, explained_lags(graph, binding), _patterns(data_load))
+    classifier = PathClassifier(graph, explained_lags(graph, binding), data_loading_patterns(data_load))
     return CriticalPath(graph, resolved, classifier.pieces(chain, resolved))
 
 
@@ -204,10 +202,3 @@ def _chosen(values: Any, rows: Any) -> Any:
 def _or_none(values: Any, absent: Bools) -> Any:
     values[absent] = None
     return values
-
-
-def _patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:
-    try:
-        return [re.compile(expression) for expression in expressions]
-    except re.error as error:
-        raise QueryError(f"a data-loading pattern is not a regular expression: {error}") from None

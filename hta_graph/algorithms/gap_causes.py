@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -11,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.algorithms.attribution import launching_calls, open_on_thread
-from hta_graph.algorithms.classify import RESUMPTIONS, RETURNS, explained_lags
+from hta_graph.algorithms.classify import RESUMPTIONS, RETURNS, data_loading_patterns, explained_lags
 from hta_graph.algorithms.gap_walk import Gaps, Stretches, walk_gaps
 from hta_graph.algorithms.intervals import union
 from hta_graph.algorithms.pieces import split
@@ -113,11 +112,13 @@ class GapExplainer:
     """Explains gaps of one graph by the edges that bound the start of what came next.
 
     The same rules as for the critical path hold: of two causes the one that finished last binds, and a lag counts as
-    explained up to max(50 µs, 5 × the trace's median for its kind), next to its target.
+    explained up to max(50 µs, 5 × the trace's median for its kind), next to its target. ``data_load`` are expressions
+    of operators and annotations that mean data loading.
     """
 
-    def __init__(self, graph: DependencyGraph) -> None:
+    def __init__(self, graph: DependencyGraph, data_load: Sequence[str] = DATA_LOADING) -> None:
         self._graph = graph
+        self._data_load = data_loading_patterns(data_load)
         self._events = graph.trace.events
         self._edges = graph.edge_table
         self._binding = binding_edges(graph.edge_table, graph)
@@ -239,7 +240,7 @@ class GapExplainer:
     def _loading(self) -> Ints:
         events = self._events
         may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-        named = self._graph.trace.matching_names(*map(re.compile, DATA_LOADING))[events.name]
+        named = self._graph.trace.matching_names(*self._data_load)[events.name]
         return np.flatnonzero(may_load & named)
 
 

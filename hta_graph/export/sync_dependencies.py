@@ -232,13 +232,15 @@ def _csv(rows: Any) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
-def next_operators(graph: DependencyGraph, calls: Ids) -> Ids:
+def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = None) -> Ids:
     """Return for each call the next operator on its thread that starts when the call has returned; -1: none.
 
     An operator that starts at the very instant of the return comes after it; of several the outermost is taken.
+    ``among`` marks the events that count; all if not given.
     """
     events, timeline = graph.trace.events, graph.timeline
-    operators = np.flatnonzero(events.kind == EventKind.CPU_OP)
+    is_operator = events.kind == EventKind.CPU_OP
+    operators = np.flatnonzero(is_operator if among is None else is_operator & among)
     key = _thread_key(events.lane[operators], timeline.position[2 * operators])
     order = np.argsort(key)
     returned = np.searchsorted(timeline.times[timeline.order], events.end[calls], side="left") - 1

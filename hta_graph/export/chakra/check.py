@@ -39,11 +39,13 @@ RULES: dict[str, tuple[str, str]] = {
     "not-writable": ("ASTRA-sim opens the file for writing and fails", "chmod u+w"),
     "ranks": ("ASTRA-sim reads ranks 0 to n - 1", "renumber the files"),
     "no-nodes": ("the rank has nothing to do", AGAIN),
+    "no-metadata": ("readers skip the first message of a file: the node is lost", "put a GlobalMetadata message first"),
     "duplicate-id": ("of two nodes with one id the last wins, in silence", "give every node its own id"),
     "node-type": ("ASTRA-sim aborts on it", f"use COMP_NODE or a COMM node; groups go into {GROUPS_FILE}"),
     "absent-dependency": ("ASTRA-sim throws on a dependency on an id that no node has", "drop it, or add the node"),
     "self-dependency": ("the node never runs, in silence", "drop the dependency"),
     "cycle": ("nodes that wait for each other never run, in silence", "drop one of the dependencies"),
+    "attribute-type": ("readers throw on it or take it for 0", "is_cpu_op: bool_val; comm_priority: an integer"),
     "communication-on-cpu": ("ASTRA-sim throws on a communication on the CPU", "set is_cpu_op to false"),
     "comm-type": ("ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SIMULATED[:-2])}"),
     "comm-size": ("ASTRA-sim aborts without it", "an integer, the bytes of this rank's input"),
@@ -132,11 +134,17 @@ def _names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Find
         path = program.file.path
         if not os.access(path, os.W_OK):
             yield Finding(path.name, None, "not-writable", "no write permission")
+        if not program.file.has_metadata:
+            yield Finding(path.name, None, "no-metadata", "the first message is no metadata")
         if not len(program):
             yield Finding(path.name, None, "no-nodes", "there is no node")
 
 
 def _groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+    if folder.groups is None and any(
+        "pg_name" in known for p in programs.values() for known in p.communication.values()
+    ):
+        yield Finding(GROUPS_FILE, None, "groups-file", "there is no such file, and nodes name groups")
     if folder.groups and "empty" in str(folder.path):
         yield Finding(GROUPS_FILE, None, "groups-file", f'its path, {folder.path}, contains "empty"')
     for key, ranks in (folder.groups or {}).items():
@@ -157,6 +165,9 @@ def _nodes(program: EtProgram) -> Iterator[Breach]:
     for at, kind in enumerate(program.types):
         if kind not in runs:
             yield at, "node-type", f"its type is {labels.get(kind, kind)}"
+    for at, found in enumerate(program.cpu_kinds):
+        if found != "bool_val":
+            yield at, "attribute-type", f"is_cpu_op is a {found or 'thing without a value'}"
 
 
 def _dependencies(program: EtProgram) -> Iterator[Breach]:

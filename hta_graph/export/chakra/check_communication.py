@@ -44,17 +44,24 @@ def communication_breaches(
             yield at, "comm-size", _as_found(known, "comm_size")
         if "involved_dim" in known and known["involved_dim"].kind != "bool_list":
             yield at, "involved-dim", _as_found(known, "involved_dim")
+        if "comm_priority" in known and known["comm_priority"].kind not in WHOLE_NUMBERS:
+            yield at, "attribute-type", _as_found(known, "comm_priority")
         if program.types[at] == COLLECTIVE:
-            yield from _collective(program.rank, at, known, groups)
+            yield from _type(at, known)
         else:
             yield from _message(program, at, known, ranks)
+        if program.types[at] == COLLECTIVE or "pg_name" in known:
+            yield from _group(program.rank, at, known, groups)
 
 
-def _collective(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]) -> Iterator[Breach]:
+def _type(at: int, known: Known) -> Iterator[Breach]:
     number = _number(known, "comm_type")
     kind = TYPE_NAMES.get(-1 if number is None else number, "")
     if kind not in SIMULATED:
         yield at, "comm-type", kind or _as_found(known, "comm_type")
+
+
+def _group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]) -> Iterator[Breach]:
     group = known["pg_name"].value if "pg_name" in known else ""
     if not is_group_key(group):
         yield at, "group", _as_found(known, "pg_name")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hta_graph.algorithms.attribution import enclosing, launching_calls, operators_around
+from hta_graph.export.chakra.input_bytes import Arguments, input_bytes
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.details import Details, read_details
@@ -49,23 +48,16 @@ TYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 SIMULATED = ("ALL_REDUCE", "ALL_GATHER", "ALL_TO_ALL", "REDUCE_SCATTER", "BROADCAST", "SEND", "RECV")
 """What ASTRA-sim runs; REDUCE, GATHER, SCATTER, REDUCE_SCATTER_BLOCK and BARRIER end it."""
 
-BYTES = {
-    "bool": 1, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "half": 2, "bfloat16": 2, "short": 2,
-    "short int": 2, "int": 4, "unsigned int": 4, "float": 4, "double": 8, "long": 8, "long int": 8,
-    "complex<float>": 8, "complex<double>": 16, "complexfloat": 8, "complexdouble": 16, "uint16": 2, "uint32": 4,
-    "uint64": 8,
-}  # fmt: skip
-"""Bytes of an element by the names that PyTorch writes, in lower case and without ``c10::``; ``float8_…`` is 1."""
-
 KEYS = (
     "Collective name", "In msg nelems", "dtype", "Process Group Name", "Process Group Ranks", "Group size",
     "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank", "Input Dims", "Input dims", "Input type",
 )  # fmt: skip
 
+MOST_RANKS = 1 << 20
+"""A larger group is taken for a broken number."""
+
 PEER = re.compile(r"\d+\s*(?:->|<-)\s*(\d+)")
 """``nccl:send 0->1`` and ``nccl:recv 1<-0``: own rank and the other, numbered within their group."""
-
-Arguments = dict[str, Any]
 
 ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
 """Gives arguments of events (canonical rows)."""
@@ -183,7 +175,7 @@ def _communication(
         return "neither recorded arguments nor names say which collective it is"
     if kind not in SIMULATED:
         return f"it is a {kind}, which ASTRA-sim does not run"
-    size = _size(given)
+    size = input_bytes(kind, given)
     if size is None:
         return "neither recorded arguments nor shapes say how much it sends (record_shapes=True records them)"
     arguments = {**given[1], **given[0]}
@@ -211,35 +203,6 @@ def _kind(names: Iterable[str]) -> str:
     return ""
 
 
-def _size(given: Sequence[Arguments]) -> int | None:
-    """Return the bytes of the input: recorded, else by the shapes of the annotation's or the operator's inputs."""
-    for arguments in given[:2]:
-        count, width = arguments.get("In msg nelems"), _width(arguments.get("dtype"))
-        if isinstance(count, int) and width:
-            return count * width
-    for arguments in (given[2], given[1]):
-        shapes, types = arguments.get("Input Dims", arguments.get("Input dims")), arguments.get("Input type")
-        if isinstance(shapes, list) and isinstance(types, list) and (size := _shaped(shapes, types)):
-            return size
-    return None
-
-
-def _shaped(shapes: list[Any], types: list[Any]) -> int:
-    """Sum up the bytes of tensors.
-
-    >>> _shaped([[6288, 768], [], [2]], ["c10::BFloat16", "Scalar", "float"])
-    9658376
-    """
-    widths = [_width(kind) for kind in types]
-    pairs = [(shape, width) for shape, width in zip(shapes, widths, strict=False) if width and shape]
-    return sum(math.prod(shape) * width for shape, width in pairs if all(isinstance(side, int) for side in shape))
-
-
-def _width(dtype: object) -> int:
-    name = str(dtype).lower().removeprefix("c10::")
-    return 1 if name.startswith("float8") else BYTES.get(name, 0)
-
-
 def _number(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else -1
 
@@ -258,8 +221,8 @@ class _Groups:
     """Process groups, by what a kernel's arguments, the file's header and the job say."""
 
     def __init__(self, details: Details, rank: int | None, world: Sequence[int]) -> None:
-        size = details.distributed.get("world_size")
-        self._world = tuple(range(size)) if isinstance(size, int) and size > max(world, default=-1) else tuple(world)
+        size = _number(details.distributed.get("world_size"))
+        self._world = tuple(range(size)) if max(world, default=-1) < size <= MOST_RANKS else tuple(world)
         configured = details.distributed.get("pg_config")
         self._by_name = {
             str(entry.get("pg_name")): entry.get("ranks")
@@ -281,9 +244,9 @@ class _Groups:
         for listed in (_rank_list(arguments.get("Process Group Ranks")), _rank_list(self._by_name.get(name))):
             if listed and (not isinstance(size, int) or len(listed) == size):
                 return listed
-        start, stride = (arguments.get(f"Global rank {key}") for key in ("start", "stride"))
-        if isinstance(size, int) and isinstance(start, int) and isinstance(stride, int) and stride > 0:
-            return [start + at * stride for at in range(size)]
+        start, stride = (_number(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
+        if start >= 0 and stride > 0 and 0 < _number(size) <= MOST_RANKS:
+            return [start + at * stride for at in range(_number(size))]
         return self._world if size in (None, len(self._world)) else None
 
 
@@ -294,6 +257,6 @@ def _rank_list(value: object) -> list[int]:
     ([0, 1], [2, 3], [])
     """
     if isinstance(value, list):
-        return value if all(isinstance(rank, int) for rank in value) else []
+        return value if all(isinstance(rank, int) and rank >= 0 for rank in value) else []
     text = value if isinstance(value, str) else ""
     return [int(rank) for rank in text[1:-1].split(",")] if re.fullmatch(r"\[\d+(, ?\d+)*\]", text) else []

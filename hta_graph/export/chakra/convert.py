@@ -30,7 +30,14 @@ from hta_graph.export.chakra.check import check
 from hta_graph.export.chakra.collective_order import agree
 from hta_graph.export.chakra.collectives import Communication, Group
 from hta_graph.export.chakra.et_file import framed
-from hta_graph.export.chakra.et_folder import GROUPS_FILE, NAMES_FILE, check_target, read_folder, write_folder
+from hta_graph.export.chakra.et_folder import (
+    GROUPS_FILE,
+    NAMES_FILE,
+    check_prefix,
+    check_target,
+    read_folder,
+    write_folder,
+)
 from hta_graph.export.chakra.executor import Execution
 from hta_graph.export.chakra.nodes import COMPUTE, CPU
 from hta_graph.export.chakra.rank_work import FinishedRank, RankInput, RankWork
@@ -95,12 +102,13 @@ def convert(inputs: Iterable[RankInput], target: str | Path, wishes: Wishes | No
         wishes: profile, prefix, and what to do where something is not known.
 
     Raises:
-        OutputError: the folder exists, or cannot be written.
+        OutputError: the folder exists, or it or the prefix cannot be written.
         CollectiveError: what the ranks did together does not fit.
         ConversionError: a communication is not known, ranks are missing, or ASTRA-sim would not run the result.
     """
     target, wishes = Path(target), wishes or Wishes()
     check_target(target, force=wishes.force)
+    check_prefix(wishes.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
     ranks = [item.rank for item in listed]
     works = [RankWork(item, ranks) for item in listed]

@@ -29,6 +29,17 @@ class EtFile:
         """What the first message says."""
         return {name: value for name, _, value in attributes(self._decoded(GlobalMetadata, self.messages[0]))}
 
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the first message is metadata; readers take it for that, so that a node there is lost."""
+        try:
+            first = GlobalMetadata.FromString(self.messages[0])
+        except DecodeError:
+            return False
+        size: int = first.ByteSize()
+        first.DiscardUnknownFields()
+        return bool(first.ByteSize() == size)
+
     def nodes(self) -> Iterator[Any]:
         """Decode one node after the other.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from hta_graph.errors import OutputError, TraceError
 from hta_graph.export.chakra.et_file import EtFile, read_et
 
-__all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_target", "read_folder", "write_folder"]
+__all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
 
 GROUPS_FILE = "comm_groups.json"
 """Group → ranks, as ASTRA-sim reads it with ``--comm-group-configuration``."""
@@ -21,7 +21,7 @@ GROUPS_FILE = "comm_groups.json"
 NAMES_FILE = "group_names.json"
 """What groups and ranks stand for, for people."""
 
-ET_NAME = re.compile(r"(?P<prefix>.+)\.(?P<rank>\d{1,9})\.et")
+ET_NAME = re.compile(r"(?P<prefix>.+)\.(?P<rank>0|[1-9][0-9]{0,8})\.et")
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,24 @@ def _is_rank_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(rank, int) and not isinstance(rank, bool) for rank in value)
 
 
+def check_prefix(prefix: str) -> None:
+    """Refuse what cannot begin the files' names; a "/" would lead out of the folder.
+
+    Raises:
+        OutputError: it is empty, or holds a character that a file's name cannot.
+    """
+    if not ET_NAME.fullmatch(f"{prefix}.0.et") or not prefix.isprintable() or "/" in prefix or "\\" in prefix:
+        raise OutputError(f"the prefix {prefix!r} cannot begin a file's name; give one such as 'trace'")
+
+
 def check_target(target: Path, *, force: bool) -> None:
     """Refuse a folder that cannot be written, before any work is done; with ``force`` an earlier one is replaced.
 
     Raises:
         OutputError: it exists and holds something, its parent does not exist, or ASTRA-sim would ignore its groups.
     """
+    if target.name in ("", ".."):
+        raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
     if "empty" in str(target):
         raise OutputError(f'{target}: ASTRA-sim ignores groups in a path that contains "empty"; name another folder')
     try:
@@ -123,7 +135,7 @@ def write_folder(
                 target.rename(old)
             try:
                 new.rename(target)
-            except OSError:
+            except BaseException:
                 if old.exists():
                     old.rename(target)
                 raise

@@ -34,7 +34,8 @@ class Attribute:
 class EtProgram:
     """The nodes of one rank in the order of their ids; a *place* is a node's position in that order.
 
-    ``order`` are the nodes' positions in the file; ``micros`` their durations.
+    ``order`` are the nodes' positions in the file; ``micros`` their durations; ``cpu_kinds`` the types of the values
+    that say whether they are CPU work ("bool_val" where nothing is said).
     """
 
     def __init__(self, rank: int, file: EtFile) -> None:
@@ -44,8 +45,9 @@ class EtProgram:
         self.order: Ints = np.argsort(ids, kind="stable")
         self.ids: IdColumn = ids[self.order]
         order = self.order.tolist()
-        self.names, self.types, self.micros, self.on_cpu = (
-            [column[at] for at in order] for column in (scan.names, scan.types, scan.micros, scan.on_cpu)
+        self.names, self.types, self.micros, self.on_cpu, self.cpu_kinds = (
+            [column[at] for at in order]
+            for column in (scan.names, scan.types, scan.micros, scan.on_cpu, scan.cpu_kinds)
         )
         place = np.empty(len(ids), np.int64)
         place[self.order] = np.arange(len(ids))
@@ -107,6 +109,7 @@ class _Scan:
         self.types: list[int] = []
         self.micros: list[int] = []
         self.on_cpu: list[bool] = []
+        self.cpu_kinds: list[str] = []
         self.awaited: list[int] = []
         self.awaited_count: list[int] = []
         self.communication: dict[int, dict[str, Attribute]] = {}
@@ -116,7 +119,9 @@ class _Scan:
             self.names.append(known.setdefault(node.name, node.name))
             self.types.append(node.type)
             self.micros.append(node.duration_micros)
-            self.on_cpu.append(_is_on_cpu(node))
+            on_cpu, kind = _on_cpu(node)
+            self.on_cpu.append(on_cpu)
+            self.cpu_kinds.append(kind)
             before = len(self.awaited)
             self.awaited += node.data_deps
             self.awaited += node.ctrl_deps
@@ -125,6 +130,10 @@ class _Scan:
                 self.communication[at] = {name: Attribute(kind, value) for name, kind, value in attributes(node)}
 
 
-def _is_on_cpu(node: Any) -> bool:
-    """Tell whether a node is CPU work; one that does not say so is GPU work."""
-    return any(attribute.name == "is_cpu_op" and attribute.bool_val for attribute in node.attr)
+def _on_cpu(node: Any) -> tuple[bool, str]:
+    """Tell whether a node is CPU work, GPU work if it does not say; and the type of the value that says so."""
+    for attribute in node.attr:
+        if attribute.name == "is_cpu_op":
+            kind = attribute.WhichOneof("value") or ""
+            return bool(kind and getattr(attribute, kind)), kind
+    return False, "bool_val"

@@ -16,7 +16,7 @@ import numpy as np
 
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.host_trace import HostTrace
-from hta_graph.export.chakra.matching import RECORD_FUNCTION_ID, Matching, match_host_trace
+from hta_graph.export.chakra.matching import RECORD_FUNCTION_ID, Matching, check_rank, match_host_trace
 from hta_graph.export.chakra.placement import Placement
 from hta_graph.export.chakra.waits import Waits, blocked_time, gpu_waits, sync_waits, thread_waits
 from hta_graph.graph import DependencyGraph
@@ -114,8 +114,7 @@ def link_traces(
     matching = match_host_trace(graph, host, details=details, any_process=any_process)
     placement = Placement(graph, matching)
     numbers = _Numbers(placement, host, matching)
-    waits = [sync_waits(placement), thread_waits(placement), gpu_waits(placement)]
-    sync, thread, gpu = (numbers.dependencies(found) for found in waits)
+    sync, thread, gpu = (numbers.dependencies(find(placement)) for find in (sync_waits, thread_waits, gpu_waits))
     return LinkedTrace(
         graph=graph,
         host=host,
@@ -144,9 +143,7 @@ def _rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
     if asked is not None and known is not None and asked != known:
         raise TraceError(path, f"is of rank {known}, not {asked}", f"give the traces of rank {asked}")
     rank = next((rank for rank in (asked, known, name_rank(path)) if rank is not None), 0)
-    groups = [ranks for group in host.process_groups() if isinstance(ranks := group.get("ranks"), list) and ranks]
-    if groups and not any(rank in ranks for ranks in groups):
-        raise TraceError(host.path, f"lists process groups of other ranks only, not of {rank}", f"give that of {rank}")
+    check_rank(host, rank)
     return rank
 
 

@@ -34,12 +34,16 @@ from hta_graph.trace.ranks import name_rank
 from hta_graph.trace.source import GZIP_MAGIC, FileBytes, read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["LinkedInput", "is_linked", "read_linked"]
+__all__ = ["LinkedInput", "has_chakra_schema", "holds_activities", "read_linked"]
 
 LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")
-USER_SCOPE = 7
+REMEDY = "hta-graph chakra link writes one"
+
 HEAD = 4_096
+"""So many bytes of a file tell what it is."""
+
+USER_SCOPE = 7
 """The scope of annotations in host traces."""
 
 Row = dict[str, Any]
@@ -61,8 +65,16 @@ class LinkedInput:
         return _values(self._nodes[row].get("inputs"))
 
     def outputs(self, row: int) -> Values:
-        """Return what came out of a host node."""
-        return _values(self._nodes[row].get("outputs"))
+        """Return what came out of a host node.
+
+        Raises:
+            TraceError: that has another form.
+        """
+        try:
+            return _values(self._nodes[row].get("outputs"))
+        except msgspec.ValidationError as error:
+            place = f"node {self._nodes[row]['id']}"
+            raise TraceError(self.trace.path, f"{place} has outputs of no known form: {error}", REMEDY) from None
 
     def attributes(self, row: int) -> Mapping[str, Any]:
         """Return a host node's attributes by name."""
@@ -91,7 +103,12 @@ class LinkedInput:
         return EdgeTable.concatenate(tables)
 
 
-def is_linked(path: Path) -> bool:
+def holds_activities(path: Path) -> bool:
+    """Tell whether a file with Chakra's schema is a linked trace, by a key that host traces do not have."""
+    return b'"inclusive_dur"' in read_bytes(path).data
+
+
+def has_chakra_schema(path: Path) -> bool:
     """Tell whether a file begins as a host or linked trace of Chakra's does."""
     try:
         with path.open("rb") as file:
@@ -113,14 +130,15 @@ def read_linked(path: str | Path) -> LinkedInput:
         TraceError: the file cannot be read, or is no linked trace.
     """
     path = Path(path)
+    content = read_bytes(path)
+    if content.broken:
+        raise TraceError(path, content.broken, "link the traces again")
+    document = _document(path, content.data)
     try:
-        document = msgspec.json.Decoder(float_hook=Decimal).decode(read_bytes(path).data)
         nodes = [node for node in document["nodes"] if isinstance(node.get("ts"), (int, Decimal))]
         rows = _Rows(document, nodes)
-    except (msgspec.DecodeError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise TraceError(
-            path, f"is no linked trace: {type(error).__name__} {error}", "hta-graph chakra link writes one"
-        ) from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
     if not rows.activities:
         raise TraceError(path, "holds no GPU nodes", "give a linked trace (hta-graph chakra link), not a host trace")
     distributed = document.get("distributedInfo")
@@ -128,11 +146,25 @@ def read_linked(path: str | Path) -> LinkedInput:
     text = msgspec.json.encode({**header, "traceEvents": rows.listed})
     trace = assemble(path, decode(path, FileBytes(text)))
     rank = document.get("rank")
-    trace = replace(trace, rank=rank if isinstance(rank, int) else name_rank(path))
+    trace = replace(trace, rank=rank if _is_rank(rank) else name_rank(path))
     node = np.array([rows.node.get(at, -1) for at in trace.events.index.tolist()], np.int32)
     return LinkedInput(
         trace, node, nodes, rows.listed, rows.waits, distributed if isinstance(distributed, dict) else {}
     )
+
+
+def _document(path: Path, text: bytes | memoryview) -> Any:
+    try:
+        return msgspec.json.Decoder(float_hook=Decimal).decode(text)
+    except msgspec.DecodeError as error:
+        cause = f"the JSON breaks off at byte {len(text):,}" if "truncated" in str(error) else f"is not JSON: {error}"
+        raise TraceError(path, cause, "link the traces again") from None
+    except RecursionError:
+        raise TraceError(path, "nests JSON values too deeply to be a linked trace", REMEDY) from None
+
+
+def _is_rank(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
 
 
 class _Rows:

@@ -26,7 +26,7 @@ from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.rows import plain
 from hta_graph.trace.table import Trace, freeze
 
-__all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "Matching", "match_host_trace"]
+__all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "Matching", "check_rank", "match_host_trace"]
 
 RECORD_FUNCTION_ID = "Record function id"
 """The argument of a Kineto row that holds the host trace's ``rf_id``; 0 where no observer ran."""
@@ -101,6 +101,17 @@ def match_host_trace(
         cause = f"only {share:.1%} of its operators are in {trace.path} (by {method})".replace("%", " %")
         raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
     return _matching(host, trace, hosted.row[i], recorded.row[j], method, share)
+
+
+def check_rank(host: HostTrace, rank: int) -> None:
+    """Refuse the host trace of another rank, as far as the process groups that it lists tell.
+
+    Raises:
+        TraceError: it lists groups, none of them with this rank.
+    """
+    groups = [ranks for group in host.process_groups() if isinstance(ranks := group.get("ranks"), list) and ranks]
+    if groups and not any(rank in ranks for ranks in groups):
+        raise TraceError(host.path, f"lists process groups of other ranks only, not of {rank}", f"give that of {rank}")
 
 
 def _host_side(host: HostTrace) -> _Side:

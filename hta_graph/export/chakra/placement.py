@@ -8,6 +8,7 @@ import numpy as np
 
 from hta_graph.algorithms.attribution import launching_calls
 from hta_graph.export.chakra.matching import Matching
+from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.timeline import Nesting
@@ -90,10 +91,7 @@ class Placement:
 
     def operators_after(self, calls: Ids) -> Ids:
         """Return the first operator with a node that starts when or after a call of its thread returns; -1: none."""
-        timeline, end = self.graph.timeline, self.graph.trace.events.end
-        returned = np.searchsorted(timeline.times[timeline.order], end[calls], side="left") - 1
-        place = np.maximum(returned, timeline.position[2 * calls])
-        return self._operator(calls, place, ahead=True)
+        return next_operators(self.graph, calls, self.has_node)
 
     def _operator(self, rows: Ids, place: Ids | Ints, *, ahead: bool) -> Ids:
         """Find on each row's thread the first operator that starts after a place in the order, or the last up to it."""

@@ -1,0 +1,59 @@
+"""How many bytes a rank gives into a collective, as far as recorded arguments and shapes tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["Arguments", "input_bytes"]
+
+Arguments = dict[str, Any]
+"""What the profiler recorded of an event, by its own keys."""
+
+BYTES = {
+    "bool": 1, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "half": 2, "bfloat16": 2, "short": 2,
+    "short int": 2, "int": 4, "unsigned int": 4, "float": 4, "double": 8, "long": 8, "long int": 8,
+    "complex<float>": 8, "complex<double>": 16, "complexfloat": 8, "complexdouble": 16, "uint16": 2, "uint32": 4,
+    "uint64": 8,
+}  # fmt: skip
+"""Bytes of an element by the names that PyTorch writes, in lower case and without ``c10::``; ``float8_…`` is 1."""
+
+MOST_ELEMENTS = 1 << 53
+"""A larger tensor is taken for a broken number."""
+
+
+def input_bytes(kind: str, given: Sequence[Arguments]) -> int | None:
+    """Return the bytes of the input: recorded, else by the shapes of the annotation's or the operator's inputs.
+
+    ``given`` are the arguments of the kernel, the operator and the annotation; ``None`` where they do not tell.
+    An annotation lists all that is sent. An operator may take its output too (``_allgather_base_``): one tensor counts,
+    of an all-gather the smallest, else the largest.
+    """
+    for arguments in given[:2]:
+        count, width = arguments.get("In msg nelems"), _width(arguments.get("dtype"))
+        if isinstance(count, int) and 0 <= count <= MOST_ELEMENTS and width:
+            return count * width
+    if annotated := _tensor_sizes(given[2]):
+        return sum(annotated)
+    one = min if kind == "ALL_GATHER" else max
+    return one(_tensor_sizes(given[1]), default=None)
+
+
+def _tensor_sizes(arguments: Arguments) -> list[int]:
+    """List the bytes of the tensors among inputs, without empty ones.
+
+    >>> _tensor_sizes({"Input Dims": [[6288, 768], [], [2]], "Input type": ["c10::BFloat16", "Scalar", "float"]})
+    [9658368, 8]
+    """
+    shapes, types = arguments.get("Input Dims", arguments.get("Input dims")), arguments.get("Input type")
+    if not isinstance(shapes, list) or not isinstance(types, list):
+        return []
+    listed = [(shape, _width(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)]
+    whole = [(shape, width) for shape, width in listed if shape and all(isinstance(side, int) for side in shape)]
+    return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MOST_ELEMENTS]
+
+
+def _width(dtype: object) -> int:
+    name = str(dtype).lower().removeprefix("c10::")
+    return 1 if name.startswith("float8") else BYTES.get(name, 0)
