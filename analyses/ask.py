@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,21 @@ if TYPE_CHECKING:
     from analyses.scope import Scope
     from hta_graph.graph import DependencyGraph
 
-__all__ = ["Flag", "add_flags", "add_tables", "add_written", "ask", "asked_scopes", "one_of", "write_answer"]
+__all__ = ["Flag", "add_flags", "add_tables", "add_written", "ask", "asked_scopes", "number", "one_of", "write_answer"]
 
 
 @dataclass(frozen=True)
 class Flag:
     """An option of one analysis: ``--launch-delay-us`` becomes the argument ``launch_delay_us`` of its ``answer``.
 
-    One of kind ``bool`` is a switch and takes no value.
+    One of kind ``bool`` is a switch and takes no value; one that takes ``many`` values does not show its default.
     """
 
     name: str
     kind: Callable[[str], Any]
     default: Any
     help: str
+    many: bool = False
 
     @property
     def argument(self) -> str:
@@ -51,6 +53,23 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def number(kind: type[float], least: float) -> Callable[[str], float]:
+    """Return what reads an option that takes a number from ``least``.
+
+    >>> number(float, 0)("1.5"), number(int, 1)("20")
+    (1.5, 20)
+    """
+
+    def read(text: str) -> float:
+        value = kind(text)
+        if not least <= value < float("inf"):
+            raise argparse.ArgumentTypeError(f"takes a number from {least}, not {text!r}")
+        return value
+
+    read.__name__ = kind.__name__
+    return read
+
+
 def add_flags(flags: Iterable[Flag]) -> Callable[[argparse.ArgumentParser], None]:
     """Return what adds an analysis's own options to a parser."""
 
@@ -59,9 +78,14 @@ def add_flags(flags: Iterable[Flag]) -> Callable[[argparse.ArgumentParser], None
             if flag.kind is bool:
                 parser.add_argument(flag.name, action="store_true", help=flag.help)
                 continue
-            shown = f" ({flag.default})" if flag.default not in (None, "") else ""
+            shown = f" ({flag.default})" if flag.default not in (None, "") and not flag.many else ""
             parser.add_argument(
-                flag.name, type=flag.kind, default=flag.default, metavar=flag.argument.upper(), help=flag.help + shown
+                flag.name,
+                type=flag.kind,
+                nargs="+" if flag.many else None,
+                default=flag.default,
+                metavar=flag.argument.upper(),
+                help=flag.help + shown,
             )
 
     return add
@@ -118,14 +142,15 @@ def write_answer(name: str, found: Answer, scopes: list[Scope], options: argpars
 
 def _chosen(options: argparse.Namespace) -> Callable[[int, DependencyGraph], list[Scope]]:
     """Return how to cut a rank's trace into the stretches asked about."""
-    from analyses.options import asked_window
+    from analyses.options import asked_window, check_window
     from analyses.scope import in_window, per_step, whole
 
+    check_window(options)
     named = options.step is not None or options.annotation is not None or options.window
     if options.per_step:
         if named or options.whole:
             raise UsageError("--per-step asks about every step; leave the other window out")
-        return per_step
+        return partial(per_step, cpu_window=options.cpu_window, gpu_window=options.gpu_window)
     if not named and not options.gpu_window and not options.cpu_window:
         return lambda rank, graph: [whole(rank, graph)]
     window = asked_window(options)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from analyses import chakra_commands, commands
-from analyses.ask import Flag, add_flags, add_tables, add_written, ask, one_of
+from analyses.ask import Flag, add_flags, add_tables, add_written, ask, number, one_of
 from analyses.chakra_options import add_check, add_convert, add_link, add_simulate
 from analyses.counters_command import add_counters, counters
 from analyses.diff_command import add_pair, diff
@@ -55,7 +55,7 @@ class CommandGroup:
 
 def analysis(name: str, summary: str, module: str, *flags: Flag) -> Command:
     """Make the command of an analysis: a module with ``answer(scopes, **flags)`` and ``figure(answer)``."""
-    options = (add_inputs, add_jobs, add_json, add_window, add_tables, add_flags(flags))
+    options = (add_inputs, add_jobs, add_json, add_stretch, add_tables, add_flags(flags))
     return Command(name, summary, options, partial(ask, name, module, flags))
 
 
@@ -95,13 +95,16 @@ ANALYSES = (
         "idle-time",
         "Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.",
         "analyses.idle_time",
-        Flag("--launch-gap-us", float, 30.0, "a gap shorter than this after a launch in time is usual, in µs"),
+        Flag(
+            "--launch-gap-us", number(float, 0), 30.0, "a gap shorter than this after a launch in time is usual, in µs"
+        ),
+        Flag("--data-load", str, (), "regular expressions of data-loading rows", many=True),
     ),
     analysis(
         "queue-length",
         "How many launches wait on each stream, and how long a full queue held the CPU.",
         "analyses.queue_length",
-        Flag("--max-queue-length", int, 1024, "a queue of so many launches is full"),
+        Flag("--max-queue-length", number(int, 1), 1024, "a queue of so many launches is full"),
     ),
     analysis(
         "memory-bandwidth",
@@ -112,14 +115,14 @@ ANALYSES = (
         "launch-stats",
         "How long launches take on the CPU, and what their work waited for before it started.",
         "analyses.launch_stats",
-        Flag("--runtime-cutoff", float, 50, "a call that takes longer, in µs, is an outlier"),
-        Flag("--launch-delay-cutoff", float, 100, "a longer launch delay, in µs, is an outlier"),
+        Flag("--runtime-cutoff", number(float, 0), 50, "a call that takes longer, in µs, is an outlier"),
+        Flag("--launch-delay-cutoff", number(float, 0), 100, "a longer launch delay, in µs, is an outlier"),
         Flag("--no-memory-events", bool, None, "leave copies and sets out"),
     ),
     analysis(
         "annotations",
         "How long the program's named parts take on the CPU, and what GPU work they ask for.",
-        "analyses.annotations",
+        "analyses.user_annotations",
     ),
     analysis(
         "attribution",

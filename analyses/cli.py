@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
@@ -87,12 +88,18 @@ def _add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command | 
         own.set_defaults(run=command.run, left_out=[])
 
 
+def _end(number: int, _: object) -> NoReturn:
+    """Leave by an exception, so that what is half written is taken away."""
+    sys.exit(128 + number)
+
+
 def run() -> NoReturn:
     """Run as a program: exit without the interpreter's tidy end, which frees millions of rows one by one.
 
     NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    signal.signal(signal.SIGTERM, _end)
     status = main()
     try:
         sys.stdout.flush()

@@ -19,6 +19,7 @@ from hta_graph.algorithms.gap_walk import Gaps
 from hta_graph.algorithms.stream_gaps import device_gaps, stream_intervals
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EdgeKind, Evidence, Ids
+from hta_graph.trace.vocabulary import DATA_LOADING
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -104,7 +105,8 @@ def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
 class _Explainers:
     """Explains the gaps of scopes, with one explainer per graph."""
 
-    def __init__(self) -> None:
+    def __init__(self, data_load: Sequence[str] = DATA_LOADING) -> None:
+        self._data_load = data_load
         self._known: dict[DependencyGraph, GapExplainer] = {}
 
     def device(self, scopes: Iterable[Scope]) -> list[_Explained]:
@@ -122,7 +124,7 @@ class _Explainers:
 
     def _explained(self, scope: Scope, gaps: Gaps, lane: Ids) -> _Explained:
         if scope.graph not in self._known:
-            self._known[scope.graph] = GapExplainer(scope.graph)
+            self._known[scope.graph] = GapExplainer(scope.graph, self._data_load)
         explainer = self._known[scope.graph]
         return _Explained(scope, explainer, gaps, lane, explainer.explain(gaps))
 
@@ -253,9 +255,9 @@ def _text(names: Sequence[str] | Any, codes: Any) -> Any:
     return np.array([*names, None], object)[np.asarray(codes)]
 
 
-def answer(scopes: Sequence[Scope], launch_gap_us: float = 30.0) -> Answer:
+def answer(scopes: Sequence[Scope], launch_gap_us: float = 30.0, data_load: Sequence[str] = ()) -> Answer:
     """Answer the command."""
-    explainers = _Explainers()
+    explainers = _Explainers(data_load or DATA_LOADING)
     device = explainers.device(scopes)
     tables = {
         "idle_time": _causes(device),
@@ -264,8 +266,14 @@ def answer(scopes: Sequence[Scope], launch_gap_us: float = 30.0) -> Answer:
         "streams": _stream_causes(explainers.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
-    notes = [scope.missing() for scope in scopes if scope.missing()]
+    notes = [note for found in device if (note := _note(found))]
     return Answer(tables, notes, {"waits_innermost": _waits(device, innermost=True)})
+
+
+def _note(found: _Explained) -> str:
+    if found.scope.missing() or found.pieces.length.any():
+        return found.scope.missing()
+    return f"rank {found.scope.rank}: the GPU is never idle in {found.scope.label}"
 
 
 def figure(found: Answer) -> Figure:

@@ -52,5 +52,5 @@ def bars_of_causes(causes: pd.DataFrame) -> Figure:
             )
     made.update_layout(barmode="stack", bargap=0.3)
     made.update_xaxes(categoryorder="array", categoryarray=order)
-    made.update_yaxes(tickformat=".0%", rangemode="tozero")
+    made.update_yaxes(tickformat=".3~%", rangemode="tozero")
     return made

@@ -224,8 +224,14 @@ def answer(
         memory_kernels=memory,
         by_quantile=by_quantile,
     )
-    notes = [scope.missing() for scope in scopes if scope.missing()]
+    notes = [note for scope in scopes if (note := _note(scope))]
     return Answer({"kernel_types": types, "kernels": kernels}, notes)
+
+
+def _note(scope: Scope) -> str:
+    if scope.missing() or (scope.running.end > scope.running.start).any():
+        return scope.missing()
+    return f"rank {scope.rank}: all GPU activity in {scope.label} is too short for the trace's clock: its length is 0"
 
 
 def figure(found: Answer) -> Figure:

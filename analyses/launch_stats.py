@@ -169,7 +169,7 @@ def answer(
     """Answer the command."""
     frame = launches(scopes, include_memory_events=not no_memory_events)
     notes = [note for scope in scopes if (note := _missing(scope))]
-    largest = frame.nlargest(LARGEST, "overhead_ns")[["rank", "event_index", *DELAYS[1:], "call", "name"]]
+    largest = frame.nlargest(LARGEST, "overhead_ns")[["rank", "scope", "event_index", *DELAYS[1:], "call", "name"]]
     found = _outliers(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
     return Answer(tables, notes, {"launches": frame.assign(**found)})

@@ -138,7 +138,7 @@ def _numbers(values: Objects, absent: int) -> Ints:
 
 def _device(details: Details, at: int) -> str:
     kind, number = details["Device Type"][at], details["Device Id"][at]
-    name = DEVICES.get(kind, f"device type {kind}")
+    name = DEVICES.get(kind, "unknown device" if kind is None else f"device type {kind}")
     return f"{name} {number}" if isinstance(number, int) and number >= 0 else name
 
 
@@ -147,11 +147,13 @@ def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
 
     Returns:
         rank, scope, device, allocations and frees (how many), first_bytes, peak_bytes and last_bytes (the total before
-        the first event, at its highest, after the last), peak_reserved_bytes (what the allocator held of the driver),
+        the first event, at its highest, after the last), peak_reserved_bytes (what the allocator held of the driver;
+        missing where not recorded),
         peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
         was highest at the beginning).
     """
-    return pd.DataFrame([_peak(item) for item in found], columns=PEAKS).astype({"peak_event_index": "Int64"})
+    frame = pd.DataFrame([_peak(item) for item in found], columns=PEAKS)
+    return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
 
 
 def _peak(item: Allocations) -> list[Any]:
@@ -166,7 +168,7 @@ def _peak(item: Allocations) -> list[Any]:
         item.first,
         peak,
         int(item.allocated[-1]),
-        int(item.reserved.max()),
+        int(item.reserved.max()) if (item.reserved >= 0).any() else None,
         int(index[item.row[at]]) if at >= 0 else None,
         item.names[at] if at >= 0 else None,
     ]

@@ -23,6 +23,7 @@ __all__ = [
     "add_timeline",
     "add_window",
     "asked_window",
+    "check_window",
 ]
 
 
@@ -132,7 +133,7 @@ def asked_window(options: argparse.Namespace, *, otherwise_whole: bool = False) 
     """
     from hta_graph.algorithms.windows import annotation, between, first_busy_step, step, whole
 
-    _check_window(options)
+    check_window(options)
     if options.annotation is not None:
         first, last = _instance(options.instance)
         cpu_window = options.cpu_window
@@ -150,7 +151,12 @@ def _names_nothing(options: argparse.Namespace) -> bool:
     return options.step is None and not options.cpu_window and not options.gpu_window
 
 
-def _check_window(options: argparse.Namespace) -> None:
+def check_window(options: argparse.Namespace) -> None:
+    """Refuse parts of a window that do not belong together.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
     if options.annotation is None and (options.regex or options.instance):
         raise UsageError("--regex and --instance go with --annotation")
     if options.gpu_window and (options.annotation or options.window or options.whole):

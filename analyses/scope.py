@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.algorithms.activities import Activities, activities
-from hta_graph.algorithms.windows import ResolvedWindow, Window, step
+from hta_graph.algorithms.windows import WHOLE_TRACE, ResolvedWindow, Window, step
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import freeze
 
 __all__ = ["Scope", "earliest_ns", "in_window", "like_hta", "per_step", "whole"]
-
-WHOLE = "whole trace"
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,18 @@ class Scope:
 def whole(rank: int, graph: DependencyGraph) -> Scope:
     """Look at the whole trace: from the first GPU activity's start to the last one's end, and at every CPU row."""
     work = activities(graph)
-    return _spanning(rank, graph, WHOLE, work, np.iinfo(np.int64).max)
+    return _spanning(rank, graph, WHOLE_TRACE, work, np.iinfo(np.int64).max)
 
 
 def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
-    """Look at a window such as a step.
+    """Look at a window such as a step; at the whole trace as :func:`whole` does.
 
     Raises:
         QueryError: the trace has no such window.
     """
     found = window(graph)
+    if found.label == WHOLE_TRACE and not found.is_named:
+        return whole(rank, graph)
     every = activities(graph)
     running = every.take((every.start < found.end_ns) & (every.end > found.start_ns))
     running = replace(
@@ -99,8 +99,8 @@ def _belongs(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -
     return (every.call >= 0) & (called >= first) & (called < last)
 
 
-def per_step(rank: int, graph: DependencyGraph) -> list[Scope]:
-    """Look at each profiler step, as ``--step N`` does.
+def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu_window: bool = False) -> list[Scope]:
+    """Look at each profiler step, as ``--step N`` does, to its end on the CPU, or from end to end on the GPU.
 
     Raises:
         QueryError: the trace has no steps.
@@ -111,7 +111,8 @@ def per_step(rank: int, graph: DependencyGraph) -> list[Scope]:
             f"{graph.trace.path}: has no profiler steps; call prof.step() in the training loop, "
             "or ask about the whole trace"
         )
-    return [in_window(rank, graph, step(item.number)) for item in steps]
+    windows = [step(item.number, cpu_window=cpu_window, gpu_window=gpu_window) for item in steps]
+    return [in_window(rank, graph, window) for window in windows]
 
 
 def like_hta(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analyses.terminal import clipped, milliseconds, percent, table, width
+from analyses.terminal import clipped, line_length, milliseconds, percent, table, width
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["SHORT_TEXT", "Display", "display", "table_lines"]
 
-SHORT_TEXT = 24
+SHORT_TEXT, SHORTEST_TEXT = 24, 16
 EVENT_NAMES = ("name", "kernel")
 """Names of kernels and Python frames are printed short; files get them in full."""
-SEQUENCE, ARROW = "kernel_sequence", " → "
+SEQUENCES, ARROW = ("kernel_sequence", "kernels"), " → "
+ARROWS = re.compile("( [→⇒] )")
 SHARED = ("rank", "scope")
 UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
 """Numbers that name something are printed without separators."""
@@ -38,7 +40,7 @@ def display(frame: pd.DataFrame, limit: int) -> Display:
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
     frame = frame.drop(columns=common)
-    shown = frame.iloc[:limit, _long_text_last(frame)]
+    shown = _with_short_names(frame.iloc[:limit, _long_text_last(frame)])
     names = list(map(str, shown.columns))
     cells = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in _rows(shown)]
     texts = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
@@ -46,12 +48,54 @@ def display(frame: pd.DataFrame, limit: int) -> Display:
 
 
 def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[str]:
-    """Return a table as lines for a terminal, headings over several lines, long texts cut to fit."""
+    """Return a table as lines for a terminal: headings over several lines, long texts cut, broken where it is wide."""
     shown = display(frame, limit)
     rows = [*_heading_rows(shown.headings), *shown.cells]
-    _cut_texts(rows, shown.texts)
-    lines = [f"{title}: {shown.shared}" if shown.shared else title, *table(rows, left=shown.texts)]
-    return [*lines, f"  … and {shown.left_out:,} more rows; --json writes all"] if shown.left_out else lines
+    _cut_texts(rows, [at for at in shown.texts if shown.headings[at] not in SHARED])
+    lines = [f"{title}: {shown.shared}" if shown.shared else title]
+    for number, block in enumerate(_blocks(rows, shown.texts)):
+        left = [at for at, column in enumerate(block) if column in shown.texts]
+        lines += [*([""] if number else []), *table([[row[at] for at in block] for row in rows], left=left)]
+    more = "row" if shown.left_out == 1 else "rows"
+    return [*lines, f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else lines
+
+
+def _blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[list[int]]:
+    """Divide columns into blocks that fit the terminal; each holds the text that names the row, first or last."""
+    sizes = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    columns, room = list(range(len(sizes))), line_length()
+    least = min(sizes[-1], SHORTEST_TEXT + 2) if columns[-1] in texts else sizes[-1]
+    if room is None or sum(sizes[:-1]) + least <= room:
+        return [columns]
+    named = [at for at in texts if at <= 1][:1] or list(texts[-1:])
+    rest = [at for at in columns if at not in named]
+    room -= sum(sizes[at] for at in named)
+    return [sorted([*named, *part]) for part in _packed_evenly(rest, sizes, room)]
+
+
+def _packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Pack columns into as few blocks as possible, about equally wide.
+
+    >>> _packed_evenly([0, 1, 2, 3], [10, 10, 10, 10], 30)
+    [[0, 1], [2, 3]]
+    """
+    widest = max(sizes[at] for at in columns)
+    fewest = len(_packed(columns, sizes, room))
+    return next(
+        found
+        for limit in range(widest, max(room, widest) + 1)
+        if len(found := _packed(columns, sizes, limit)) <= fewest
+    )
+
+
+def _packed(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Fill one block after the other."""
+    blocks: list[list[int]] = [[]]
+    for at in columns:
+        if blocks[-1] and sum(sizes[other] for other in blocks[-1]) + sizes[at] > room:
+            blocks.append([])
+        blocks[-1].append(at)
+    return blocks
 
 
 def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
@@ -67,12 +111,28 @@ def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
 
 def _long_text_last(frame: pd.DataFrame) -> list[int]:
     """Return the order of columns for a terminal: the one with the longest texts at the end, where it may be cut."""
-    texts = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb"]
+    texts = [
+        at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb" and frame.columns[at] not in SHARED
+    ]
     lengths = {at: max(map(len, map(str, frame.iloc[:, at])), default=0) for at in texts}
     longest = max(lengths, key=lambda at: (lengths[at], at), default=-1)
     if lengths.get(longest, 0) <= SHORT_TEXT:
         return list(range(frame.shape[1]))
     return [*(at for at in range(frame.shape[1]) if at != longest), longest]
+
+
+def _with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """Shorten the names of events, but for those whose short name is another row's name."""
+    columns = {name: frame[name].tolist() for name in EVENT_NAMES if name in frame}
+    return frame.assign(
+        **{name: [_distinct(value, set(values)) for value in values] for name, values in columns.items()}
+    )
+
+
+def _distinct(name: Any, names: Container[Any]) -> Any:
+    if _is_missing(name):
+        return None
+    return name if (short := _short(str(name))) in names else short
 
 
 def _rows(frame: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
@@ -96,7 +156,7 @@ def _heading(name: str) -> str:
     >>> _heading("idle_ns"), _heading("idle_share"), _heading("control_count")
     ('idle ms', 'idle %', 'control count')
     """
-    for ending, unit in (("_ns", " ms"), ("_share", " %")):
+    for ending, unit in (("_ns", " ms"), ("_share", " %"), ("_gbps", " GB/s")):
         if name.endswith(ending):
             return name.removesuffix(ending).replace("_", " ") + unit
     return name.replace("_", " ")
@@ -105,10 +165,8 @@ def _heading(name: str) -> str:
 def _cell(name: str, value: Any) -> str:
     if _is_missing(value):
         return "-"
-    if name in EVENT_NAMES:
-        return _short(str(value))
-    if name == SEQUENCE:
-        return ARROW.join(map(_short, str(value).split(ARROW)))
+    if name in SEQUENCES:
+        return "".join(map(_short, ARROWS.split(str(value))))
     if name.endswith("_ns"):
         return milliseconds(int(value)).removesuffix(" ms")
     if name.endswith("_share"):

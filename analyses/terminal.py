@@ -5,12 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-__all__ = ["clipped", "milliseconds", "percent", "table", "width"]
+__all__ = ["clipped", "line_length", "milliseconds", "percent", "table", "width"]
 
 
 def width() -> int:
     """Return how many columns a table may use: the terminal's, within reason."""
     return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
+
+
+def line_length() -> int | None:
+    """Return how many characters a line of the terminal takes; none where there is no terminal."""
+    columns = shutil.get_terminal_size((0, 0)).columns
+    return max(columns, 60) if columns else None
 
 
 def milliseconds(ns: int) -> str:
@@ -52,7 +58,7 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, left: Se
         return []
     sizes = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     room = width() - sum(sizes[:-1]) - 2 * len(sizes)
-    sizes[-1] = max(min(sizes[-1], room), 8)
+    sizes[-1] = min(sizes[-1], max(room, 8))
     lines = []
     for row in cells:
         row[-1] = clipped(row[-1], sizes[-1])

@@ -358,12 +358,12 @@ worker.serve()"""
 def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
     folder = job(tmp_path / "job", *range(4))
     before = contents(tmp_path)
-    process = started("import time; time.sleep(60)", "info", folder, "--jobs", 2, "--json", tmp_path / "out.json")
+    process = started(SLOW_READER, "info", folder, "--jobs", 2, "--json", tmp_path / "out.json")
     workers = children(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
     assert process.returncode == 130
-    assert not any(map(is_running, workers))
+    until(lambda: not any(map(is_running, workers)), 5)
     assert contents(tmp_path) == before
 
 
@@ -388,7 +388,7 @@ def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
     assert process.returncode == 130
-    assert not any(map(is_running, workers))
+    until(lambda: not any(map(is_running, workers)), 5)
     assert contents(tmp_path) == {}
 
 

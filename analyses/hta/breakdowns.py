@@ -71,7 +71,7 @@ class Breakdowns:
         self, rank: int, expand_names: bool = True, shorten_names: bool = True
     ) -> pd.DataFrame | None:
         """Return a rank's GPU rows with the user annotation over each."""
-        from analyses.annotations_hta import hta_gpu_kernels_with_user_annotations
+        from analyses.user_annotations_hta import hta_gpu_kernels_with_user_annotations
 
         (scope,) = self.t.scopes_of([rank])
         frames, symbols = self.t.read_only
@@ -89,10 +89,10 @@ class Breakdowns:
         image_renderer: str | None = None,
     ) -> pd.DataFrame | None:
         """Return the durations of user annotations per rank and name (µs)."""
-        from analyses.annotations_hta import hta_gpu_user_annotation_breakdown
+        from analyses.user_annotations_hta import hta_gpu_user_annotation_breakdown
 
         del image_renderer
-        _draw("annotations", self.t.scopes, visualize=visualize)
+        _draw("user_annotations", self.t.scopes, visualize=visualize)
         return hta_gpu_user_annotation_breakdown(
             self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
         )

@@ -84,13 +84,13 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
         QueryError: neither files nor a folder is given.
     """
     folder = Path(trace_dir).expanduser() if trace_dir else Path()
+    if not trace_files:
+        if not trace_dir:
+            raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
+        return [folder]
     if isinstance(trace_files, Mapping):
         return {int(rank): _found(folder, name) for rank, name in sorted(trace_files.items())}
-    if trace_files:
-        return [_found(folder, name) for name in trace_files]
-    if not trace_dir:
-        raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
-    return [folder]
+    return [_found(folder, name) for name in trace_files]
 
 
 def _found(folder: Path, name: str | Path) -> Path:

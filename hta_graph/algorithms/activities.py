@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
@@ -12,9 +13,9 @@ from hta_graph.algorithms.intervals import Intervals, union
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import Trace, freeze
-from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL
+from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL, DEVICE_COPY, DEVICE_WAIT
 
-__all__ = ["Activities", "WorkType", "activities", "communicates"]
+__all__ = ["Activities", "WorkType", "activities", "communicates", "copies_on_device", "waits_on_device"]
 
 
 class WorkType(IntEnum):
@@ -55,11 +56,15 @@ class Activities:
 
 
 def activities(graph: DependencyGraph) -> Activities:
-    """Return all GPU activities of a graph: kernels, copies and sets by category, whatever their stream."""
+    """Return all GPU activities of a graph: kernels, copies and sets by category, whatever their stream.
+
+    MTIA writes the waits of its streams and its copies among the kernels: those are no work, these are memory.
+    """
     trace = graph.trace
-    rows = np.flatnonzero(trace.is_gpu).astype(np.int32)
+    rows = np.flatnonzero(trace.is_gpu & ~waits_on_device(trace)).astype(np.int32)
     events = trace.events
     types = np.where(events.kind[rows] == EventKind.KERNEL, WorkType.COMPUTATION, WorkType.MEMORY).astype(np.int8)
+    types[copies_on_device(trace)[rows]] = WorkType.MEMORY
     types[communicates(trace)[rows]] = WorkType.COMMUNICATION
     calls = launching_calls(graph)[rows]
     return Activities(rows, events.start[rows], events.end[rows], events.lane[rows], types, calls)
@@ -69,4 +74,20 @@ def communicates(trace: Trace) -> Bools:
     """Mark the kernels that talk to other ranks: by their recorded collective, else by name."""
     talks = trace.events.collective | trace.matching_names(COMMUNICATION_KERNEL)[trace.events.name]
     kernels: Bools = talks & (trace.events.kind == EventKind.KERNEL)
+    return kernels
+
+
+def copies_on_device(trace: Trace) -> Bools:
+    """Mark the rows of an MTIA device that move memory."""
+    return _named_kernels(trace, DEVICE_COPY)
+
+
+def waits_on_device(trace: Trace) -> Bools:
+    """Mark the rows in which a stream of an MTIA device waits for an event or marks one."""
+    return _named_kernels(trace, DEVICE_WAIT)
+
+
+def _named_kernels(trace: Trace, pattern: re.Pattern[str]) -> Bools:
+    named = trace.names_starting_with(pattern)[trace.events.name]
+    kernels: Bools = named & (trace.events.kind == EventKind.KERNEL)
     return kernels

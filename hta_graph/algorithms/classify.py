@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from hta_graph.algorithms.activities import communicates
+from hta_graph.algorithms.activities import communicates, copies_on_device, waits_on_device
 from hta_graph.algorithms.attribution import open_on_thread
 from hta_graph.algorithms.pieces import Pieces
 from hta_graph.algorithms.walk import Chain
@@ -109,6 +109,8 @@ class PathClassifier:
             classes[kind] = bound
         of_event = classes[self._events.kind]
         of_event[communicates(self._trace)] = BoundBy.GPU_COMMUNICATION_BOUND
+        of_event[copies_on_device(self._trace)] = BoundBy.GPU_MEMORY_BOUND
+        of_event[waits_on_device(self._trace)] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
         return of_event
 
     def _stretches(self, chain: Chain) -> _Stretches:

@@ -57,10 +57,10 @@ class RateSteps:
 def copies_of(trace: Trace, work: Activities) -> Copies:
     """Pick the copies and sets among activities."""
     chosen = work.take(work.type == WorkType.MEMORY)
-    at = np.searchsorted(trace.copies.event, chosen.row)
     kinds, kind = _kinds(trace, chosen.row)
-    moved, rate = trace.copies.bytes[at], trace.copies.bandwidth[at]
-    return Copies(kinds, chosen.row, chosen.lane, chosen.start, chosen.end, kind, moved, rate)
+    moved, rate = np.full(len(trace.events), -1, np.int64), np.full(len(trace.events), np.nan)
+    moved[trace.copies.event], rate[trace.copies.event] = trace.copies.bytes, trace.copies.bandwidth
+    return Copies(kinds, chosen.row, chosen.lane, chosen.start, chosen.end, kind, moved[chosen.row], rate[chosen.row])
 
 
 def _kinds(trace: Trace, rows: Ids) -> tuple[list[str], Ids]:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hta_graph.algorithms.activities import waits_on_device
 from hta_graph.algorithms.attribution import launching_calls, open_on_thread
 from hta_graph.algorithms.classify import RESUMPTIONS, RETURNS, data_loading_patterns, explained_lags
 from hta_graph.algorithms.gap_walk import Gaps, Stretches, walk_gaps
@@ -124,6 +125,7 @@ class GapExplainer:
         self._binding = binding_edges(graph.edge_table, graph)
         self._limits = explained_lags(graph, self._binding)
         self._calls = launching_calls(graph)
+        self._waits = waits_on_device(graph.trace)
         self._blocks = graph.trace.names_starting_with(BLOCKING_CALL)
 
     def binding_edge(self, activities: Ids) -> Ids:
@@ -170,7 +172,9 @@ class GapExplainer:
 
     def _pending(self, found: Stretches) -> GapPieces:
         """Time before the source of an edge, while that had yet to get there."""
-        return _pieces(found, _cause_of(self._edges.kind[found.edge]), self._named(found))
+        cause = _cause_of(self._edges.kind[found.edge])
+        waits = self._waits[self._edges.source[found.edge] >> 1]
+        return _pieces(found, np.where(waits, GapCause.EVENT_WAIT, cause), self._named(found))
 
     def _lags(self, found: Stretches) -> list[GapPieces]:
         """Time between source and target: what is next to the target is explained, a launching call is its own."""

@@ -15,7 +15,19 @@ from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import Step
 from hta_graph.trace.vocabulary import BLOCKING_CALL
 
-__all__ = ["ResolvedWindow", "Sink", "Window", "annotation", "between", "first_busy_step", "step", "whole"]
+__all__ = [
+    "WHOLE_TRACE",
+    "ResolvedWindow",
+    "Sink",
+    "Window",
+    "annotation",
+    "between",
+    "first_busy_step",
+    "step",
+    "whole",
+]
+
+WHOLE_TRACE = "whole trace"
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,8 @@ class Sink:
 class ResolvedWindow:
     """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
 
-    ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times.
+    ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
+    and the whole trace.
     """
 
     start_ns: int
@@ -144,7 +157,8 @@ def whole() -> Window:
                 f"{graph.trace.path}: holds no events, nothing was captured; record the trace again around the work"
             )
         start, end = int(events.start.min()), int(events.end.max())
-        return ResolvedWindow(start, end, "whole trace", end - start, end - start, _program_end(graph))
+        length = end - start
+        return ResolvedWindow(start, end, WHOLE_TRACE, length, length, _program_end(graph), is_named=False)
 
     return resolve
 

@@ -1,8 +1,9 @@
 """Bytes → Trace: the only room that knows JSON.
 
-The way: ``source`` (bytes), ``parts`` and ``decode`` (rows), ``collect`` (columns of rows), ``clock`` (exact times),
-``lanes``, ``order``, ``assemble`` (the trace), ``details`` (arguments that are asked for later),
-``ranks`` and ``read`` (files and folders). ``vocabulary`` holds every name and category that decides something.
+The way: ``source`` (bytes), ``parts``, ``tolerant`` and ``decode`` (rows), ``collect`` (columns of rows), ``clock``
+(exact times), ``lanes``, ``order``, ``assemble`` (the trace), ``details`` (arguments that are asked for later),
+``peek``, ``ranks`` and ``read`` (files and folders). ``vocabulary`` holds every name and category that decides
+something.
 """
 
 from hta_graph.trace.ranks import RankFile

@@ -80,11 +80,6 @@ class Decoded:
         """How much was read of a file that breaks off."""
         return self.source.salvaged
 
-    @property
-    def rows(self) -> list[Any]:
-        """All rows at once."""
-        return [row for part in self.parts for row in part.rows]
-
 
 @contextmanager
 def paused_gc() -> Iterator[None]:

@@ -20,7 +20,9 @@ __all__ = [
     "COPY_KIND",
     "COPY_TO_PAGEABLE",
     "DATA_LOADING",
+    "DEVICE_COPY",
     "DEVICE_SYNC_CALL",
+    "DEVICE_WAIT",
     "EVENT_RECORD_CALL",
     "EVENT_SYNC_CALL",
     "GRAPH_LAUNCH_CALL",
@@ -135,6 +137,12 @@ COMMUNICATION_KERNEL = re.compile(
 )
 """Kernels that talk to other ranks where no ``Collective name`` is recorded: NCCL, RCCL, MSCCL, HCCL, oneCCL, DeepEP,
 NVSHMEM, rocSHMEM, and the all-reduce kernels of vLLM, SGLang, TensorRT-LLM and PyTorch's symmetric memory."""
+
+DEVICE_COPY = re.compile(r"dma_request$")
+"""Rows of MTIA's device that move memory; they stand among its kernels."""
+
+DEVICE_WAIT = re.compile(r"event_(wait|record)$")
+"""Rows of MTIA's device in which a stream waits for an event or marks one: it works on nothing."""
 
 MODULE_FRAME = re.compile(r"nn\.Module: ")
 """Python frames of a module's call: ``nn.Module: Linear_3``, the class and which of its objects."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.annotations import annotation_rows
 from analyses.hta_frame import SymbolTable, hta_trace_frames
 from analyses.hta_names import short_name
 from analyses.scope import Scope
+from analyses.user_annotations import annotation_rows
 from hta_graph.algorithms.gpu_annotations import gpu_annotation_over
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, EventKind, Ints

@@ -1,0 +1,5 @@
+"""Print the table."""
+
+from tests.golden_table.table import main
+
+main()
