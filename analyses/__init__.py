@@ -1,4 +1,4 @@
-"""What one asks of a dependency graph: one file per analysis, listed in :mod:`analyses.catalogue`.
+"""What one asks of a dependency graph: one file per analysis, listed in :mod:`analyses.command_line.catalogue`.
 
 The names below have the arguments and shapes of Holistic Trace Analysis; whatever module of ``hta`` they stand in
 there, here it is ``from analyses import …``.
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analyses.execution_traces import load_execution_trace
-    from analyses.filters import (
+    from analyses.hta.execution_trace import add_et_column, correlate_execution_trace
+    from analyses.hta.filters import (
         AfterOperatorFilter,
         BeforeOperatorFilter,
         CombinedOperatorFilter,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         UnderOperatorFilter,
         ZeroDurationFilter,
     )
-    from analyses.hta.execution_trace import add_et_column, correlate_execution_trace
     from analyses.hta.trace import Trace
     from analyses.hta.trace_analysis import TraceAnalysis
     from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
@@ -44,7 +44,7 @@ _NAMES = {
     "execution_traces": ("load_execution_trace",),
     "memory_raw": ("MemoryAnalysis",),
     "trace_with_counters": ("TimeSeriesTypes",),
-    "filters": (
+    "hta.filters": (
         "AfterOperatorFilter",
         "BeforeOperatorFilter",
         "CPUOperatorFilter",

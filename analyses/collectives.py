@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import COLOUR, empty_figure, new_figure
+from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from hta_graph.algorithms.collectives import MATCHED_BY, Communication

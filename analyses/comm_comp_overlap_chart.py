@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analyses.charts import COLOUR, empty_figure, new_figure, row_labels
+from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
 
 if TYPE_CHECKING:
     import pandas as pd

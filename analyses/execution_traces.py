@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.hta_frame import hta_trace_frame
+from analyses.hta.frame import hta_trace_frame
 from analyses.scope import Scope
 from hta_graph.errors import QueryError
 from hta_graph.export.chakra.host_trace import HostTrace, read_host_trace

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import empty_figure, new_figure
+from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope, earliest_ns
 from hta_graph.algorithms.attribution import operators_around
 from hta_graph.graph import DependencyGraph

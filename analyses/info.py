@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analyses.terminal import clipped, milliseconds, table
+from analyses.display.terminal import clipped, milliseconds, table
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind

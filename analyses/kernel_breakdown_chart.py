@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analyses.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
+from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
 from hta_graph.export.picture import short_name
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import long_bars, show
+from analyses.display.charts import long_bars, show
+from analyses.display.tables import ARROW
+from analyses.display.terminal import clipped
 from analyses.scope import Scope
-from analyses.tables import ARROW
-from analyses.terminal import clipped
 from hta_graph.algorithms.sequences import Sequences, outermost_around, same_sequences
 from hta_graph.export.picture import short_name
 from hta_graph.export.slices import SliceTrack, write_slices

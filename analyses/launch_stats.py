@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import GRID, SERIES, empty_figure, new_figure, show
+from analyses.display.charts import GRID, SERIES, empty_figure, new_figure, show
 from analyses.scope import Scope
 from hta_graph.algorithms.activities import Activities, WorkType
 from hta_graph.graph import DependencyGraph

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import SERIES, empty_figure, new_figure, show, thinned
+from analyses.display.charts import SERIES, empty_figure, new_figure, show, thinned
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
 from hta_graph.trace.source import GZIP_MAGIC, read_bytes

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import step_lines
+from analyses.display.charts import step_lines
 from analyses.scope import Scope
 from hta_graph.algorithms.owners import OWNERS, owners
 from hta_graph.errors import UsageError

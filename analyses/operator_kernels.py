@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import long_bars
+from analyses.display.charts import long_bars
+from analyses.display.tables import ARROW
+from analyses.display.terminal import clipped
 from analyses.scope import Scope
-from analyses.tables import ARROW
-from analyses.terminal import clipped
 from hta_graph.algorithms.activities import WorkType
 from hta_graph.algorithms.attribution import operators_around
 from hta_graph.algorithms.sequences import Sequences, same_sequences

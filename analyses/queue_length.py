@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import row_labels, step_lines
 from analyses.described import described
+from analyses.display.charts import row_labels, step_lines
 from analyses.scope import Scope, earliest_ns
 from hta_graph.algorithms.activities import activities
 from hta_graph.algorithms.launch_queue import QueueSteps, queue_steps

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analyses.charts import COLOUR, SERIES, new_figure
+from analyses.display.charts import COLOUR, SERIES, new_figure
 from analyses.path_report import MEANING
 from analyses.report_page import Section, page
 from analyses.scope import Scope

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from analyses.tables import SHORT_TEXT, display
-from analyses.terminal import clipped
+from analyses.display.tables import SHORT_TEXT, display
+from analyses.display.terminal import clipped
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import empty_figure, new_figure
-from analyses.hta_frame import iterations
+from analyses.display.charts import empty_figure, new_figure
+from analyses.hta.frame import iterations
 from analyses.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from hta_graph.errors import QueryError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import bars_of_shares
+from analyses.display.charts import bars_of_shares
 from analyses.scope import Scope
 from hta_graph.algorithms.activities import WorkType
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from analyses.terminal import clipped, milliseconds
+from analyses.display.terminal import clipped, milliseconds
 from analyses.timeline_scene import GROUPS, Bars, Floats, Scene, plain, scene_of
 from hta_graph.algorithms.critical_path import CriticalPath
 from hta_graph.errors import MissingExtraError

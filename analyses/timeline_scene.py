@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from analyses.terminal import clipped
+from analyses.display.terminal import clipped
 from hta_graph.algorithms.critical_path import CriticalPath
 from hta_graph.errors import UsageError
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask

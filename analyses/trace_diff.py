@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import COLOUR, empty_figure, new_figure
+from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.display.terminal import clipped, milliseconds
 from analyses.scope import Scope
-from analyses.terminal import clipped, milliseconds
 from hta_graph.algorithms.alignment import align
 from hta_graph.algorithms.call_paths import CallPaths
 from hta_graph.algorithms.critical_path import CriticalPath

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.charts import empty_figure, new_figure
+from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
 from hta_graph.algorithms.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.algorithms.intervals import union

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analyses.display.terminal import clipped, milliseconds, percent
 from analyses.path_report import MEANING
-from analyses.terminal import clipped, milliseconds, percent
 from hta_graph.algorithms.critical_path import CriticalPath
 
 __all__ = ["verdict"]
@@ -22,8 +22,9 @@ def _bound(rank: int, path: CriticalPath, ranks: int) -> str:
     bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     who = f"Rank {rank}, the slowest of {ranks}," if ranks > 1 else f"Rank {rank}"
     length = max(path.length_ns, 1)
+    label = "the whole trace" if path.window.label == "whole trace" else clipped(path.window.label, 60)
     return (
-        f"{who} takes {milliseconds(path.length_ns)} for {clipped(path.window.label, 60)}, "
+        f"{who} takes {milliseconds(path.length_ns)} for {label}, "
         f"bound by {bound} for {percent(ns / length)} of it: {MEANING[bound]}."
     )
 

@@ -11,7 +11,7 @@ import shlex
 from importlib.resources import files
 from pathlib import Path
 
-from analyses.cli import main as hta_graph
+from analyses.command_line.cli import main as hta_graph
 
 SAMPLE = files("analyses") / "sample" / "four_ranks"
 PROGRAM = "AstraSim_Analytical_Congestion_Unaware"

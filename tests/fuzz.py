@@ -33,7 +33,7 @@ import numpy as np
 import rustworkx
 
 import hta_graph as hg
-from analyses.cli import main as command_line
+from analyses.command_line.cli import main as command_line
 from hta_graph import DependencyGraph
 from hta_graph.algorithms.windows import Window
 from hta_graph.errors import QueryError

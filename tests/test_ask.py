@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analyses.catalogue import ANALYSES
+from analyses.command_line.catalogue import ANALYSES
 from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.windows import first_busy_step
 from hta_graph.algorithms.windows import whole as whole_trace

@@ -9,8 +9,8 @@ import pytest
 
 from analyses.answer import answer_document
 from analyses.attribution import BY, activity_owners, answer, attribution, figure
-from analyses.catalogue import ANALYSES
-from analyses.cli import main
+from analyses.command_line.catalogue import ANALYSES
+from analyses.command_line.cli import main
 from analyses.scope import per_step, whole
 from hta_graph.errors import UsageError
 from tests.builder import TraceBuilder

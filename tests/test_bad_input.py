@@ -406,7 +406,7 @@ def _limited(*arguments: object) -> tuple[int, bool]:
 
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_CPU, (3, 3))\n"
-        "from analyses.cli import main\nsys.exit(main(sys.argv[1:]))"
+        "from analyses.command_line.cli import main\nsys.exit(main(sys.argv[1:]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], check=False, capture_output=True, text=True

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from analyses.cli import main
+from analyses.command_line.cli import main
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.check import RULES, check
 from hta_graph.export.chakra.et_file import framed, read_et

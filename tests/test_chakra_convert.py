@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from analyses.cli import main
+from analyses.command_line.cli import main
 from hta_graph.errors import OutputError, UsageError
 from hta_graph.export.chakra.et_folder import check_target, read_folder, write_folder
 from hta_graph.export.chakra.linked_input import read_linked
@@ -416,7 +416,7 @@ def test_a_group_needs_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_protobuf_one_line_says_what_to_install(tmp_path: Path) -> None:
     program = (
-        "import sys; sys.modules['google.protobuf'] = None; from analyses.cli import main; "
+        "import sys; sys.modules['google.protobuf'] = None; from analyses.command_line.cli import main; "
         f"sys.exit(main(['chakra', 'check', {str(tmp_path)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

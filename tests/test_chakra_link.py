@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.chakra_commands import link
-from analyses.chakra_options import add_link
-from analyses.cli import main
+from analyses.command_line.chakra_commands import link
+from analyses.command_line.chakra_options import add_link
+from analyses.command_line.cli import main
 from hta_graph import DependencyGraph
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.chakra.host_nodes import LAYOUTS

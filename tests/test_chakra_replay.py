@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from hta_graph.export.chakra.check import check
 from hta_graph.export.chakra.convert import Wishes, convert
 from hta_graph.export.chakra.et_folder import read_folder

@@ -11,8 +11,8 @@ import pytest
 import hta_graph as hg
 from analyses import collectives as collectives_module
 from analyses import stragglers as stragglers_module
-from analyses.cli import main
 from analyses.collectives import collective_kernels, collectives, waits_by_rank
+from analyses.command_line.cli import main
 from analyses.matched_collectives import matched_collectives, notes_on
 from analyses.scope import Scope, like_hta, per_step, whole
 from analyses.stragglers import hta_potential_stragglers, hta_profiler_steps, stragglers

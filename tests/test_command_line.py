@@ -14,7 +14,7 @@ from typing import IO, Any
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from tests.builder import TraceBuilder
 
 BOUND_BY = {
@@ -32,7 +32,7 @@ EDGE_KEYS = {
     "kind", "evidence", "clamped", "source_index", "source_point", "target_index", "target_point", "lag_ns",
 }  # fmt: skip
 COMMANDS = ("info", "critical-path", "graph")
-PROGRAM = (sys.executable, "-m", "analyses.cli")
+PROGRAM = (sys.executable, "-m", "analyses.command_line.cli")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -464,14 +464,14 @@ def test_help_takes_less_than_300_ms() -> None:
 )
 def test_commands_import_late(trace_file: Path, arguments: list[str], absent: set[str]) -> None:
     code = (
-        "import sys\nfrom analyses.cli import main\n"
+        "import sys\nfrom analyses.command_line.cli import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         "sys.stderr.write(' '.join(sys.modules))"
     )
     given = [str(trace_file) if item == "TRACE" else item for item in arguments]
     done = subprocess.run([sys.executable, "-c", code, *given], check=True, capture_output=True, text=True)
     assert absent & set(done.stderr.split()) == set()
-    assert "analyses.cli" in done.stderr.split()
+    assert "analyses.command_line.cli" in done.stderr.split()
 
 
 def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from analyses.catalogue import ANALYSES
+from analyses.command_line.catalogue import ANALYSES
 from tests.builder import PID, TraceBuilder
 from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write

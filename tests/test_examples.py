@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from tests.make_sample import FOLDER, STRAGGLER, TRANSFER_NS, samples
 from tests.notebooks import EXAMPLES, shown
 from tests.simulator import idioms

@@ -13,7 +13,7 @@ from analyses.execution_traces import (
     hta_correlate_execution_trace,
     load_execution_trace,
 )
-from analyses.hta_frame import hta_trace_frame
+from analyses.hta.frame import hta_trace_frame
 from analyses.scope import Scope, per_step, whole
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.export.chakra.host_trace import HostTrace

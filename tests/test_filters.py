@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analyses import filters
-from analyses.filters import (
+from analyses.hta import filters
+from analyses.hta.filters import (
     AfterOperatorFilter,
     BeforeOperatorFilter,
     CombinedOperatorFilter,
@@ -28,7 +28,7 @@ from analyses.filters import (
     UnderOperatorFilter,
     ZeroDurationFilter,
 )
-from analyses.hta_frame import SymbolTable, hta_trace_frame, hta_trace_frames
+from analyses.hta.frame import SymbolTable, hta_trace_frame, hta_trace_frames
 from analyses.scope import like_hta, whole
 from hta_graph.errors import QueryError, UsageError
 from tests.builder import TraceBuilder

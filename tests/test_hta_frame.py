@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.hta_frame import NO_STREAM, hta_trace_frame, hta_trace_frames
-from analyses.hta_names import short_name
+from analyses.hta.frame import NO_STREAM, hta_trace_frame, hta_trace_frames
+from analyses.hta.names import short_name
 from analyses.scope import like_hta, per_step, whole
 from tests.builder import PID, TraceBuilder
 from tests.conftest import SHARED

@@ -204,7 +204,7 @@ def test_times_wholly_outside_the_trace_are_refused(soup: Soup, away: int, befor
 
 SCRIPT = """
 import sys
-from analyses.cli import main
+from analyses.command_line.cli import main
 for path in sys.argv[1:]:
     for command in (["graph"], ["critical-path", "--whole"], ["critical-path"], ["info"]):
         main([command[0], path, "--json", "-", *command[1:]])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from analyses.kernel_sequences import answer, figure, hta_frequent_cuda_kernel_sequences, kernel_sequences
 from analyses.scope import in_window, like_hta, whole
 from hta_graph.algorithms.windows import between

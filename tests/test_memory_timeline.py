@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analyses import memory_raw
-from analyses.cli import main
+from analyses.command_line.cli import main
 from analyses.memory_raw import CATEGORIES, MemoryAnalysis, is_raw_timeline, peak_table, read_raw_timeline
 from analyses.memory_timeline import alive_at_peak, allocations, answer, figure, memory_events, peaks
 from analyses.scope import per_step, whole

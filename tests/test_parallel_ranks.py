@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.ranks import graphs as reading
 from hta_graph.ranks import pool as processes
@@ -337,7 +337,7 @@ def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
     """Start the program with another way to read, and wait until two processes read."""
     code = (
         f"import sys; import hta_graph.ranks.pool as pool; pool.PROGRAM = {worker!r}\n"
-        "from analyses.cli import main; sys.exit(main(sys.argv[1:]))"
+        "from analyses.command_line.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
@@ -381,7 +381,17 @@ def test_a_killed_program_leaves_no_process(tmp_path: Path, kind: signal.Signals
 @needs_proc
 @pytest.mark.shared
 def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "analyses.cli", "info", NANOGPT, "--jobs", "2", "--json", tmp_path / "out.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "analyses.command_line.cli",
+        "info",
+        NANOGPT,
+        "--jobs",
+        "2",
+        "--json",
+        tmp_path / "out.json",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until(lambda: len(children(process.pid)) == 2)
     workers = children(process.pid)
@@ -444,7 +454,7 @@ def test_limits_do_not_change_the_answer(capsys: pytest.CaptureFixture[str], tmp
 def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
     """Run the program with standard error on a terminal; return its status, standard output, and what came there."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "analyses.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "analyses.command_line.cli", *map(str, arguments)]
     environment = {**os.environ, "TERM": "xterm"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment)
     os.close(theirs)

@@ -161,7 +161,7 @@ def test_a_figure_draws_each_stream_of_each_rank(tmp_path: Path) -> None:
 
 
 def test_long_series_keep_their_extremes_in_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analyses.charts.POINTS", 100)
+    monkeypatch.setattr("analyses.display.charts.POINTS", 100)
     trace = TraceBuilder()
     for corr in range(1, 1_001):
         trace.launch("k", (corr * 4, corr * 4 + 1), (corr * 4 + 2, corr * 4 + 3), corr)

@@ -10,7 +10,7 @@ from shutil import which
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from hta_graph.graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
 from tests.make_sample import SAMPLE, sample

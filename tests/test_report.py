@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from analyses.report import PARTS, report_page
 from analyses.report_page import Section, page
 from analyses.scope import in_window
@@ -79,7 +79,7 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
         (tmp_path / str(rank)).mkdir()
         paths[rank] = hg.critical_path(trace.graph(tmp_path / str(rank)), hg.whole())
     bound, largest, known = verdict(paths)
-    assert bound.startswith("Rank 1, the slowest of 2, takes 0.090 ms for whole trace, bound by gpu_compute_bound")
+    assert bound.startswith("Rank 1, the slowest of 2, takes 0.090 ms for the whole trace, bound by gpu_compute_bound")
     assert largest == "The largest item on the critical path is kernel_1 (gpu_compute_bound): 0.087 ms in 1 call."
     assert known == "Every nanosecond of it has a cause in the trace."
 

@@ -578,7 +578,9 @@ def test_all_outputs_at_once_are_those_of_one_at_a_time(
 
 
 def test_the_command_does_without_pandas(trace_file: Path) -> None:
-    code = "import sys\nfrom analyses.cli import main\nmain(sys.argv[1:])\nsys.stderr.write(' '.join(sys.modules))"
+    code = (
+        "from analyses.command_line.cli import main, sys; main(sys.argv[1:]); sys.stderr.write(' '.join(sys.modules))"
+    )
     given = ["sync-deps", str(trace_file), "--csv", "-"]
     done = subprocess.run([sys.executable, "-c", code, *given], check=True, capture_output=True, text=True)
     assert {"pandas", "networkx", "rustworkx", "pyarrow"} & set(done.stderr.split()) == set()

@@ -7,7 +7,7 @@ import os
 import pandas as pd
 import pytest
 
-from analyses.tables import table_lines
+from analyses.display.tables import table_lines
 
 WIDE = pd.DataFrame(
     {

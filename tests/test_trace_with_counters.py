@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hta_graph as hg
-from analyses.cli import main
+from analyses.command_line.cli import main
 from analyses.scope import like_hta, whole
 from analyses.trace_with_counters import TimeSeriesTypes, counter_tracks, hta_generate_trace_with_counters
 from hta_graph.errors import OutputError

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.hta_frame import hta_trace_frames
+from analyses.hta.frame import hta_trace_frames
+from analyses.hta.user_annotations import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
 from analyses.scope import like_hta, per_step, whole
 from analyses.user_annotations import annotated_activities, annotation_durations, annotation_times, answer, figure
-from analyses.user_annotations_hta import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
 from hta_graph.algorithms.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind

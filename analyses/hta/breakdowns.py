@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from analyses.charts import in_notebook, show
+from analyses.display.charts import in_notebook, show
 from analyses.hta.trace import Trace
 from analyses.scope import Scope
 
@@ -71,7 +71,7 @@ class Breakdowns:
         self, rank: int, expand_names: bool = True, shorten_names: bool = True
     ) -> pd.DataFrame | None:
         """Return a rank's GPU rows with the user annotation over each."""
-        from analyses.user_annotations_hta import hta_gpu_kernels_with_user_annotations
+        from analyses.hta.user_annotations import hta_gpu_kernels_with_user_annotations
 
         (scope,) = self.t.scopes_of([rank])
         frames, symbols = self.t.read_only
@@ -89,7 +89,7 @@ class Breakdowns:
         image_renderer: str | None = None,
     ) -> pd.DataFrame | None:
         """Return the durations of user annotations per rank and name (µs)."""
-        from analyses.user_annotations_hta import hta_gpu_user_annotation_breakdown
+        from analyses.hta.user_annotations import hta_gpu_user_annotation_breakdown
 
         del image_renderer
         _draw("user_annotations", self.t.scopes, visualize=visualize)

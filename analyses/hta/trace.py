@@ -13,7 +13,7 @@ from hta_graph.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyses.hta_frame import SymbolTable
+    from analyses.hta.frame import SymbolTable
 
 __all__ = ["Trace"]
 
@@ -65,7 +65,7 @@ class Trace:
     @cached_property
     def read_only(self) -> tuple[dict[int, pd.DataFrame], SymbolTable]:
         """The frames that answers rest on, and the texts of their symbols."""
-        from analyses.hta_frame import hta_trace_frames
+        from analyses.hta.frame import hta_trace_frames
 
         return hta_trace_frames(self.scopes)
 

@@ -18,7 +18,7 @@ from analyses.hta.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyses.hta_frame import SymbolTable
+    from analyses.hta.frame import SymbolTable
     from hta_graph.algorithms.critical_path import CriticalPath
     from hta_graph.algorithms.windows import Window
     from hta_graph.graph import DependencyGraph
@@ -102,7 +102,7 @@ class TraceAnalysis(Breakdowns, Launches):
         if straggler_identification_impl is not None:
             return _by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
         if visualize:
-            from analyses.charts import show
+            from analyses.display.charts import show
 
             show(stragglers.figure(stragglers.answer(self.t.scopes)))
         return stragglers.hta_potential_stragglers(self.t.scopes, profiler_steps, max(num_candidates, 1))

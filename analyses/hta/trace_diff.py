@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pandas as pd
 
-from analyses.charts import new_figure, show
+from analyses.display.charts import new_figure, show
+from analyses.hta.names import short_name
 from analyses.hta.ranks import TraceFiles
 from analyses.hta.trace import Trace
-from analyses.hta_names import short_name
 from analyses.scope import Scope, in_window, whole
 from analyses.trace_diff import name_diff
 from hta_graph.algorithms.windows import step

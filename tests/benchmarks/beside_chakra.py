@@ -28,7 +28,7 @@ from tests.conftest import SHARED
 SETS = ("execution_trace_sample", "megatron_tp2_v100", "dlrm_8xv100")
 MADE = ("sync_alexnet_a100", "sync_simple_add", "nccl_args_a100")
 LIMIT_S = 600
-OURS = (sys.executable, "-m", "analyses.cli")
+OURS = (sys.executable, "-m", "analyses.command_line.cli")
 
 MEASURE = """
 import os, signal, sys, time

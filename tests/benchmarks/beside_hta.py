@@ -114,7 +114,16 @@ def _two(cells: Iterator[str]) -> list[str]:
 
 def our_command(trace: Path, out: Path) -> list[str]:
     """Return the command that is measured."""
-    return [sys.executable, "-m", "analyses.cli", "critical-path", str(trace), "--whole", "--json", str(out)]
+    return [
+        sys.executable,
+        "-m",
+        "analyses.command_line.cli",
+        "critical-path",
+        str(trace),
+        "--whole",
+        "--json",
+        str(out),
+    ]
 
 
 def measure(trace: Path, hta_python: str, rounds: int, scratch: Path) -> Measured:

@@ -76,7 +76,16 @@ def _document(found: Any) -> Any:
 def whole_command(path: Path) -> float:
     """Time the command from start to exit."""
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "analyses.cli", "critical-path", str(path), "--whole", "--json", "/dev/null"]
+    command = [
+        sys.executable,
+        "-m",
+        "analyses.command_line.cli",
+        "critical-path",
+        str(path),
+        "--whole",
+        "--json",
+        "/dev/null",
+    ]
     subprocess.run(command, check=True)
     return time.perf_counter() - begin
 

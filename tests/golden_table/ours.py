@@ -15,7 +15,7 @@ import pandas as pd
 
 import analyses
 from analyses import DeviceType, LabeledTrace, MemoryAnalysis, Trace, TraceAnalysis, TraceDiff
-from analyses.filters import Filter
+from analyses.hta.filters import Filter
 from tests.conftest import SHARED
 from tests.golden_table.answers import Golden, encoded, highest
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analyses.terminal import clipped, line_length, milliseconds, percent, table, width
+from analyses.display.terminal import clipped, line_length, milliseconds, percent, table, width
 
 if TYPE_CHECKING:
     import pandas as pd

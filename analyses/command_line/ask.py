@@ -105,7 +105,7 @@ def add_written(parser: argparse.ArgumentParser) -> None:
 
 def ask(name: str, module: str, flags: tuple[Flag, ...], options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
-    from analyses.commands import check_outputs
+    from analyses.command_line.commands import check_outputs
 
     check_outputs(options, options.json, options.csv, options.plot)
     analysis = import_module(module)
@@ -116,7 +116,7 @@ def ask(name: str, module: str, flags: tuple[Flag, ...], options: argparse.Names
 
 def asked_scopes(options: argparse.Namespace) -> list[Scope]:
     """Return the stretches of all ranks that the options name: whole traces, a window of each, or every step."""
-    from analyses.commands import graphs_by_rank
+    from analyses.command_line.commands import graphs_by_rank
 
     choose = _chosen(options)
     return [scope for rank, graph in graphs_by_rank(options) for scope in choose(rank, graph)]
@@ -125,8 +125,8 @@ def asked_scopes(options: argparse.Namespace) -> list[Scope]:
 def write_answer(name: str, found: Answer, scopes: list[Scope], options: argparse.Namespace, analysis: Any) -> None:
     """Write an answer as JSON, CSV and a figure by the analysis' module; print it if none of them is asked for."""
     from analyses.answer import answer_document, answer_lines
-    from analyses.charts import figure_html
-    from analyses.commands import print_lines
+    from analyses.command_line.commands import print_lines
+    from analyses.display.charts import figure_html
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
@@ -142,7 +142,7 @@ def write_answer(name: str, found: Answer, scopes: list[Scope], options: argpars
 
 def _chosen(options: argparse.Namespace) -> Callable[[int, DependencyGraph], list[Scope]]:
     """Return how to cut a rank's trace into the stretches asked about."""
-    from analyses.options import asked_window, check_window
+    from analyses.command_line.options import asked_window, check_window
     from analyses.scope import in_window, per_step, whole
 
     check_window(options)

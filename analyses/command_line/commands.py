@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from analyses.progress import ProgressLine
+from analyses.command_line.progress import ProgressLine
 from hta_graph.errors import HtaGraphError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def graph(options: argparse.Namespace) -> None:
 
 def sync_deps(options: argparse.Namespace) -> None:
     """Print what waited for GPU work, or write it as JSON, CSV or external ids."""
-    from analyses.options import asked_window
+    from analyses.command_line.options import asked_window
     from analyses.sync_report import left_out, sync_document, sync_lines
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
@@ -182,7 +182,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _path(options: argparse.Namespace) -> CriticalPath:
-    from analyses.options import asked_window
+    from analyses.command_line.options import asked_window
     from hta_graph.algorithms.critical_path import critical_path as extract
     from hta_graph.trace.vocabulary import DATA_LOADING
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
-from analyses.filter_columns import Filter, column_of, ends_of, names_of, texts_of
-from analyses.hta_frame import SymbolTable
-from analyses.operator_filters import (
+from analyses.hta.filter_columns import Filter, column_of, ends_of, names_of, texts_of
+from analyses.hta.frame import SymbolTable
+from analyses.hta.operator_filters import (
     AfterOperatorFilter,
     BeforeOperatorFilter,
     CombinedOperatorFilter,

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from analyses.catalogue import CATALOGUE, Command, CommandGroup
-from analyses.commands import say
+from analyses.command_line.catalogue import CATALOGUE, Command, CommandGroup
+from analyses.command_line.commands import say
 from hta_graph import __version__
 from hta_graph.errors import HtaGraphError
 

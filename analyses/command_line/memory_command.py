@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analyses.ask import Flag, ask, write_answer
+from analyses.command_line.ask import Flag, ask, write_answer
 from hta_graph.errors import UsageError
 
 __all__ = ["memory_timeline"]
@@ -14,7 +14,7 @@ __all__ = ["memory_timeline"]
 def memory_timeline(options: argparse.Namespace, flags: tuple[Flag, ...]) -> None:
     """Answer for traces with [memory] events, or for one raw memory timeline."""
     from analyses import memory_raw
-    from analyses.commands import check_outputs
+    from analyses.command_line.commands import check_outputs
 
     if not any(memory_raw.is_raw_timeline(Path(path)) for path in options.inputs):
         ask("memory-timeline", "analyses.memory_timeline", flags, options)

@@ -20,7 +20,7 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
 
 def counters(options: argparse.Namespace) -> None:
     """Write each rank's trace with its counters and say what they hold."""
-    from analyses.commands import check_outputs, graphs_by_rank, print_lines
+    from analyses.command_line.commands import check_outputs, graphs_by_rank, print_lines
     from analyses.scope import whole
     from analyses.trace_with_counters import BOTH, TimeSeriesTypes, counter_tracks
     from hta_graph.export.counters import write_counters

@@ -7,8 +7,8 @@ from abc import abstractmethod
 
 import pandas as pd
 
-from analyses.filter_columns import Filter, column_of, ends_of, names_of, texts_of
-from analyses.hta_frame import SymbolTable
+from analyses.hta.filter_columns import Filter, column_of, ends_of, names_of, texts_of
+from analyses.hta.frame import SymbolTable
 
 __all__ = ["AfterOperatorFilter", "BeforeOperatorFilter", "CombinedOperatorFilter", "UnderOperatorFilter"]
 
@@ -27,7 +27,7 @@ class _OperatorFilter(Filter):
         self,
         op_name: str,
         position: int,
-        include_gpu_kernels: bool = False,  # noqa: FBT001, FBT002
+        include_gpu_kernels: bool = False,
         name_column: str | None = None,
     ) -> None:
         self.op_name = op_name
@@ -93,7 +93,7 @@ class CombinedOperatorFilter(Filter):
         root_op_name: str,
         preceding_op_name: str,
         following_op_name: str,
-        include_gpu_kernels: bool = False,  # noqa: FBT001, FBT002
+        include_gpu_kernels: bool = False,
         stack_depths: list[int] | None = None,
     ) -> None:
         self.include_gpu_kernels = include_gpu_kernels

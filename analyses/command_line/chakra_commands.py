@@ -20,7 +20,7 @@ __all__ = ["check", "convert", "link", "simulate"]
 
 def link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
-    from analyses.commands import say
+    from analyses.command_line.commands import say
     from hta_graph.build import build_graph
     from hta_graph.export.chakra.host_trace import read_host_trace
     from hta_graph.export.chakra.link import link_traces
@@ -62,7 +62,7 @@ def _link_lines(linked: LinkedTrace) -> list[str]:
 
 def convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
-    from analyses.commands import check_outputs, print_lines, say
+    from analyses.command_line.commands import check_outputs, print_lines, say
     from hta_graph.export.chakra.convert import Wishes, conversion_document
     from hta_graph.export.chakra.convert import convert as write_workload
     from hta_graph.export.chakra.et_folder import check_target
@@ -86,7 +86,7 @@ def convert(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
-    from analyses.commands import print_lines, say
+    from analyses.command_line.commands import print_lines, say
     from hta_graph.export.chakra.check import check as look_at
     from hta_graph.export.chakra.check import check_document
     from hta_graph.export.chakra.et_folder import read_folder
@@ -111,7 +111,7 @@ def check(options: argparse.Namespace) -> None:
 
 def simulate(options: argparse.Namespace) -> None:
     """Execute a workload, print how long each rank took, and where it stalls."""
-    from analyses.commands import print_lines
+    from analyses.command_line.commands import print_lines
     from hta_graph.export.chakra.et_folder import read_folder
     from hta_graph.export.chakra.simulate import nodes_csv, simulation_document
     from hta_graph.export.chakra.simulate import simulate as execute
@@ -134,7 +134,7 @@ def simulate(options: argparse.Namespace) -> None:
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
-    from analyses.commands import graphs_by_rank
+    from analyses.command_line.commands import graphs_by_rank
     from hta_graph.export.chakra.linked_input import has_chakra_schema, holds_activities
     from hta_graph.export.chakra.rank_work import RankInput
     from hta_graph.trace.ranks import expand
@@ -184,7 +184,7 @@ def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput])
     """Match host traces: by the rank in their names, else in their order."""
     from dataclasses import replace
 
-    from analyses.commands import say
+    from analyses.command_line.commands import say
     from hta_graph.export.chakra.host_trace import read_host_trace
     from hta_graph.export.chakra.matching import check_rank, match_host_trace
     from hta_graph.export.chakra.tensors import HostTensors
@@ -229,7 +229,7 @@ def _host_traces(given: Sequence[str], ranks: Sequence[int], only: int | None) -
 
 
 def _conversion_lines(conversion: Conversion) -> list[str]:
-    from analyses.terminal import milliseconds, table
+    from analyses.display.terminal import milliseconds, table
 
     rows = [
         [
@@ -243,7 +243,7 @@ def _conversion_lines(conversion: Conversion) -> list[str]:
 
 
 def _simulation_lines(result: Simulation) -> list[str]:
-    from analyses.terminal import milliseconds, table
+    from analyses.display.terminal import milliseconds, table
 
     rows = [
         [

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.hta_frame import SymbolTable, hta_trace_frames
-from analyses.hta_names import short_name
+from analyses.hta.frame import SymbolTable, hta_trace_frames
+from analyses.hta.names import short_name
 from analyses.scope import Scope
 from analyses.user_annotations import annotation_rows
 from hta_graph.algorithms.gpu_annotations import gpu_annotation_over
@@ -26,8 +26,8 @@ Numbers = np.ndarray[Any, Any]
 
 def hta_gpu_kernels_with_user_annotations(
     scope: Scope,
-    expand_names: bool = True,  # noqa: FBT001, FBT002
-    shorten_names: bool = True,  # noqa: FBT001, FBT002
+    expand_names: bool = True,
+    shorten_names: bool = True,
     *,
     frame: pd.DataFrame | None = None,
     symbols: SymbolTable | None = None,
@@ -78,7 +78,7 @@ def _texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
 
 def hta_gpu_user_annotation_breakdown(
     scopes: Sequence[Scope],
-    use_gpu_annotation: bool = True,  # noqa: FBT001, FBT002
+    use_gpu_annotation: bool = True,
     duration_ratio: float = 0.8,
     num_kernels: int = 1000,
     allowlist_patterns: Sequence[str] | None = None,

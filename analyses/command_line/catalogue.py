@@ -1,6 +1,7 @@
 """All commands, in the order of the help.
 
-To add an analysis: its file and a line here that names it; another command: a function in :mod:`analyses.commands` too.
+To add an analysis: its file and a line here that names it; another command: a function in
+:mod:`analyses.command_line.commands` too.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from analyses import chakra_commands, commands
-from analyses.ask import Flag, add_flags, add_tables, add_written, ask, number, one_of
-from analyses.chakra_options import add_check, add_convert, add_link, add_simulate
-from analyses.counters_command import add_counters, counters
-from analyses.diff_command import add_pair, diff
-from analyses.kernel_sequences_command import add_sequences, kernel_sequences
-from analyses.memory_command import memory_timeline
-from analyses.options import (
+from analyses.command_line import chakra_commands, commands
+from analyses.command_line.ask import Flag, add_flags, add_tables, add_written, ask, number, one_of
+from analyses.command_line.chakra_options import add_check, add_convert, add_link, add_simulate
+from analyses.command_line.counters_command import add_counters, counters
+from analyses.command_line.diff_command import add_pair, diff
+from analyses.command_line.kernel_sequences_command import add_sequences, kernel_sequences
+from analyses.command_line.memory_command import memory_timeline
+from analyses.command_line.options import (
     add_graph_outputs,
     add_inputs,
     add_jobs,
@@ -29,7 +30,7 @@ from analyses.options import (
     add_timeline,
     add_window,
 )
-from analyses.report_command import add_report, report
+from analyses.command_line.report_command import add_report, report
 
 __all__ = ["CATALOGUE", "Command", "CommandGroup"]
 

@@ -20,8 +20,8 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
-    from analyses.commands import check_outputs, graphs_by_rank, say
-    from analyses.options import asked_window
+    from analyses.command_line.commands import check_outputs, graphs_by_rank, say
+    from analyses.command_line.options import asked_window
     from analyses.report import report_page
     from analyses.scope import in_window
     from hta_graph.algorithms.critical_path import critical_path

@@ -25,8 +25,8 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 def diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
     from analyses import trace_diff
-    from analyses.ask import write_answer
-    from analyses.commands import check_outputs
+    from analyses.command_line.ask import write_answer
+    from analyses.command_line.commands import check_outputs
     from analyses.scope import in_window
     from hta_graph.algorithms.critical_path import critical_path
     from hta_graph.trace.vocabulary import DATA_LOADING
@@ -47,7 +47,7 @@ def _test_rank(options: argparse.Namespace) -> int | None:
 
 
 def _graph(options: argparse.Namespace, source: str, rank: int | None) -> DependencyGraph:
-    from analyses.commands import one_graph
+    from analyses.command_line.commands import one_graph
 
     asked = argparse.Namespace(**{**vars(options), "inputs": [source], "rank": rank})
     return one_graph(asked)
@@ -55,7 +55,7 @@ def _graph(options: argparse.Namespace, source: str, rank: int | None) -> Depend
 
 def _windows(options: argparse.Namespace) -> tuple[Window, Window]:
     """Return the window of each side: the same question, but for ``--test-step``."""
-    from analyses.options import asked_window
+    from analyses.command_line.options import asked_window
 
     control = asked_window(options)
     if options.test_step is None:

@@ -1,0 +1,1 @@
+"""How answers look: tables for terminals and pages, figures."""
