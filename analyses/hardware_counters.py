@@ -178,6 +178,7 @@ def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: in
         index, cat, name, ts, dur, end (µs), a column per counter, index_runtime, op_stack (outermost first),
         top_level_op, bottom_level_op; ranks whose ranges and launches differ in number are left out, as in HTA.
     """
+    scopes = [scope for scope in scopes if (scope.graph.trace.events.kind == EventKind.OTHER).any()]
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns
     frames = [(scope, _ranges(scope)) for scope in scopes]
     return [_hta_frame(scope, frame, origin) for scope, frame in frames if (frame["call_index"] >= 0).any()]

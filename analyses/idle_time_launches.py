@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from analyses.described import describe
 from analyses.scope import Scope
 from hta_graph.algorithms.stream_gaps import StreamIntervals, stream_intervals
 from hta_graph.errors import UsageError
@@ -17,7 +18,6 @@ from hta_graph.model import Codes, Ids, Ints
 __all__ = ["LaunchGap", "hta_idle_time", "launch_gaps"]
 
 COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
-HTA_COLUMNS = ["rank", "stream", "idle_category", "idle_time", "idle_time_ratio"]
 STATISTICS = ["count", "mean", "std", "min", "25%", "50%", "75%", "max"]
 
 
@@ -115,28 +115,38 @@ def hta_idle_time(
         show_idle_interval_stats: return the statistics too.
         consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
     """
-    parts = [_hta_of(scope, streams, consecutive_kernel_delay) for scope in scopes if len(scope.work)]
-    frames, statistics = zip(*parts, strict=True) if parts else ((), ())
-    frame = pd.concat(frames) if frames else pd.DataFrame(columns=HTA_COLUMNS)
-    if not show_idle_interval_stats:
-        return frame, None
-    empty = pd.DataFrame(columns=["rank", "stream", *STATISTICS], index=pd.Index([], name="idle_category"))
-    return frame, pd.concat(statistics) if statistics else empty
+    delay = consecutive_kernel_delay
+    rows = [row for scope in scopes if len(scope.work) for row in _hta_rows(scope, streams, delay)]
+    return _hta_frame(rows), _hta_statistics(rows) if show_idle_interval_stats else None
 
 
-def _hta_of(scope: Scope, streams: Collection[int] | None, delay_us: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+class _HtaRow(NamedTuple):
+    """The intervals of one cause on one stream, whose own rank's rows are counted from 0."""
+
+    place: int
+    rank: int
+    lane: int
+    stream: int
+    cause: str
+    length: Ints
+
+
+def _hta_rows(scope: Scope, streams: Collection[int] | None, delay_us: float) -> list[_HtaRow]:
     found = stream_intervals(scope.work)
     cause = _causes(scope, found, delay_us)
     number = scope.graph.trace.lanes.stream
     lanes = _in_order_of_appearance(scope.work.lane)
     chosen = lanes if streams is None else lanes[np.isin(number[lanes], list(streams))]
-    rows = [
-        (number[lane], kind, found.length[(found.lane == lane) & (cause == kind)])
+    kept = [
+        (lane, kind, found.length[here])
         for lane in chosen.tolist()
         for kind in LaunchGap
-        if kind == LaunchGap.OTHER or ((found.lane == lane) & (cause == kind)).any()
+        if (here := (found.lane == lane) & (cause == kind)).any() or kind == LaunchGap.OTHER
     ]
-    return _hta_frame(scope.rank, rows), _hta_statistics(scope.rank, rows)
+    return [
+        _HtaRow(place, scope.rank, lane, int(number[lane]), kind.label, length)
+        for place, (lane, kind, length) in enumerate(kept)
+    ]
 
 
 def _in_order_of_appearance(lanes: Ids) -> Ids:
@@ -145,30 +155,30 @@ def _in_order_of_appearance(lanes: Ids) -> Ids:
     return ordered
 
 
-def _hta_frame(rank: int, rows: Sequence[tuple[int, LaunchGap, Ints]]) -> pd.DataFrame:
-    stream = [number for number, _, _ in rows]
-    idle = np.array([length.sum() for _, _, length in rows], np.float64) / 1e3
-    whole = pd.Series(idle).groupby(np.array(stream)).transform("sum").to_numpy()
+def _hta_frame(rows: Sequence[_HtaRow]) -> pd.DataFrame:
+    whole: dict[tuple[int, int], int] = {}
+    for row in rows:
+        whole[row.rank, row.lane] = whole.get((row.rank, row.lane), 0) + int(row.length.sum())
+    idle = np.array([row.length.sum() for row in rows], np.float64)
+    of = np.array([max(whole[row.rank, row.lane], 1) for row in rows], np.float64)
     columns = {
-        "rank": rank,
-        "stream": stream,
-        "idle_category": [cause.label for _, cause, _ in rows],
-        "idle_time": idle.round(2),
-        "idle_time_ratio": np.divide(idle, whole, out=np.zeros(len(idle)), where=whole > 0).round(2),
+        "rank": np.array([row.rank for row in rows], np.int64),
+        "stream": np.array([row.stream for row in rows], np.int64),
+        "idle_category": np.array([row.cause for row in rows], object),
+        "idle_time": (idle / 1e3).round(2),
+        "idle_time_ratio": (idle / of).round(2),
     }
-    return pd.DataFrame(columns, columns=HTA_COLUMNS)
+    return pd.DataFrame(columns, index=pd.Index([row.place for row in rows], dtype=np.int64))
 
 
-def _hta_statistics(rank: int, rows: Sequence[tuple[int, LaunchGap, Ints]]) -> pd.DataFrame:
-    index = pd.Index([cause.label for _, cause, _ in rows], name="idle_category")
-    columns = {"rank": rank, "stream": [number for number, _, _ in rows]}
-    values = pd.DataFrame([_described(length / 1e3) for _, _, length in rows], index=index, columns=STATISTICS)
-    return pd.concat([pd.DataFrame(columns, index=index), values.round(2)], axis=1)
-
-
-def _described(lengths: Any) -> list[float]:
-    """Return count, mean, sample deviation, and the quartiles with both ends; of nothing only the count is known."""
-    if not len(lengths):
-        return [0.0, *[float("nan")] * (len(STATISTICS) - 1)]
-    deviation = float(np.std(lengths, ddof=1)) if len(lengths) > 1 else float("nan")
-    return [float(len(lengths)), float(np.mean(lengths)), deviation, *np.quantile(lengths, [0, 0.25, 0.5, 0.75, 1])]
+def _hta_statistics(rows: Sequence[_HtaRow]) -> pd.DataFrame:
+    """Describe the intervals; of none only the count is known."""
+    unknown = [0.0, *[float("nan")] * (len(STATISTICS) - 1)]
+    values = [describe(row.length / 1e3) if len(row.length) else unknown for row in rows]
+    numbers = np.array(values or np.empty((0, len(STATISTICS)))).round(2).T
+    columns = {
+        "rank": np.array([row.rank for row in rows], np.int64),
+        "stream": np.array([row.stream for row in rows], np.int64),
+        **dict(zip(STATISTICS, numbers, strict=True)),
+    }
+    return pd.DataFrame(columns, index=pd.Index([row.cause for row in rows], name="idle_category", dtype=object))

@@ -15,7 +15,7 @@ from analyses.scope import Scope, earliest_ns
 from hta_graph.algorithms.activities import activities
 from hta_graph.algorithms.launch_queue import QueueSteps, queue_steps
 from hta_graph.errors import QueryError
-from hta_graph.model import GPU_KINDS, EdgeKind, EventKind, Ids, kind_mask
+from hta_graph.model import GPU_KINDS, Codes, EdgeKind, EventKind, Ids, kind_mask
 from hta_graph.trace.vocabulary import AMD_CALL
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 MAX_QUEUE_LENGTH = 1024
+ROWS_AT_ONCE = 4_096
 SATURATED = range(1000, 1024)
 """Where the queues of NVIDIA GPUs are full in real traces: 1,013 to 1,024 launches, mostly 1,022."""
 
@@ -227,8 +228,8 @@ def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd
 def _streams(frame: pd.DataFrame) -> list[tuple[int, slice]]:
     """Return where each stream lies in a time series."""
     stream, device = frame["stream"].to_numpy(), frame["pid"].to_numpy()
-    changes = (np.diff(stream, prepend=stream[:1] - 1) != 0) | (np.diff(device, prepend=device[:1]) != 0)
-    first = np.flatnonzero(changes).tolist()
+    changes = np.flatnonzero((stream[1:] != stream[:-1]) | (device[1:] != device[:-1])) + 1
+    first = [0, *changes.tolist()] if len(frame) else []
     bounds = zip(first, [*first[1:], len(frame)], strict=False)
     return [(int(stream[begin]), slice(begin, end)) for begin, end in bounds]
 
@@ -277,7 +278,16 @@ def _full(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -> list[tupl
 def _duration_us(scope: Scope) -> float:
     """Return the time from the earliest start of a kept row to the latest."""
     events = scope.graph.trace.events
-    until = np.searchsorted(events.start, scope.cpu_end_ns)
-    on_cpu = np.flatnonzero(~kind_mask(events.kind[:until], (*GPU_KINDS, EventKind.MEMORY)))
-    start = np.concatenate([events.start[on_cpu[:1]], events.start[on_cpu[-1:]], scope.work.start])
+    until = int(np.searchsorted(events.start, scope.cpu_end_ns))
+    ends = [_first_on_cpu(events.kind[:until]), until - 1 - _first_on_cpu(events.kind[:until][::-1])]
+    start = np.concatenate([events.start[[at for at in ends if 0 <= at < until]], scope.work.start])
     return float(start.max() - start.min()) / 1e3 if len(start) else 0.0
+
+
+def _first_on_cpu(kind: Codes) -> int:
+    """Return the place of the first row of the CPU, looking at no more rows than needed; the end if there is none."""
+    for begin in range(0, len(kind), ROWS_AT_ONCE):
+        found = ~kind_mask(kind[begin : begin + ROWS_AT_ONCE], (*GPU_KINDS, EventKind.MEMORY))
+        if found.any():
+            return begin + int(found.argmax())
+    return len(kind)

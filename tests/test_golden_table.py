@@ -13,9 +13,10 @@ import pytest
 
 from tests.conftest import SHARED
 from tests.golden_table import exact_numbers, judge
-from tests.golden_table.answers import Golden, Range, between, difference, encoded, golden_answers
+from tests.golden_table.answers import Range, between, difference, encoded
 from tests.golden_table.exact_numbers import exact_traces, tallies
 from tests.golden_table.faults import Fault
+from tests.golden_table.golden import Golden, golden_answers
 from tests.golden_table.gpu_time import by_what_runs, merged
 from tests.golden_table.judge import EQUAL, UNEXPLAINED
 from tests.golden_table.table import first_table, judged, second_table

@@ -74,9 +74,8 @@ class Breakdowns:
         from analyses.hta.user_annotations import hta_gpu_kernels_with_user_annotations
 
         (scope,) = self.t.scopes_of([rank])
-        frames, symbols = self.t.read_only
         return hta_gpu_kernels_with_user_annotations(
-            scope, expand_names, shorten_names, frame=frames[rank], symbols=symbols
+            scope, expand_names, shorten_names, frames=lambda: self.t.read_only
         )
 
     def get_gpu_user_annotation_breakdown(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hta_graph.trace.details import Objects
 __all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
 
 OTHERS = "others"
+Frames = tuple[dict[int, pd.DataFrame], SymbolTable]
 Numbers = np.ndarray[Any, Any]
 
 
@@ -29,8 +30,7 @@ def hta_gpu_kernels_with_user_annotations(
     expand_names: bool = True,
     shorten_names: bool = True,
     *,
-    frame: pd.DataFrame | None = None,
-    symbols: SymbolTable | None = None,
+    frames: Callable[[], Frames] | None = None,
 ) -> pd.DataFrame | None:
     """Return what HTA's ``get_gpu_kernels_with_user_annotations`` does: GPU rows and the annotation over each.
 
@@ -41,17 +41,15 @@ def hta_gpu_kernels_with_user_annotations(
         scope: a rank's stretch.
         expand_names: add ``s_name``, ``s_cat`` and ``s_user_annotation`` ("" where there is none).
         shorten_names: cut template and function arguments out of these.
-        frame: the rank's :func:`hta_trace_frames` if it is at hand, and its symbol table.
-        symbols: the symbol table of that frame.
+        frames: returns :func:`hta_trace_frames` of the run, if that is at hand; called only where there is a copy.
 
     Returns:
         all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
     """
     if not len(annotation_rows(scope, on_gpu=True)):
         return None
-    if frame is None or symbols is None:
-        frames, symbols = hta_trace_frames([scope])
-        frame = frames[scope.rank]
+    own, symbols = frames() if frames else hta_trace_frames([scope])
+    frame = own[scope.rank]
     events = scope.graph.trace.events
     order = np.argsort(events.index[scope.work.row])
     over = gpu_annotation_over(scope.graph, scope.work.row)[order]
@@ -113,7 +111,7 @@ def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], 
     trace = scope.graph.trace
     rows = annotation_rows(scope, on_gpu=on_gpu)
     codes, name_of = np.unique(trace.events.name[rows], return_inverse=True)
-    durations = (trace.events.end - trace.events.start)[rows] / 1e3
+    durations = (trace.events.end[rows] - trace.events.start[rows]) / 1e3
     names = [trace.names[code] for code in codes.tolist()]
     kept = _kept(np.bincount(name_of, weights=durations), *limits)
     kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)

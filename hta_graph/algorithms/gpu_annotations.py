@@ -52,7 +52,8 @@ def originals(graph: DependencyGraph) -> tuple[Ids, Ids]:
     """Return the GPU annotations and the CPU annotation that each copies (same name and External id; -1: unknown)."""
     events = graph.trace.events
     copies = np.flatnonzero(events.kind == EventKind.GPU_ANNOTATION).astype(np.int32)
-    sources = np.flatnonzero((events.kind == EventKind.ANNOTATION) & (events.external_id > 0)).astype(np.int32)
+    sources = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
+    sources = sources[events.external_id[sources] > 0]
     if not len(sources):
         return copies, np.full(len(copies), -1, np.int32)
     sources = sources[np.argsort(events.external_id[sources], kind="stable")]

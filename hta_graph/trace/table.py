@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -167,6 +168,10 @@ class Trace:
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order; of equal numbers the first."""
+        return list(self._steps)
+
+    @cached_property
+    def _steps(self) -> tuple[Step, ...]:
         numbers = [m and int(m[1]) for m in map(STEP_NAME.fullmatch, self.names)]
         is_step = np.array([n is not None for n in numbers] or [False])
         found = np.flatnonzero((self.events.kind == EventKind.ANNOTATION) & is_step[self.events.name])
@@ -174,7 +179,7 @@ class Trace:
         for event in found.tolist():
             number = numbers[self.events.name[event]] or 0
             steps.setdefault(number, Step(number, event, int(self.events.start[event]), int(self.events.end[event])))
-        return list(steps.values())
+        return tuple(steps.values())
 
 
 Array = TypeVar("Array", bound="np.ndarray[Any, Any]")

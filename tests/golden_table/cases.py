@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.golden_table import annotations, diff, gpu_time, launches, loading, others, sequences, steps
-from tests.golden_table.answers import Golden
 from tests.golden_table.faults import Fault, Faults
+from tests.golden_table.golden import Golden
 from tests.golden_table.ours import TRACES, filters_asked
 from tests.golden_table.recorded import COPY_OF_ANNOTATION, OPERATOR, SYNC, Run, read_run
 

@@ -51,5 +51,10 @@ class Fault(Enum):
         self.section = section
         self.meaning = meaning
 
+    @property
+    def is_choice(self) -> bool:
+        """Whether both ways have something for themselves, or chance decides; the rest are errors."""
+        return self.name in ("COPIES_APART", "NO_EMPTY_FILE", "EMPTY_STRETCHES", "NEW_NAMES_LAST", "ANY_ORDER")
+
 
 Faults = frozenset[Fault]

@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from hta_graph.errors import HtaGraphError
-from tests.golden_table.answers import TOLERANCE, Golden, difference, encoded
+from tests.golden_table.answers import TOLERANCE, difference, encoded
 from tests.golden_table.cases import Case, case_of
 from tests.golden_table.faults import Fault, Faults
+from tests.golden_table.golden import Golden
 from tests.golden_table.others import compared_part
 from tests.golden_table.ours import asked_of_us
 from tests.golden_table.recorded import NO_FAULTS, Run

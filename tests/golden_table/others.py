@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from tests.conftest import SHARED
-from tests.golden_table.answers import Golden
 from tests.golden_table.faults import Fault, Faults
+from tests.golden_table.golden import Golden
 from tests.golden_table.launches import queue_series, rate_series
 from tests.golden_table.ours import counter_tracks, filters_asked
 from tests.golden_table.recorded import OPERATOR, Run

@@ -17,7 +17,8 @@ import analyses
 from analyses import DeviceType, LabeledTrace, MemoryAnalysis, Trace, TraceAnalysis, TraceDiff
 from analyses.hta.filters import Filter
 from tests.conftest import SHARED
-from tests.golden_table.answers import Golden, encoded, highest
+from tests.golden_table.answers import encoded, highest
+from tests.golden_table.golden import Golden
 
 __all__ = ["FOLDER_ARGUMENT", "analysis_of", "asked_of_us", "counter_tracks", "filters_asked"]
 
