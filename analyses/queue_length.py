@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -257,10 +258,13 @@ def hta_time_spent_blocked_on_full_queue(
         if rank not in own:
             raise QueryError(f"rank {rank} is not loaded; there are: {', '.join(map(str, own))}")
     rows = [row for rank, frame in queue_length_dict.items() for row in _full(own[rank], frame, max_queue_length)]
-    columns = ("rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length")
-    kinds = (np.int64, np.int64, np.float64, np.float64)
-    values = zip(*rows, strict=True) if rows else [()] * len(columns)
-    return pd.DataFrame({name: np.array(item, kind) for name, item, kind in zip(columns, values, kinds, strict=True)})
+    frame = pd.DataFrame(rows, columns=_full_columns())
+    return frame if rows else frame.astype(dict(zip(frame, ("int64", "int64", "float64", "float64"), strict=True)))
+
+
+@cache
+def _full_columns() -> pd.Index[str]:
+    return pd.Index(["rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"])
 
 
 def _full(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -> list[tuple[int, int, float, float]]:

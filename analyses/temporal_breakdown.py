@@ -33,6 +33,7 @@ def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
     """
     columns = ["rank", "scope", "window_ns", *(f"{part}_ns" for part in PARTS)]
     frame = pd.DataFrame([_row(scope) for scope in scopes], columns=columns)
+    frame = frame.astype({name: "int64" for name in columns if name != "scope"})
     for part in PARTS:
         frame[f"{part}_share"] = frame[f"{part}_ns"] / frame["window_ns"].where(frame["window_ns"] > 0)
     return frame

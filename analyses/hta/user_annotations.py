@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -93,11 +94,16 @@ def hta_gpu_user_annotation_breakdown(
         where no rank has such annotations. Nested and repeated instances add up.
     """
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
-    if not any((scope.graph.trace.events.kind == kind).any() for scope in scopes):
+    allowed, limits = _expression(allowlist_patterns or ()), (duration_ratio, num_kernels)
+    rows = [row for scope in scopes for row in _of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
+    if not rows and not any((scope.graph.trace.events.kind == kind).any() for scope in scopes):
         return None
-    allowed = _expression(allowlist_patterns or ())
-    parts = [_of_rank(scope, (duration_ratio, num_kernels), allowed, on_gpu=use_gpu_annotation) for scope in scopes]
-    return pd.concat(parts, ignore_index=True)
+    return pd.DataFrame(rows, columns=_columns())
+
+
+@cache
+def _columns() -> pd.Index[str]:
+    return pd.Index(["name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"])
 
 
 def _expression(patterns: Sequence[str]) -> re.Pattern[str]:
@@ -107,7 +113,7 @@ def _expression(patterns: Sequence[str]) -> re.Pattern[str]:
         raise QueryError(f"allowlist_patterns holds no regular expressions: {error}") from None
 
 
-def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> pd.DataFrame:
+def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> list[list[Any]]:
     trace = scope.graph.trace
     rows = annotation_rows(scope, on_gpu=on_gpu)
     codes, name_of = np.unique(trace.events.name[rows], return_inverse=True)
@@ -119,7 +125,8 @@ def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], 
     groups = sorted(set(listed))
     place = {name: at for at, name in enumerate(groups)}
     group_of = np.array([place[name] for name in listed], np.int64)[name_of]
-    return pd.DataFrame({"name": groups, **_statistics(group_of, durations, len(groups)), "rank": scope.rank})
+    statistics = _statistics(group_of, durations, len(groups)).T.tolist()
+    return [[name, *numbers, scope.rank] for name, numbers in zip(groups, statistics, strict=True)]
 
 
 def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
@@ -134,17 +141,15 @@ def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
     return kept
 
 
-def _statistics(group_of: Ints, durations: Numbers, groups: int) -> dict[str, Numbers]:
+def _statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
+    """Return sum, maximum, minimum, deviation of a sample and mean of each group."""
+    if not groups:
+        return np.empty((5, 0))
     order = np.argsort(group_of, kind="stable")
     first = np.searchsorted(group_of[order], np.arange(groups))
     count = np.bincount(group_of, minlength=groups)
     total = np.bincount(group_of, weights=durations, minlength=groups)
     mean = total / count
     squares = np.bincount(group_of, weights=(durations - mean[group_of]) ** 2, minlength=groups)
-    return {
-        "sum (us)": total,
-        "max (us)": np.maximum.reduceat(durations[order], first) if groups else total,
-        "min (us)": np.minimum.reduceat(durations[order], first) if groups else total,
-        "stddev": np.sqrt(squares / np.maximum(count - 1, 1)),
-        "mean (us)": mean,
-    }
+    highest, lowest = (ufunc.reduceat(durations[order], first) for ufunc in (np.maximum, np.minimum))
+    return np.array([total, highest, lowest, np.sqrt(squares / np.maximum(count - 1, 1)), mean])
