@@ -50,7 +50,9 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
 def _of_scope(scope: Scope) -> pd.DataFrame:
     names = scope.graph.trace.names
     on_cpu = pd.DataFrame.from_dict(_on_cpu(scope), orient="index", columns=list(CPU))
-    frame = on_cpu.join(_on_gpu(scope), how="outer").fillna(0).astype(np.int64)
+    on_gpu = _on_gpu(scope)
+    codes = on_cpu.index.union(on_gpu.index)
+    frame = pd.concat([side.reindex(codes, fill_value=0) for side in (on_cpu, on_gpu)], axis=1).astype(np.int64)
     frame.insert(0, "annotation", [names[code] if code >= 0 else NONE for code in frame.index.tolist()])
     frame.insert(0, "scope", scope.label)
     frame.insert(0, "rank", scope.rank)
