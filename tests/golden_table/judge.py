@@ -113,7 +113,7 @@ def _raised(golden: Golden, case: Case) -> Verdict:
     known = NO_RANK_0 if golden.error == NO_RANK_0.text else _known(golden.error)
     if known is None or not known.holds(case.subject):
         return Verdict(UNEXPLAINED, golden.error)
-    return Verdict(RAISES, f"{golden.error[:60]}: {known.meaning}")
+    return Verdict(RAISES, f"`{known.text}`: {known.meaning}")
 
 
 def _known(error: str) -> Raising | None:

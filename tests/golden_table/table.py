@@ -73,7 +73,7 @@ def first_table(found: Verdicts) -> list[str]:
         "Traces: " + ", ".join(f"{at} {trace}" for at, trace in enumerate(traces, 1)) + ".",
         "",
         *_legend(every),
-        *_sentences(found),
+        *_sentences(found, traces),
     ]
 
 
@@ -97,15 +97,17 @@ def _legend(every: Sequence[Verdict]) -> list[str]:
     return [*signs, *(intro if faults else []), *faults]
 
 
-def _sentences(found: Verdicts) -> list[str]:
-    """Say what HTA raised and what is left."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+def _sentences(found: Verdicts, traces: Sequence[str]) -> list[str]:
+    """Say what HTA raised and what is left: the reason, then calls and the numbers of traces."""
+    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
     for (line, trace), cell in found.items():
         for _, verdict in cell:
             if verdict.code in (RAISES, NOT_COVERED, UNEXPLAINED):
-                reasons.setdefault((verdict.code, f"{line}: {verdict.reason}"), []).append(trace)
+                places = reasons.setdefault((verdict.code, verdict.reason), {}).setdefault(line, [])
+                places += [str(traces.index(trace) + 1)] * (str(traces.index(trace) + 1) not in places)
     order = sorted(reasons, key=lambda key: (key[0] != UNEXPLAINED, key))
-    return ["", *(f"- `{sign}` {text} ({', '.join(dict.fromkeys(reasons[sign, text]))})" for sign, text in order)]
+    said = {key: "; ".join(f"{line} ({', '.join(places)})" for line, places in reasons[key].items()) for key in order}
+    return ["", *(f"- `{sign}` {text}: {said[sign, text]}" for sign, text in order)]
 
 
 def second_table(found: Sequence[Tally]) -> list[str]:
