@@ -44,7 +44,7 @@ def draw(options: argparse.Namespace) -> None:
     graph = hg.build_graph(hg.read_trace(options.trace))
     kernel = longest_kernel(graph, options.kernel)
     output = Path(options.output)
-    if which("dot") is None:
+    if output.suffix != ".dot" and which("dot") is None:
         print("graphviz' dot is not installed; writing its source instead")
         output = output.with_suffix(".dot")
     write_picture(around_picture(graph, kernel, options.depth), output)
