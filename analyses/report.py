@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analyses.display.charts import COLOUR, SERIES, new_figure
+from analyses.display.charts import BOUND_COLOUR, new_figure
 from analyses.path_report import MEANING
 from analyses.report_page import Section, page
 from analyses.scope import Scope
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = ["report_page"]
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,6 @@ def report_page(
     paths: Mapping[int, CriticalPath],
     *,
     overlay: str = "",
-    say: Progress = lambda _: None,
 ) -> bytes:
     """Return the page about the chosen stretch of each rank.
 
@@ -92,12 +89,11 @@ def report_page(
         scopes: one per rank, what the analyses look at.
         paths: the critical path of each rank.
         overlay: a file with the path on top of the trace, to link.
-        say: is called with what is being asked.
     """
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     sections = [
         _path_section(paths),
-        *(_part(scopes, part, slowest, say) for part in PARTS),
+        *(_part(scopes, part, slowest) for part in PARTS),
         _unexplained(paths),
         _open(overlay),
     ]
@@ -107,9 +103,8 @@ def report_page(
     return page(f"Report of {title}", verdict(paths), sections)
 
 
-def _part(scopes: Sequence[Scope], part: _Part, slowest: int, say: Progress) -> Section:
+def _part(scopes: Sequence[Scope], part: _Part, slowest: int) -> Section:
     """Ask one analysis; what it cannot answer is said on the page."""
-    say(part.title)
     analysis = import_module(f"analyses.{part.module}")
     chosen = scopes if part.every_rank else [scope for scope in scopes if scope.rank == slowest]
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
@@ -156,32 +151,18 @@ def _path_figure(frame: pd.DataFrame) -> Figure:
     made = new_figure(title="")
     made.update_xaxes(ticksuffix=" ms")
     labels = [f"rank {rank}" for rank in frame["rank"]]
-    for at, bound in enumerate(bound for bound in MEANING if frame[f"{bound}_ns"].any()):
+    for bound in (bound for bound in MEANING if frame[f"{bound}_ns"].any()):
         made.add_bar(
             orientation="h",
             name=bound,
             y=labels,
             x=frame[f"{bound}_ns"] / 1e6,
-            marker_color=PATH_COLOUR.get(bound, SERIES[at % len(SERIES)]),
+            marker_color=BOUND_COLOUR[bound],
             hovertemplate="%{y}: %{x:,.3f} ms",
         )
     made.update_layout(barmode="stack", height=220 + 30 * len(frame), margin={"t": 10})
     made.update_yaxes(autorange="reversed")
     return made
-
-
-PATH_COLOUR = {
-    "cpu_bound": COLOUR["cpu"],
-    "data_loading": "#a06bd0",
-    "gpu_compute_bound": COLOUR["compute"],
-    "gpu_communication_bound": COLOUR["communication"],
-    "gpu_memory_bound": COLOUR["memory"],
-    "gpu_kernel_kernel_overhead": "#4fb3b3",
-    "gpu_kernel_launch_overhead": "#2f7f8f",
-    "cpu_gap": COLOUR["idle"],
-    "sync_overhead": "#c76b98",
-    "unexplained": COLOUR["unexplained"],
-}
 
 
 def _unexplained(paths: Mapping[int, CriticalPath]) -> Section:

@@ -155,8 +155,3 @@ def earliest_ns(scopes: Iterable[Scope]) -> int:
     firsts = [scope.graph.trace.events for scope in scopes]
     starts = [events.start[events.kind != EventKind.MEMORY] for events in firsts]
     return min((int(start.min()) for start in starts if len(start)), default=0)
-
-
-def ranks_of(scopes: Iterable[Scope]) -> list[int]:
-    """List the ranks that scopes belong to, each once, in order."""
-    return list(dict.fromkeys(scope.rank for scope in scopes))

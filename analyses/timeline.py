@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from analyses.display.charts import BOUND_COLOUR
 from analyses.display.terminal import clipped, milliseconds
 from analyses.timeline_scene import GROUPS, Bars, Floats, Scene, plain, scene_of
 from hta_graph.algorithms.critical_path import CriticalPath
@@ -32,19 +33,6 @@ KIND_COLOUR = {
     "memset": "#a88a2a",
 }
 """Colours of events; of medium lightness, so that they show on white and on black."""
-
-BOUND_COLOUR = {
-    "cpu_bound": "#4f8bd9",
-    "data_loading": "#a06bd0",
-    "gpu_compute_bound": "#3fa65c",
-    "gpu_communication_bound": "#e8893a",
-    "gpu_memory_bound": "#cfa92c",
-    "gpu_kernel_kernel_overhead": "#4fb3b3",
-    "gpu_kernel_launch_overhead": "#2f7f8f",
-    "cpu_gap": "#8d99a6",
-    "sync_overhead": "#c76b98",
-    "unexplained": "#e04848",
-}
 
 HOVER = "<b>%{hovertext}</b><br>starts at %{customdata[0]:,.6~f} ms, lasts %{customdata[1]:,.3~f} µs"
 

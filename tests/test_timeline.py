@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.timeline import BOUND_COLOUR, timeline_figure, timeline_html
+from analyses.display.charts import BOUND_COLOUR
+from analyses.timeline import timeline_figure, timeline_html
 from hta_graph import CriticalPath
 from hta_graph.errors import MissingExtraError, UsageError
 from tests.builder import TraceBuilder

@@ -32,14 +32,6 @@ class Intervals:
         """
         return union(self.start.clip(start_ns, end_ns), self.end.clip(start_ns, end_ns))
 
-    def intersect(self, other: Intervals) -> Intervals:
-        """Return where both are.
-
-        >>> union(np.array([0, 5]), np.array([3, 9])).intersect(union(np.array([2]), np.array([6])))
-        Intervals(start=array([2, 5]), end=array([3, 6]))
-        """
-        return _where([self, other], lambda running: running[0] & running[1])
-
     def subtract(self, other: Intervals) -> Intervals:
         """Return where this is and the other is not.
 
