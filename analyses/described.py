@@ -1,4 +1,4 @@
-"""Count, mean, spread and quartiles of groups of values, in the shape that HTA's summaries have."""
+"""Groups of values: count, mean, spread and quartiles in the shape of HTA's summaries; which sums to name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["describe", "described"]
+__all__ = ["describe", "described", "reaching"]
 
 STATISTICS = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 
@@ -34,6 +34,18 @@ def _at(ordered: np.ndarray[Any, Any], share: float) -> float:
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
+
+
+def reaching(sums: np.ndarray[Any, Any], share: float, most: int) -> int:
+    """Return how many of some sums, largest first, reach a share of the total: all if there are no more than ``most``.
+
+    >>> reaching(np.array([50, 30, 15, 5]), 0.8, 3), reaching(np.array([50, 30, 15, 5]), 0.1, 4)
+    (2, 4)
+    """
+    if len(sums) <= most:
+        return len(sums)
+    running = np.cumsum(sums)
+    return min(int(np.searchsorted(running, share * float(running[-1]))) + 1, most)
 
 
 def described(

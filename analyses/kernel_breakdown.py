@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
+from analyses.described import reaching
 from analyses.scope import Scope
 from hta_graph.algorithms.activities import Activities, WorkType
 from hta_graph.algorithms.intervals import combinations
@@ -133,10 +134,10 @@ def _kept(sums: Ints, ratio: float, most: int, *, by_quantile: bool) -> int:
     """Return how many of the names, longest first, keep their own row."""
     if len(sums) <= most:
         return len(sums)
-    running = np.cumsum(sums)
     if by_quantile:
+        running = np.cumsum(sums)
         return min(int(np.count_nonzero(running <= np.quantile(running, ratio))), most)
-    return min(int(np.searchsorted(running, ratio * float(running[-1]))) + 1, most)
+    return reaching(sums, ratio, most)
 
 
 def _described(group: Ints, durations: Ints, groups: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from analyses.display.page import html_page
 from analyses.display.tables import SHORT_TEXT, display
 from analyses.display.terminal import clipped
 
@@ -21,10 +22,9 @@ LONGEST_CELL = 90
 CONFIG = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 
 STYLE = """
-:root { color-scheme: light dark; --line: rgba(128,128,128,.35); --soft: rgba(128,128,128,.12); --accent: #2f7fd0; }
+:root { --line: rgba(128,128,128,.35); --soft: rgba(128,128,128,.12); --accent: #2f7fd0; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 1rem; font: 15px/1.5 system-ui, sans-serif;
-       background: Canvas; color: CanvasText; }
+body { margin: 0 auto; max-width: 72rem; padding: 1rem; font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin: .2rem 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .3rem; padding-top: .8rem; border-top: 1px solid var(--line); }
 h3 { font-size: .95rem; margin: 1rem 0 .2rem; }
@@ -62,24 +62,10 @@ def page(title: str, verdict: Sequence[str], sections: Sequence[Section]) -> byt
     """Return the page; the drawing library stands in it once."""
     links = "".join(f'<a href="#{_anchor(section)}">{escape(section.title)}</a>' for section in sections)
     body = "\n".join([_section(section) for section in sections])
-    text = f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{STYLE}</style>
-<script>{_library() if any(section.figures for section in sections) else ""}</script>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-<div class="verdict">{"".join(f"<p>{escape(line)}</p>" for line in verdict)}</div>
-<nav>{links}</nav>
-{body}
-</body>
-</html>
-"""
-    return text.encode("utf-8", "replace")
+    said = "".join(f"<p>{escape(line)}</p>" for line in verdict)
+    heading = f'<h1>{escape(title)}</h1>\n<div class="verdict">{said}</div>\n<nav>{links}</nav>'
+    script = _library() if any(section.figures for section in sections) else ""
+    return html_page(title, f"{heading}\n{body}", style=STYLE, script=script)
 
 
 def _library() -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from analyses.display.charts import BOUND_COLOUR
+from analyses.display.page import html_page
 from analyses.display.terminal import clipped, milliseconds
 from analyses.timeline_scene import GROUPS, Bars, Floats, Scene, plain, scene_of
 from hta_graph.algorithms.critical_path import CriticalPath
@@ -38,30 +39,18 @@ HOVER = "<b>%{hovertext}</b><br>starts at %{customdata[0]:,.6~f} ms, lasts %{cus
 
 CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ margin: 0 auto; padding: 12px; font: 14px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText; }}
-h1 {{ font-size: 1.25rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }}
-p {{ margin: .15rem 0; overflow-wrap: anywhere; }}
-.left-out {{ color: #c2570c; }}
-.main-svg text:not(.hoverlayer text) {{ fill: CanvasText !important; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
+STYLE = """body { padding: 12px; font: 14px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.25rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
+p { margin: .15rem 0; overflow-wrap: anywhere; }
+.left-out { color: #c2570c; }
+.main-svg text:not(.hoverlayer text) { fill: CanvasText !important; }
+"""
+
+BODY = """<h1>{title}</h1>
 <p>{verdict}</p>
 {left_out}<p>Drag sideways to zoom, double-click to see all, hover or tap for details.
 What is not on the path is faded.</p>
-{figure}
-</body>
-</html>
-"""
+{figure}"""
 
 
 def timeline_figure(path: CriticalPath, *, limit: int = 20_000) -> Any:
@@ -89,13 +78,13 @@ def timeline_html(path: CriticalPath, *, limit: int = 20_000) -> bytes:
     scene = scene_of(path, limit)
     figure = _figure(path, scene, titled=False)
     plot = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, div_id="timeline")
-    page = PAGE.format(
+    body = BODY.format(
         title=escape(_title(path)),
         verdict=escape(_verdict(path)),
         left_out=f'<p class="left-out">{escape(scene.left_out)}</p>\n' if scene.left_out else "",
         figure=plot,
     )
-    return page.encode("utf-8", "replace")
+    return html_page(_title(path), body, style=STYLE)
 
 
 def _figure(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 import hta_graph as hg
+from analyses.scope import Scope, like_hta, whole
 from hta_graph import DependencyGraph
 from tests.conftest import SHARED
 
@@ -38,6 +39,15 @@ def kept_as_documented(name: str, rank: int) -> bool:
     scopes = exact(name, rank)["scopes"]
     documented = scopes.get("documented_window", scopes["hta_window"])
     return bool(documented["rows"] == scopes["hta_window"]["rows"])
+
+
+def exact_scopes(name: str, topic: str) -> Iterator[tuple[Scope, dict[str, Any]]]:
+    """Pair each rank's whole trace, and HTA's window where HTA keeps to it, with the exact numbers of a topic."""
+    found = graphs(name)
+    for scope, (rank, graph) in zip(like_hta(found), found.items(), strict=True):
+        yield whole(rank, graph), exact(name, rank)[topic]["all"]
+        if kept_as_documented(name, rank):
+            yield scope, exact(name, rank)[topic]["hta_window"]
 
 
 def answered(name: str, method: str) -> dict[str, Any]:

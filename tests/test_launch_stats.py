@@ -13,7 +13,7 @@ from analyses.scope import Scope, in_window, like_hta, whole
 from hta_graph.algorithms.windows import between, step
 from tests.builder import TraceBuilder
 from tests.conftest import shared_traces
-from tests.golden import NANOSECONDS, TRACES, answered, exact, graphs, kept_as_documented
+from tests.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 
 PARTS = ["behind_stream_ns", "behind_event_ns", "overhead_ns"]
@@ -148,17 +148,12 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.shared
 def test_the_exact_recomputation_is_met(name: str) -> None:
-    found = graphs(name)
-    for rank, graph in found.items():
-        scopes = {"all": whole(rank, graph)}
-        if kept_as_documented(name, rank):
-            scopes["hta_window"] = like_hta(found)[list(found).index(rank)]
-        for key, scope in scopes.items():
-            frame = launches([scope])
-            counts = launch_stats(frame)[["short_kernels", "runtime_outliers", "launch_delay_outliers"]].sum()
-            sums = frame[["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]].sum()
-            expected = exact(name, rank)["launch_stats"][key]["every_launch"]
-            assert [len(frame), *sums.tolist(), *counts.tolist()] == list(expected.values())
+    for scope, numbers in exact_scopes(name, "launch_stats"):
+        frame = launches([scope])
+        counts = launch_stats(frame)[["short_kernels", "runtime_outliers", "launch_delay_outliers"]].sum()
+        sums = frame[["cpu_duration_ns", "gpu_duration_ns", "launch_delay_ns"]].sum()
+        expected = numbers["every_launch"]
+        assert [len(frame), *sums.tolist(), *counts.tolist()] == list(expected.values())
 
 
 @pytest.mark.shared

@@ -22,7 +22,7 @@ from hta_graph.algorithms.copies import exact_running_sums
 from hta_graph.algorithms.windows import between
 from tests.builder import TraceBuilder
 from tests.conftest import shared_traces
-from tests.golden import NANOSECONDS, TRACES, answered, exact, graphs, kept_as_documented
+from tests.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs
 
 GBPS = "memory bandwidth (GB/s)"
 DTOD, HTOD = "Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pageable -> Device)"
@@ -183,15 +183,9 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.shared
 def test_the_exact_recomputation_is_met(name: str) -> None:
-    found = graphs(name)
-    for rank, graph in found.items():
-        scopes = {"all": whole(rank, graph)}
-        if kept_as_documented(name, rank):
-            scopes["hta_window"] = like_hta(found)[list(found).index(rank)]
-        for key, scope in scopes.items():
-            frame = memory_bandwidth([scope]).set_index("kind")[["events", "duration_ns", "bytes"]]
-            expected = exact(name, rank)["memory_ops"][key]
-            assert frame.rename(columns={"duration_ns": "dur_ns"}).to_dict("index") == expected
+    for scope, expected in exact_scopes(name, "memory_ops"):
+        frame = memory_bandwidth([scope]).set_index("kind")[["events", "duration_ns", "bytes"]]
+        assert frame.rename(columns={"duration_ns": "dur_ns"}).to_dict("index") == expected
 
 
 @pytest.mark.shared

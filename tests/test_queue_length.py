@@ -27,7 +27,7 @@ from hta_graph.algorithms.windows import between
 from hta_graph.errors import QueryError
 from tests.builder import TraceBuilder
 from tests.conftest import shared_traces
-from tests.golden import TRACES, WHOLE_MICROSECONDS, answered, exact, graphs, kept_as_documented
+from tests.golden import TRACES, WHOLE_MICROSECONDS, answered, exact_scopes, graphs, kept_as_documented
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 
 UNTIED = ("execution_trace_sample", "sync_alexnet_a100", "owlv2_pystack_h100")
@@ -245,20 +245,15 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.shared
 def test_the_exact_recomputation_is_met(name: str) -> None:
-    found = graphs(name)
-    for rank, graph in found.items():
-        scopes = {"all": whole(rank, graph)}
-        if kept_as_documented(name, rank):
-            scopes["hta_window"] = like_hta(found)[list(found).index(rank)]
-        for key, scope in scopes.items():
-            expected = exact(name, rank)["queue"][key]["every_launch"]
-            frame = queue_length([scope]).set_index("stream")
-            assert len(frame) == len(expected)
-            for stream, row in frame.iterrows():
-                known = expected[str(stream).rsplit(":", 1)[1]]
-                assert (row["launches"], row["max_length"]) == (known["ops"], known["max_launch_first"])
-                assert row["full_ns"] == known["ns_at_or_over_1024"]
-                assert row["time_mean_length"] == pytest.approx(known["time_weighted_mean"])
+    for scope, numbers in exact_scopes(name, "queue"):
+        expected = numbers["every_launch"]
+        frame = queue_length([scope]).set_index("stream")
+        assert len(frame) == len(expected)
+        for stream, row in frame.iterrows():
+            known = expected[str(stream).rsplit(":", 1)[1]]
+            assert (row["launches"], row["max_length"]) == (known["ops"], known["max_launch_first"])
+            assert row["full_ns"] == known["ns_at_or_over_1024"]
+            assert row["time_mean_length"] == pytest.approx(known["time_weighted_mean"])
 
 
 @pytest.mark.shared

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analyses.display.page import html_page
 from hta_graph.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -178,15 +179,8 @@ def row_labels(frame: pd.DataFrame) -> list[str]:
 
 def figure_html(made: Figure, title: str) -> bytes:
     """Return a page of its own that needs no network and follows the reader's light or dark setting."""
-    from html import escape
-
     body = made.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, default_height="90vh")
-    head = (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<style>:root{color-scheme:light dark}body{margin:0;background:Canvas;color:CanvasText}</style></head><body>"
-    )
-    return f"{head}{body}</body></html>".encode()
+    return html_page(title, body)
 
 
 def in_notebook() -> bool:

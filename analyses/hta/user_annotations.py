@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.described import reaching
 from analyses.hta.frame import SymbolTable, hta_trace_frames
 from analyses.hta.names import short_name
 from analyses.scope import Scope
@@ -132,12 +133,8 @@ def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], 
 def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
     """Choose names, longest first."""
     order = np.argsort(-sums, kind="stable")
-    running = np.cumsum(sums[order])
-    count = len(sums)
-    if count > most:
-        count = min(int(np.searchsorted(running, ratio * running[-1])) + 1, most)
     kept = np.zeros(len(sums), np.bool_)
-    kept[order[:count]] = True
+    kept[order[: reaching(sums[order], ratio, most)]] = True
     return kept
 
 
