@@ -89,7 +89,7 @@ def new_figure(*, title: str, x: str = "", y: str = "") -> Figure:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 60, "r": 20, "t": 50, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
+        legend={"orientation": "h", "y": -0.2, "traceorder": "normal"},
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
         colorway=list(SERIES),
     )
