@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analyses.execution_traces import load_execution_trace
     from analyses.hta.execution_trace import add_et_column, correlate_execution_trace
+    from analyses.hta.execution_traces import load_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
         BeforeOperatorFilter,
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
         UnderOperatorFilter,
         ZeroDurationFilter,
     )
-    from analyses.hta.trace import Trace
+    from analyses.hta.hta_trace import Trace
+    from analyses.hta.hta_trace_diff import DeviceType, LabeledTrace, TraceDiff
     from analyses.hta.trace_analysis import TraceAnalysis
-    from analyses.hta.trace_diff import DeviceType, LabeledTrace, TraceDiff
-    from analyses.memory_raw import MemoryAnalysis
-    from analyses.trace_with_counters import TimeSeriesTypes
+    from analyses.launches.counter_series import TimeSeriesTypes
+    from analyses.memory.raw_memory_timeline import MemoryAnalysis
 
 _NAMES = {
     "hta.trace_analysis": ("TraceAnalysis",),
-    "hta.trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
-    "hta.trace": ("Trace",),
+    "hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
+    "hta.hta_trace": ("Trace",),
     "hta.execution_trace": ("add_et_column", "correlate_execution_trace"),
-    "execution_traces": ("load_execution_trace",),
-    "memory_raw": ("MemoryAnalysis",),
-    "trace_with_counters": ("TimeSeriesTypes",),
+    "hta.execution_traces": ("load_execution_trace",),
+    "memory.raw_memory_timeline": ("MemoryAnalysis",),
+    "launches.counter_series": ("TimeSeriesTypes",),
     "hta.filters": (
         "AfterOperatorFilter",
         "BeforeOperatorFilter",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.tables import table_lines
+from analyses.display.text_tables import table_lines
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.algorithms.activities import Activities, activities
-from hta_graph.algorithms.windows import WHOLE_TRACE, ResolvedWindow, Window, step
+from hta_graph.algorithms.time.windows import WHOLE_TRACE, ResolvedWindow, Window, step
+from hta_graph.algorithms.work.activities import Activities, activities
+from hta_graph.columns import freeze
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.trace.table import freeze
 
 __all__ = ["Scope", "earliest_ns", "in_window", "like_hta", "per_step", "whole"]
 

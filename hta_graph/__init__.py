@@ -11,37 +11,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hta_graph.algorithms.critical_path import CriticalPath, critical_path
-    from hta_graph.algorithms.windows import annotation, between, step, whole
+    from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
+    from hta_graph.algorithms.time.windows import annotation, between, step, whole
     from hta_graph.build import build_graph
     from hta_graph.errors import HtaGraphError
     from hta_graph.export.parquet import load_graph, save_graph
+    from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
     from hta_graph.graph import DependencyGraph
+    from hta_graph.job.reading import read_graphs
     from hta_graph.links import DEFAULT_RULES
-    from hta_graph.ranks.graphs import read_graphs
     from hta_graph.trace import Trace, read_trace, read_traces
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "CriticalPath": "algorithms.critical_path",
+    "CriticalPath": "algorithms.time.critical_path",
     "DEFAULT_RULES": "links",
     "DependencyGraph": "graph",
     "HtaGraphError": "errors",
     "Trace": "trace",
-    "annotation": "algorithms.windows",
-    "between": "algorithms.windows",
+    "annotation": "algorithms.time.windows",
+    "between": "algorithms.time.windows",
     "build_graph": "build",
-    "critical_path": "algorithms.critical_path",
+    "critical_path": "algorithms.time.critical_path",
     "load_graph": "export.parquet",
-    "read_graphs": "ranks.graphs",
+    "read_graphs": "job.reading",
     "read_trace": "trace",
     "read_traces": "trace",
+    "render": "export.picture",
     "save_graph": "export.parquet",
-    "step": "algorithms.windows",
+    "step": "algorithms.time.windows",
     "sync_dependencies": "export.sync_dependencies",
-    "whole": "algorithms.windows",
+    "whole": "algorithms.time.windows",
 }
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "read_graphs",
     "read_trace",
     "read_traces",
+    "render",
     "save_graph",
     "step",
     "sync_dependencies",
@@ -73,4 +76,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*__all__, "__version__"])

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from hta_graph.graph import BUILD_DIAGNOSTICS, DependencyGraph
+from hta_graph.graph.timeline import Timeline
 from hta_graph.links import DEFAULT_RULES, EdgeTable, LinkContext, LinkRule
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
-from hta_graph.timeline import Timeline
 from hta_graph.trace.table import Trace
 
 __all__ = ["build_graph"]
@@ -29,12 +29,13 @@ def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> Depe
     """
     timeline = Timeline(trace.events, len(trace.lanes.labels))
     context = LinkContext(trace, timeline)
-    edges = EdgeTable.concatenate([rule(context) for rule in rules])
+    edges = EdgeTable.join([rule(context) for rule in rules])
     notes = context.notes
     notes["nesting_violations"] = timeline.calls.violations
     edges = _without_clock_faults(edges, timeline, notes)
     edges = _without_cycles(edges, timeline, notes)
-    return DependencyGraph(trace, timeline, edges, {key: notes[key] for key in BUILD_DIAGNOSTICS})
+    counts = {key: notes[key] for key in BUILD_DIAGNOSTICS}
+    return DependencyGraph(trace, timeline, edges, counts, context.wait_calls)
 
 
 def _without_clock_faults(edges: EdgeTable, timeline: Timeline, notes: Counter[str]) -> EdgeTable:

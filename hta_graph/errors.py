@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
+    "DefectError",
     "HtaGraphError",
     "MissingExtraError",
     "MissingProgramError",
     "NotATraceError",
     "OutputError",
     "QueryError",
+    "Remedy",
     "TraceError",
     "UsageError",
 ]
@@ -19,25 +22,42 @@ MESSAGE_LIMIT = 500
 """Longest message in characters; names from a trace can be megabytes long."""
 
 
+@dataclass(frozen=True)
+class Remedy:
+    """What to do about an error, in the words of Python and in those of the command line."""
+
+    python: str
+    command_line: str
+
+
 class HtaGraphError(Exception):
     r"""Base of every error that hta-graph raises on purpose.
 
-    >>> str(HtaGraphError("two\nlines"))
-    'two lines'
+    Its text speaks Python; ``on_command_line`` is the same for someone at a terminal.
+
+    >>> error = HtaGraphError("two\nlines", Remedy("pass force=True", "--force replaces it"))
+    >>> str(error), error.on_command_line
+    ('two lines; pass force=True', 'two lines; --force replaces it')
     """
 
     exit_status = 1
 
-    def __init__(self, message: str) -> None:
-        line = " ".join(message.split())
-        super().__init__(line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…")
+    def __init__(self, message: str, remedy: Remedy | str = "") -> None:
+        words = remedy if isinstance(remedy, Remedy) else Remedy(remedy, remedy)
+        self.on_command_line = _one_line(message, words.command_line)
+        super().__init__(_one_line(message, words.python))
+
+
+def _one_line(message: str, remedy: str) -> str:
+    line = " ".join(f"{message}; {remedy}".split() if remedy else message.split())
+    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
 
 
 class TraceError(HtaGraphError):
     """A trace file cannot be read or is not a trace."""
 
-    def __init__(self, path: Path | str, cause: str, remedy: str = "") -> None:
-        super().__init__(f"{path}: {cause}" + (f"; {remedy}" if remedy else ""))
+    def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
+        super().__init__(f"{path}: {cause}", remedy)
 
 
 class NotATraceError(TraceError):
@@ -67,6 +87,13 @@ class MissingProgramError(HtaGraphError):
             "a picture as SVG or PNG needs graphviz's program dot; install it with: apt-get install graphviz "
             "(a name that ends in .dot works without it)"
         )
+
+
+class DefectError(HtaGraphError):
+    """A result contradicts itself: a defect of this package, which must not pass for an answer."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; this is a defect of hta-graph, please report it")
 
 
 class UsageError(HtaGraphError):

@@ -1,10 +1,12 @@
-"""The vocabulary: kinds of events and edges, evidence, classes of time, and array types.
+"""The vocabulary: kinds of events and edges and what each edge kind means, evidence, classes of time, array types.
 
 Times are int64 nanoseconds, absolute. A *point* is the start (``2 * event``) or the end (``2 * event + 1``) of one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -13,13 +15,20 @@ from numpy.typing import NDArray
 __all__ = [
     "CLOCK_FAULT_LIMIT_NS",
     "CPU_KINDS",
+    "EDGE_MEANING",
     "GPU_KINDS",
     "WALKABLE",
+    "WITHIN_A_LANE",
     "BoundBy",
+    "EdgeEnd",
     "EdgeKind",
+    "EdgeMeaning",
+    "EdgeRole",
     "EventKind",
     "Evidence",
+    "GapCause",
     "Rule",
+    "edge_kinds",
     "kind_mask",
 ]
 
@@ -125,6 +134,164 @@ class BoundBy(_Named):
     SYNC_OVERHEAD = 8
     UNEXPLAINED = 9
 
+
+class GapCause(_Named):
+    """What kept the next GPU activity from starting."""
+
+    HOST_OPERATOR = 0
+    """The launching thread worked in an operator."""
+    HOST_CALL = 1
+    """The launching thread was in a runtime call: allocation, event, another launch."""
+    HOST_BLOCKED = 2
+    """The launching thread was in a synchronising call, or in a copy that blocks."""
+    HOST_NO_OPERATOR = 3
+    """The launching thread had no operator open: Python, the framework."""
+    DATA_LOADING = 4
+    """The launching thread loaded data."""
+    OTHER_THREAD = 5
+    """Another thread handed the work over, or held the driver's lock."""
+    QUEUE_FULL = 6
+    """The launch waited for room in the stream's queue."""
+    LAUNCH = 7
+    """The launch was under way, from the call's start to the activity's."""
+    STREAM_ORDER = 8
+    """Launched in time; the stream went from one activity to the next."""
+    GRAPH_ORDER = 9
+    """The same between the nodes of a graph, or a graph and the work around it."""
+    EVENT_WAIT = 10
+    """The stream waited for an event of another stream."""
+    LAUNCH_UNKNOWN = 11
+    """The launching call is not in the file, so the host may have been late or not."""
+    UNKNOWN = 12
+    """Nothing recorded explains it."""
+    NO_MORE_WORK = 13
+    """No activity follows in the trace."""
+
+
+class EdgeRole(_Named):
+    """What an edge leads between, and so whose the time on it is."""
+
+    THREAD = 0
+    """Two points of one thread that follow each other: its innermost open row works, or nobody does."""
+    ACTIVITY = 1
+    """An activity's own start and end: it runs."""
+    LAUNCH = 2
+    """CPU → GPU: first the launching call's own time, then a lag."""
+    STREAM = 3
+    """GPU → GPU: a lag; from an activity's start, that activity still runs."""
+    RETURN = 4
+    """GPU → CPU: a call returns when GPU work has ended; the rest is a lag."""
+    HOLD = 5
+    """A call is held by another thread or by the GPU's queue; a lag until it returns."""
+    RESUMPTION = 6
+    """CPU → CPU: a thread goes on where another one stopped; a lag."""
+    RELEASE = 7
+    """GPU → CPU: from an activity's start; it runs until it lets the thread go on, whatever came before on that."""
+
+
+class EdgeEnd(_Named):
+    """One side of an edge: what is waited for, or what waits."""
+
+    SOURCE = 0
+    TARGET = 1
+
+
+@dataclass(frozen=True)
+class EdgeMeaning:
+    """All that any room needs to know of an edge kind.
+
+    Attributes:
+        says: one sentence for people.
+        role: what it leads between.
+        lag: the class of the time between source and target; None where that time is somebody's work.
+        lag_owner: whose that time is on a critical path.
+        gap: the cause of an idle GPU's time on it; None where that time has an owner.
+        gap_owner: after whom that cause is named.
+        holds: whether a thread stands still until the target: exports let its next work wait for the source.
+        exported: of synchronisation, what waits: ``"cpu"`` (a call) or ``"gpu"`` (a stream).
+        colour: of its arrows in pictures.
+    """
+
+    says: str
+    role: EdgeRole
+    colour: str
+    lag: BoundBy | None = None
+    lag_owner: EdgeEnd = EdgeEnd.TARGET
+    gap: GapCause | None = None
+    gap_owner: EdgeEnd = EdgeEnd.TARGET
+    holds: bool = False
+    exported: str | None = None
+
+
+SOURCE, TARGET = EdgeEnd
+KERNEL_OVERHEAD, LAUNCH_OVERHEAD = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD
+
+EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
+    EdgeKind.THREAD_ORDER: EdgeMeaning("one thread does one thing at a time", EdgeRole.THREAD, "#8a8a8a"),
+    EdgeKind.EXECUTION: EdgeMeaning("an activity ends after it starts", EdgeRole.ACTIVITY, "#8a8a8a"),
+    EdgeKind.LAUNCH: EdgeMeaning(
+        "a call starts before everything that it launches", EdgeRole.LAUNCH, "#1f6fb4",
+        lag=LAUNCH_OVERHEAD, lag_owner=SOURCE, gap=GapCause.LAUNCH, gap_owner=SOURCE,
+    ),
+    EdgeKind.STREAM_ORDER: EdgeMeaning(
+        "a stream runs its work one after the other", EdgeRole.STREAM, "#2e8b57",
+        lag=KERNEL_OVERHEAD, gap=GapCause.STREAM_ORDER, gap_owner=SOURCE,
+    ),
+    EdgeKind.GRAPH_ORDER: EdgeMeaning(
+        "a graph launch is one piece of work of the stream that it was launched on", EdgeRole.STREAM, "#0e9aa7",
+        lag=KERNEL_OVERHEAD, gap=GapCause.GRAPH_ORDER, gap_owner=SOURCE,
+    ),
+    EdgeKind.EVENT_WAIT: EdgeMeaning(
+        "a stream waits for work that an event captured", EdgeRole.STREAM, "#e07b00",
+        lag=KERNEL_OVERHEAD, gap=GapCause.EVENT_WAIT, gap_owner=SOURCE, exported="gpu",
+    ),
+    EdgeKind.STREAM_SYNC: EdgeMeaning(
+        "a call returns when a stream has finished", EdgeRole.RETURN, "#d62728",
+        lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
+    ),
+    EdgeKind.DEVICE_SYNC: EdgeMeaning(
+        "a call returns when all streams of a device have finished", EdgeRole.RETURN, "#8c1d18",
+        lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
+    ),
+    EdgeKind.EVENT_SYNC: EdgeMeaning(
+        "a call returns when an event has happened", EdgeRole.RETURN, "#e0529c",
+        lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
+    ),
+    EdgeKind.BLOCKING_COPY: EdgeMeaning(
+        "some copies hold their call until the data has arrived", EdgeRole.RETURN, "#7d4fb3",
+        lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
+    ),
+    EdgeKind.THREAD_HANDOFF: EdgeMeaning(
+        "the launching thread hands work to the autograd thread and waits for it", EdgeRole.RESUMPTION, "#8c564b",
+        lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD, holds=True,
+    ),
+    EdgeKind.FORWARD_BACKWARD: EdgeMeaning(
+        "a backward operator follows its forward operator", EdgeRole.RESUMPTION, "#9a9a1c",
+        lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD,
+    ),
+    EdgeKind.RUNTIME_LOCK: EdgeMeaning(
+        "a call waited for another thread's in the driver", EdgeRole.HOLD, "#000000",
+        lag=BoundBy.CPU_BOUND, gap=GapCause.OTHER_THREAD, holds=True,
+    ),
+    EdgeKind.QUEUE_FULL: EdgeMeaning(
+        "a launch waited until the GPU had started enough of the earlier ones", EdgeRole.HOLD, "#b15928",
+        lag=LAUNCH_OVERHEAD, gap=GapCause.QUEUE_FULL, gap_owner=SOURCE, holds=True,
+    ),
+}  # fmt: skip
+"""What each edge kind means; a kind without a row is an error when this module is imported."""
+
+
+def edge_kinds(wanted: Callable[[EdgeMeaning], object]) -> tuple[EdgeKind, ...]:
+    """Return the edge kinds whose meaning has a property.
+
+    >>> [kind.label for kind in edge_kinds(lambda meaning: meaning.exported == "gpu")]
+    ['event_wait']
+    """
+    return tuple(kind for kind in EdgeKind if wanted(EDGE_MEANING[kind]))
+
+
+WITHIN_A_LANE = edge_kinds(lambda meaning: meaning.role in (EdgeRole.THREAD, EdgeRole.ACTIVITY))
+"""Edges that say how one thread or activity goes on, not why it waited for another; they hold always."""
 
 CPU_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME)
 GPU_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)

@@ -35,7 +35,7 @@ import rustworkx
 import hta_graph as hg
 from analyses.command_line.cli import main as command_line
 from hta_graph import DependencyGraph
-from hta_graph.algorithms.windows import Window
+from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
 from tests.conftest import shared_traces

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).parents[1]
-TESTS = ("tests/test_adversarial.py", "tests/test_oracles.py", "tests/test_invariants.py")
+TESTS = ("tests/whole/test_adversarial.py", "tests/whole/test_oracles.py", "tests/whole/test_invariants.py")
 TIME_LIMIT_S = 400
 RULES = (
     "thread_order", "execution", "launch", "stream_order", "graph_order", "event_wait", "stream_sync", "device_sync",
@@ -76,70 +76,70 @@ def swapped_edges() -> Iterator[Mutation]:
     old = "        size = len(source)\n"
     for rule in RULES:
         swap = f"        if kind == EdgeKind.{rule.upper()}:\n            source, target = target, source\n"
-        yield Mutation(f"swap {rule}", "links/edges.py", old, old + swap)
+        yield Mutation(f"swap {rule}", "graph/edges.py", old, old + swap)
 
 
 MISTAKES = (
     Mutation(
         "the first instead of the last predecessor",
-        "algorithms/walk.py",
+        "algorithms/time/walk.py",
         "finished[rows] > best[edges.target[rows]]",
         "binding[edges.target[rows]] < 0",
     ),
     Mutation(
         "of one kind the first predecessor",
-        "algorithms/walk.py",
+        "algorithms/time/walk.py",
         "targets[order][1:] != targets[order][:-1], True)",
         "targets[order][1:] != targets[order][:-1], True)\n"
         "    last = np.append(True, targets[order][1:] != targets[order][:-1])",
     ),
     Mutation(
         "a source after its target counts as later",
-        "algorithms/walk.py",
+        "algorithms/time/walk.py",
         "np.minimum(times[edges.source], times[edges.target])",
         "times[edges.source]",
     ),
     Mutation(
         "ties go to the last kind",
-        "algorithms/walk.py",
+        "algorithms/time/walk.py",
         "finished[rows] > best[edges.target[rows]]",
         "finished[rows] >= best[edges.target[rows]]",
     ),
-    Mutation("the walk goes on behind the window", "algorithms/walk.py", "<= until_ns:", "<= until_ns - 10**6:"),
-    Mutation("the walk stops early", "algorithms/walk.py", "<= until_ns:", "<= until_ns + 10**3:"),
+    Mutation("the walk goes on behind the window", "algorithms/time/walk.py", "<= until_ns:", "<= until_ns - 10**6:"),
+    Mutation("the walk stops early", "algorithms/time/walk.py", "<= until_ns:", "<= until_ns + 10**3:"),
     Mutation(
         "the walk's times may rise",
-        "algorithms/walk.py",
+        "algorithms/time/walk.py",
         "np.minimum.accumulate(graph.timeline.times[walked])",
         "graph.timeline.times[walked]",
     ),
     Mutation(
         "stream order from the latest start",
-        "links/stream_order.py",
+        "links/rules/stream_order.py",
         "_row_with_latest_end(context.trace.events.end[rows]",
         "_row_with_latest_end(context.trace.events.start[rows]",
     ),
     Mutation(
         "stream order from the neighbour",
-        "links/stream_order.py",
+        "links/rules/stream_order.py",
         "before = rows[latest[follows - 1]]",
         "before = rows[follows - 1]",
     ),
     Mutation(
         "of equal ends the last row",
-        "links/stream_order.py",
+        "links/rules/stream_order.py",
         "(-np.arange(len(end)), end, lane)",
         "(np.arange(len(end)), end, lane)",
     ),
     Mutation(
         "overlap ignored on a stream",
-        "links/stream_order.py",
+        "links/rules/stream_order.py",
         "np.where(overlaps, start_point",
         "np.where(overlaps & False, start_point",
     ),
     Mutation(
         "touching is overlapping",
-        "links/stream_order.py",
+        "links/rules/stream_order.py",
         "] > context.trace.events.start[target]",
         "] >= context.trace.events.start[target]",
     ),
@@ -147,13 +147,13 @@ MISTAKES = (
     Mutation("streams without number", "trace/lanes.py", ", _part(key[2]))", ", 7)"),
     Mutation(
         "no clamping",
-        "links/edges.py",
+        "graph/edges.py",
         "np.maximum(times[self.target] - times[self.source], 0)",
         "times[self.target] - times[self.source]",
     ),
     Mutation(
         "nothing counts as clamped",
-        "links/edges.py",
+        "graph/edges.py",
         "times[self.target] < times[self.source]",
         "times[self.target] > times[self.source] + 2**60",
     ),
@@ -165,47 +165,52 @@ MISTAKES = (
         "edges.take(np.setdiff1d(np.arange(len(edges)), closing)) if len(closing)",
         "edges if len(closing)",
     ),
-    Mutation("event queries wait", "links/event_sync.py", "resolved = ~is_query & rows", "resolved = rows"),
+    Mutation("event queries wait", "links/rules/event_sync.py", "resolved = ~is_query & rows", "resolved = rows"),
     Mutation(
         "blocking copies without timing",
-        "links/blocking_copy.py",
+        "links/rules/blocking_copy.py",
         "may_block & (trace.events.end[copies] <= trace.events.end[calls])",
         "may_block & (trace.events.end[copies] >= 0)",
     ),
-    Mutation("every copy may block", "links/blocking_copy.py", "blocks = may_block &", "blocks ="),
+    Mutation("every copy may block", "links/rules/blocking_copy.py", "blocks = may_block &", "blocks ="),
     Mutation(
         "zero-length rows behind the end",
-        "timeline.py",
+        "graph/points.py",
         "CPU_ZERO_AT_END, CPU_END, CPU_START",
         "CPU_END, CPU_ZERO_AT_END, CPU_START",
     ),
     Mutation(
         "zero-length rows before the start",
-        "timeline.py",
+        "graph/points.py",
         "CPU_START, CPU_ZERO, GPU_ZERO",
         "CPU_ZERO, CPU_START, GPU_ZERO",
     ),
-    Mutation("starts before ends", "timeline.py", "CPU_END, CPU_START, CPU_ZERO", "CPU_START, CPU_END, CPU_ZERO"),
-    Mutation("outer ends before inner", "timeline.py", "rows[~zero][::-1]", "rows[~zero]"),
+    Mutation("starts before ends", "graph/points.py", "CPU_END, CPU_START, CPU_ZERO", "CPU_START, CPU_END, CPU_ZERO"),
+    Mutation("outer ends before inner", "graph/points.py", "rows[~zero][::-1]", "rows[~zero]"),
     Mutation(
         "GPU starts before the CPU",
-        "timeline.py",
+        "graph/points.py",
         "GPU_END, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO, GPU_ZERO, GPU_START = range(7)",
         "GPU_END, GPU_ZERO, GPU_START, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO = range(7)",
     ),
-    Mutation("overlaps are not repaired", "timeline.py", "    if broken.any():", "    if False:"),
-    Mutation("the first open row owns", "timeline.py", "owner[at] = open_rows[-1] if", "owner[at] = open_rows[0] if"),
+    Mutation("overlaps are not repaired", "graph/points.py", "    if broken.any():", "    if False:"),
     Mutation(
-        "no parents", "timeline.py", "parent[points[inner] >> 1] = owner[inner - 1]", "parent[points[inner] >> 1] = -1"
+        "the first open row owns", "graph/points.py", "owner[at] = open_rows[-1] if", "owner[at] = open_rows[0] if"
+    ),
+    Mutation(
+        "no parents",
+        "graph/points.py",
+        "parent[points[inner] >> 1] = owner[inner - 1]",
+        "parent[points[inner] >> 1] = -1",
     ),
     Mutation(
         "no nesting violations",
-        "timeline.py",
+        "graph/points.py",
         "events.end[child] > events.end[parent[child]]",
         "events.end[child] > 2**62",
     ),
     Mutation(
-        "an empty table of edges", "links/edges.py", "        parts = [none, *tables]\n", "        parts = [none]\n"
+        "an empty table of edges", "graph/edges.py", "        parts = [none, *tables]\n", "        parts = [none]\n"
     ),
     Mutation(
         "an empty table of events",
@@ -244,24 +249,27 @@ MISTAKES = (
     Mutation("arrays can be written", "trace/table.py", "    array.flags.writeable = False\n", ""),
     Mutation(
         "one wait per activity",
-        "links/edges.py",
+        "graph/edges.py",
         "(np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)",
         "np.diff(target[order]) != 0",
     ),
     Mutation(
         "waits capture nothing that is pending",
-        "links/waits.py",
+        "links/streams/stream_waits.py",
         "for pending in range(low[wait], high[wait]):",
         "for pending in range(0):",
     ),
     Mutation(
         "an item before is the one at",
-        "links/queues.py",
+        "links/streams/queues.py",
         'self.key(lane, place), side="left") - 1, lane)',
         'self.key(lane, place), side="right") - 1, lane)',
     ),
     Mutation(
-        "the last work is that of any stream", "links/queues.py", "row] == lane), self.rows", "row] >= 0), self.rows"
+        "the last work is that of any stream",
+        "links/streams/queues.py",
+        "row] == lane), self.rows",
+        "row] >= 0), self.rows",
     ),
     Mutation(
         "of a call the innermost launches",
@@ -271,39 +279,44 @@ MISTAKES = (
     ),
     Mutation(
         "segments are not merged",
-        "algorithms/pieces.py",
+        "algorithms/time/pieces.py",
         "        new = np.ones(len(ordered), np.bool_)\n",
         "        return ordered\n        new = np.ones(len(ordered), np.bool_)\n",
     ),
-    Mutation("segments are not clipped", "algorithms/pieces.py", "end=self.end.clip(start_ns, end_ns)", "end=self.end"),
+    Mutation(
+        "segments are not clipped", "algorithms/time/pieces.py", "end=self.end.clip(start_ns, end_ns)", "end=self.end"
+    ),
     Mutation(
         "cuts are missed",
-        "algorithms/pieces.py",
+        "algorithms/time/pieces.py",
         'np.searchsorted(cuts, start, side="right")',
         'np.searchsorted(cuts, start, side="right") + 1',
     ),
-    Mutation("no head before the first cause", "algorithms/classify.py", ", self._head(chain, window)]", "]"),
-    Mutation("no tail behind the sink", "algorithms/classify.py", "[self._tail(chain, window), ", "["),
+    Mutation("no head before the first cause", "algorithms/time/classify.py", ", self._head(chain, window)]", "]"),
+    Mutation("no tail behind the sink", "algorithms/time/classify.py", "[self._tail(chain, window), ", "["),
     Mutation(
         "the sink is the first end",
-        "algorithms/windows.py",
+        "algorithms/time/windows.py",
         "events.end[candidates] == events.end[candidates].max()",
         "events.end[candidates] == events.end[candidates].min()",
     ),
     Mutation(
         "descendants are ancestors",
-        "graph.py",
+        "graph/dependency_graph.py",
         "start_point(np.array([self._row(event_index)])), backward=False)",
         "start_point(np.array([self._row(event_index)])), backward=True)",
     ),
     Mutation(
         "subgraphs keep edges that leave them",
-        "graph.py",
+        "graph/dependency_graph.py",
         "inside = (number[source >> 1] >= 0) & (number[target >> 1] >= 0)",
         "inside = (number[source >> 1] >= 0) | (number[target >> 1] >= 0)",
     ),
     Mutation(
-        "neighbours only forward", "graph.py", "touched = inside[source] | inside[target]", "touched = inside[source]"
+        "neighbours only forward",
+        "graph/dependency_graph.py",
+        "touched = inside[source] | inside[target]",
+        "touched = inside[source]",
     ),
 )
 MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES)

@@ -66,7 +66,7 @@ MEMORY_TIMELINE = replace(
     analysis(
         "memory-timeline",
         "How much memory tensors take, its peak and what was alive then; of traces or the profiler's raw export.",
-        "analyses.memory_timeline",
+        "analyses.memory.memory_timeline",
         MEMORY_BY,
     ),
     run=partial(memory_timeline, flags=(MEMORY_BY,)),
@@ -76,12 +76,12 @@ ANALYSES = (
     analysis(
         "temporal-breakdown",
         "How much of the time the GPU computes, talks, moves memory, or is idle.",
-        "analyses.temporal_breakdown",
+        "analyses.gpu_time.temporal_breakdown",
     ),
     analysis(
         "kernel-breakdown",
         "GPU time per type of work, alone and overlapping, and the kernels that take it.",
-        "analyses.kernel_breakdown",
+        "analyses.gpu_time.kernel_breakdown",
         Flag("--duration-ratio", float, 0.8, "name the kernels that make up this share of a type's time"),
         Flag("--num-kernels", int, 10, "name at most this many kernels of a type"),
         Flag("--by-quantile", bool, None, "choose the names by HTA's rule instead of by share of time"),
@@ -90,12 +90,12 @@ ANALYSES = (
     analysis(
         "overlap",
         "How much communication and copying is hidden behind other work, and which collectives stay exposed.",
-        "analyses.comm_comp_overlap",
+        "analyses.gpu_time.overlap",
     ),
     analysis(
         "idle-time",
         "Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.",
-        "analyses.idle_time",
+        "analyses.idle.idle_time",
         Flag(
             "--launch-gap-us", number(float, 0), 30.0, "a gap shorter than this after a launch in time is usual, in µs"
         ),
@@ -104,18 +104,18 @@ ANALYSES = (
     analysis(
         "queue-length",
         "How many launches wait on each stream, and how long a full queue held the CPU.",
-        "analyses.queue_length",
+        "analyses.launches.queue_length",
         Flag("--max-queue-length", number(int, 1), 1024, "a queue of so many launches is full"),
     ),
     analysis(
         "memory-bandwidth",
         "What copies and sets moved, and at which rate.",
-        "analyses.memory_bandwidth",
+        "analyses.memory.memory_bandwidth",
     ),
     analysis(
         "launch-stats",
         "How long launches take on the CPU, and what their work waited for before it started.",
-        "analyses.launch_stats",
+        "analyses.launches.launch_stats",
         Flag("--runtime-cutoff", number(float, 0), 50, "a call that takes longer, in µs, is an outlier"),
         Flag("--launch-delay-cutoff", number(float, 0), 100, "a longer launch delay, in µs, is an outlier"),
         Flag("--no-memory-events", bool, None, "leave copies and sets out"),
@@ -123,12 +123,12 @@ ANALYSES = (
     analysis(
         "annotations",
         "How long the program's named parts take on the CPU, and what GPU work they ask for.",
-        "analyses.user_annotations",
+        "analyses.owners.annotation_times",
     ),
     analysis(
         "attribution",
         "Whose work the GPU does: operators, Python frames, modules, annotations.",
-        "analyses.attribution",
+        "analyses.owners.attribution",
         Flag(
             "--by",
             one_of(*OWNERS, "module-class", "activity"),
@@ -139,24 +139,24 @@ ANALYSES = (
     analysis(
         "collectives",
         "Who came last to each collective of several ranks, how long the others waited, how long it transferred.",
-        "analyses.collectives",
+        "analyses.ranks.collectives",
     ),
     analysis(
         "stragglers",
         "Which ranks the others wait for.",
-        "analyses.stragglers",
+        "analyses.ranks.stragglers",
     ),
     MEMORY_TIMELINE,
     analysis(
         "operator-kernels",
         "Which kernels each operator launches, and how long it takes until they are launched and start.",
-        "analyses.operator_kernels",
+        "analyses.launches.operator_kernels",
         Flag("--operators", str, "aten::", "operators whose names start so; '' takes all"),
     ),
     analysis(
         "hardware-counters",
         "What CUPTI's hardware counters counted, by the operator that launched the kernel.",
-        "analyses.hardware_counters",
+        "analyses.owners.hardware_counters",
     ),
 )
 """Questions about ranks and steps. To add one: its file, a line here, its test."""

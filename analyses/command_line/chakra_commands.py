@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from hta_graph.export.chakra.convert import Conversion
-    from hta_graph.export.chakra.link import LinkedTrace
-    from hta_graph.export.chakra.rank_work import RankInput
-    from hta_graph.export.chakra.simulate import Simulation
+    from hta_graph.export.chakra.linked.linked_trace import LinkedTrace
+    from hta_graph.export.chakra.simulator.simulate import Simulation
+    from hta_graph.export.chakra.workload.convert import Conversion
+    from hta_graph.export.chakra.workload.rank_work import RankInput
 
 __all__ = ["check", "convert", "link", "simulate"]
 
@@ -22,9 +22,9 @@ def link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
     from analyses.command_line.commands import say
     from hta_graph.build import build_graph
-    from hta_graph.export.chakra.host_trace import read_host_trace
-    from hta_graph.export.chakra.link import link_traces
-    from hta_graph.export.chakra.linked_json import linked_json
+    from hta_graph.export.chakra.host.host_trace import read_host_trace
+    from hta_graph.export.chakra.linked.linked_json import linked_json
+    from hta_graph.export.chakra.linked.linked_trace import link_traces
     from hta_graph.export.files import check_output, write_file
     from hta_graph.trace import read_trace
 
@@ -63,9 +63,9 @@ def _link_lines(linked: LinkedTrace) -> list[str]:
 def convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
     from analyses.command_line.commands import check_outputs, print_lines, say
-    from hta_graph.export.chakra.convert import Wishes, conversion_document
-    from hta_graph.export.chakra.convert import convert as write_workload
-    from hta_graph.export.chakra.et_folder import check_target
+    from hta_graph.export.chakra.files.et_folder import check_target
+    from hta_graph.export.chakra.workload.convert import Wishes, conversion_document
+    from hta_graph.export.chakra.workload.convert import convert as write_workload
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
@@ -87,9 +87,9 @@ def convert(options: argparse.Namespace) -> None:
 def check(options: argparse.Namespace) -> None:
     """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
     from analyses.command_line.commands import print_lines, say
-    from hta_graph.export.chakra.check import check as look_at
-    from hta_graph.export.chakra.check import check_document
-    from hta_graph.export.chakra.et_folder import read_folder
+    from hta_graph.export.chakra.files.et_folder import read_folder
+    from hta_graph.export.chakra.simulator.check import check as look_at
+    from hta_graph.export.chakra.simulator.check import check_document
     from hta_graph.export.files import check_output, write_file
     from hta_graph.export.json_text import to_json
 
@@ -112,9 +112,9 @@ def check(options: argparse.Namespace) -> None:
 def simulate(options: argparse.Namespace) -> None:
     """Execute a workload, print how long each rank took, and where it stalls."""
     from analyses.command_line.commands import print_lines
-    from hta_graph.export.chakra.et_folder import read_folder
-    from hta_graph.export.chakra.simulate import nodes_csv, simulation_document
-    from hta_graph.export.chakra.simulate import simulate as execute
+    from hta_graph.export.chakra.files.et_folder import read_folder
+    from hta_graph.export.chakra.simulator.simulate import nodes_csv, simulation_document
+    from hta_graph.export.chakra.simulator.simulate import simulate as execute
     from hta_graph.export.files import check_output, write_file
     from hta_graph.export.json_text import to_json
 
@@ -135,9 +135,9 @@ def simulate(options: argparse.Namespace) -> None:
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
     from analyses.command_line.commands import graphs_by_rank
-    from hta_graph.export.chakra.linked_input import has_chakra_schema, holds_activities
-    from hta_graph.export.chakra.rank_work import RankInput
-    from hta_graph.trace.ranks import expand
+    from hta_graph.export.chakra.linked.linked_input import has_chakra_schema, holds_activities
+    from hta_graph.export.chakra.workload.rank_work import RankInput
+    from hta_graph.trace.rank_files import expand
 
     hosts = {path.absolute() for path in expand([Path(item) for item in options.host_trace])}
     paths = [path for path in expand([Path(item) for item in options.inputs]) if path.absolute() not in hosts]
@@ -161,9 +161,9 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
 def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
     from hta_graph.build import build_graph
     from hta_graph.errors import TraceError
-    from hta_graph.export.chakra.linked_input import read_linked
-    from hta_graph.export.chakra.rank_work import RankInput
-    from hta_graph.export.chakra.tensors import HostTensors
+    from hta_graph.export.chakra.linked.linked_input import read_linked
+    from hta_graph.export.chakra.workload.rank_work import RankInput
+    from hta_graph.export.chakra.workload.tensors import HostTensors
     from hta_graph.links import DEFAULT_RULES
 
     seen: dict[int, Path] = {}
@@ -185,9 +185,9 @@ def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput])
     from dataclasses import replace
 
     from analyses.command_line.commands import say
-    from hta_graph.export.chakra.host_trace import read_host_trace
-    from hta_graph.export.chakra.matching import check_rank, match_host_trace
-    from hta_graph.export.chakra.tensors import HostTensors
+    from hta_graph.export.chakra.host.host_matching import check_rank, match_host_trace
+    from hta_graph.export.chakra.host.host_trace import read_host_trace
+    from hta_graph.export.chakra.workload.tensors import HostTensors
 
     named = _host_traces(options.host_trace, [device.rank for device in devices], options.rank)
     for device in devices:
@@ -209,7 +209,7 @@ def _host_traces(given: Sequence[str], ranks: Sequence[int], only: int | None) -
     Raises:
         UsageError: names tell a rank that is not there, or do not tell enough.
     """
-    from hta_graph.trace.ranks import expand, name_rank
+    from hta_graph.trace.rank_files import expand, name_rank
 
     paths = expand([Path(item) for item in given])
     named = {rank: path for path in paths if (rank := name_rank(path)) is not None}

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
     options = parser.parse_args(arguments)
-    from hta_graph.trace.decode import paused_gc  # late: --help answers without NumPy
+    from hta_graph.trace.reader import paused_gc  # late: --help answers without NumPy
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.run(options)
         sys.stdout.flush()
     except HtaGraphError as error:
-        say(f"hta-graph: {error}")
+        say(f"hta-graph: {error.on_command_line}")
         return error.exit_status
     except MemoryError:
         say("hta-graph: not enough memory for this trace; analyse a smaller recording or a bigger machine")

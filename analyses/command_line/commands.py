@@ -13,9 +13,9 @@ from analyses.command_line.progress import ProgressLine
 from hta_graph.errors import HtaGraphError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
-    from hta_graph.algorithms.critical_path import CriticalPath
+    from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.graph import DependencyGraph
-    from hta_graph.ranks.graphs import Progress
+    from hta_graph.job.reading import Progress
     from hta_graph.trace import Trace
 
 __all__ = [
@@ -41,7 +41,7 @@ def say(line: str) -> None:
 
 def info(options: argparse.Namespace) -> None:
     """Print what is in each rank's trace."""
-    from analyses.info import info_document, info_lines
+    from analyses.paths.trace_info import info_document, info_lines
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
@@ -57,7 +57,7 @@ def info(options: argparse.Namespace) -> None:
 
 def critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
-    from analyses.path_report import path_document, path_lines
+    from analyses.paths.path_report import path_document, path_lines
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
@@ -75,7 +75,7 @@ def critical_path(options: argparse.Namespace) -> None:
 
 def graph(options: argparse.Namespace) -> None:
     """Write the graph as JSON or Parquet; without either, print its counts."""
-    from analyses.info import info_document, info_lines
+    from analyses.paths.trace_info import info_document, info_lines
     from hta_graph.export.files import write_file
     from hta_graph.export.graph_json import graph_document
     from hta_graph.export.json_text import to_json
@@ -98,7 +98,7 @@ def graph(options: argparse.Namespace) -> None:
 def sync_deps(options: argparse.Namespace) -> None:
     """Print what waited for GPU work, or write it as JSON, CSV or external ids."""
     from analyses.command_line.options import asked_window
-    from analyses.sync_report import left_out, sync_document, sync_lines
+    from analyses.paths.sync_report import left_out, sync_document, sync_lines
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
@@ -138,7 +138,7 @@ def render(options: argparse.Namespace) -> None:
 
 def timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the path drawn through them."""
-    from analyses.timeline import timeline_html
+    from analyses.pages.timeline_page import timeline_html
     from hta_graph.export.files import write_file
 
     check_outputs(options, options.output)
@@ -155,10 +155,10 @@ def demo(options: argparse.Namespace) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from analyses.path_report import path_lines
-    from analyses.timeline import timeline_html
-    from hta_graph.algorithms.critical_path import critical_path as extract
-    from hta_graph.algorithms.windows import step
+    from analyses.pages.timeline_page import timeline_html
+    from analyses.paths.path_report import path_lines
+    from hta_graph.algorithms.time.critical_path import critical_path as extract
+    from hta_graph.algorithms.time.windows import step
     from hta_graph.export.files import write_file
     from hta_graph.export.picture import path_picture, write_picture
 
@@ -183,7 +183,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _path(options: argparse.Namespace) -> CriticalPath:
     from analyses.command_line.options import asked_window
-    from hta_graph.algorithms.critical_path import critical_path as extract
+    from hta_graph.algorithms.time.critical_path import critical_path as extract
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     window = asked_window(options)
@@ -191,7 +191,7 @@ def _path(options: argparse.Namespace) -> CriticalPath:
 
 
 def _write_overlay(path: CriticalPath, target: str) -> None:
-    from hta_graph.export.perfetto import write_overlay
+    from hta_graph.export.perfetto.path_overlay import write_overlay
 
     counts = write_overlay(path, target)
     if counts.arrows_left_out:
@@ -216,7 +216,7 @@ def print_lines(lines: Sequence[str]) -> None:
 def check_outputs(options: argparse.Namespace, *outputs: str | None) -> None:
     """Refuse outputs that cannot be written, or are inputs, before any work is done."""
     from hta_graph.export.files import check_output
-    from hta_graph.trace.ranks import expand
+    from hta_graph.trace.rank_files import expand
 
     named = [output for output in outputs if output]
     if len({str(Path(output).absolute()) for output in named}) < len(named):
@@ -253,11 +253,11 @@ def one_graph(options: argparse.Namespace) -> DependencyGraph:
 def _read(
     options: argparse.Namespace, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None
 ) -> Iterator[DependencyGraph]:
-    from hta_graph.ranks.graphs import read_graphs
+    from hta_graph.job.reading import read_graphs
 
     def leave_out(error: HtaGraphError) -> None:
         options.left_out.append(error)
-        line.say(f"hta-graph: {error}")
+        line.say(f"hta-graph: {error.on_command_line}")
 
     return read_graphs(
         options.inputs,

@@ -21,9 +21,9 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
 def counters(options: argparse.Namespace) -> None:
     """Write each rank's trace with its counters and say what they hold."""
     from analyses.command_line.commands import check_outputs, graphs_by_rank, print_lines
+    from analyses.launches.counter_series import BOTH, TimeSeriesTypes, counter_tracks
     from analyses.scope import whole
-    from analyses.trace_with_counters import BOTH, TimeSeriesTypes, counter_tracks
-    from hta_graph.export.counters import write_counters
+    from hta_graph.export.perfetto.counter_tracks import write_counters
 
     chosen = dict(zip(SERIES, TimeSeriesTypes, strict=True)).get(options.only, BOTH)
     if not Path(options.output).is_dir():
@@ -42,7 +42,7 @@ def _targets(options: argparse.Namespace, paths: list[Path]) -> list[Path]:
     Raises:
         UsageError: several ranks would be written to one file.
     """
-    from analyses.trace_with_counters import output_name
+    from analyses.launches.counter_series import output_name
     from hta_graph.errors import UsageError
 
     place = Path(options.output)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hta_graph.algorithms.windows import Window
+    from hta_graph.algorithms.time.windows import Window
     from hta_graph.graph import DependencyGraph
 
 __all__ = ["add_pair", "diff"]
@@ -24,11 +24,11 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 def diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    from analyses import trace_diff
     from analyses.command_line.ask import write_answer
     from analyses.command_line.commands import check_outputs
+    from analyses.paths import run_diff
     from analyses.scope import in_window
-    from hta_graph.algorithms.critical_path import critical_path
+    from hta_graph.algorithms.time.critical_path import critical_path
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     options.inputs = [options.control, options.test]
@@ -38,7 +38,7 @@ def diff(options: argparse.Namespace) -> None:
     patterns = options.data_load or DATA_LOADING
     scopes = [in_window(found.trace.rank or 0, found, ask) for found, ask in zip(graphs, windows, strict=True)]
     paths = [critical_path(found, ask, data_load=patterns) for found, ask in zip(graphs, windows, strict=True)]
-    write_answer("diff", trace_diff.answer(scopes[0], scopes[1], (paths[0], paths[1])), scopes, options, trace_diff)
+    write_answer("diff", run_diff.answer(scopes[0], scopes[1], (paths[0], paths[1])), scopes, options, run_diff)
 
 
 def _test_rank(options: argparse.Namespace) -> int | None:

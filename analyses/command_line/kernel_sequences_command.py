@@ -23,9 +23,9 @@ def add_sequences(parser: argparse.ArgumentParser) -> None:
 
 def kernel_sequences(options: argparse.Namespace) -> None:
     """Print the sequences, or write them and the marked trace."""
-    from analyses import kernel_sequences as analysis
     from analyses.command_line.ask import asked_scopes, write_answer
     from analyses.command_line.commands import check_outputs, say
+    from analyses.launches import kernel_sequences as analysis
     from hta_graph.errors import UsageError
 
     check_outputs(options, options.json, options.csv, options.plot, options.overlay)

@@ -13,11 +13,11 @@ __all__ = ["memory_timeline"]
 
 def memory_timeline(options: argparse.Namespace, flags: tuple[Flag, ...]) -> None:
     """Answer for traces with [memory] events, or for one raw memory timeline."""
-    from analyses import memory_raw
     from analyses.command_line.commands import check_outputs
+    from analyses.memory import raw_memory_timeline as memory_raw
 
     if not any(memory_raw.is_raw_timeline(Path(path)) for path in options.inputs):
-        ask("memory-timeline", "analyses.memory_timeline", flags, options)
+        ask("memory-timeline", "analyses.memory.memory_timeline", flags, options)
         return
     if len(options.inputs) > 1:
         raise UsageError("a raw memory timeline is given alone")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hta_graph.errors import UsageError
 
 if TYPE_CHECKING:
-    from hta_graph.algorithms.windows import Window
+    from hta_graph.algorithms.time.windows import Window
 
 __all__ = [
     "add_graph_outputs",
@@ -131,7 +131,7 @@ def asked_window(options: argparse.Namespace, *, otherwise_whole: bool = False) 
     Raises:
         UsageError: the options contradict each other.
     """
-    from hta_graph.algorithms.windows import annotation, between, first_busy_step, step, whole
+    from hta_graph.algorithms.time.windows import annotation, between, first_busy_step, step, whole
 
     check_window(options)
     if options.annotation is not None:

@@ -22,11 +22,11 @@ def report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
     from analyses.command_line.commands import check_outputs, graphs_by_rank, say
     from analyses.command_line.options import asked_window
-    from analyses.report import report_page
+    from analyses.pages.report import report_page
     from analyses.scope import in_window
-    from hta_graph.algorithms.critical_path import critical_path
+    from hta_graph.algorithms.time.critical_path import critical_path
     from hta_graph.export.files import write_file
-    from hta_graph.export.perfetto import write_overlay
+    from hta_graph.export.perfetto.path_overlay import write_overlay
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     check_outputs(options, options.output, options.overlay)

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from analyses.display.charts import in_notebook, show
-from analyses.hta.trace import Trace
+from analyses.hta.hta_trace import Trace
 from analyses.scope import Scope
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ class Breakdowns:
 
     def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
         """Return idle, compute and other time per rank (µs and percent)."""
-        from analyses.temporal_breakdown import hta_frame
+        from analyses.gpu_time.temporal_breakdown import hta_frame
 
-        _draw("temporal_breakdown", self.t.scopes, visualize=visualize)
+        _draw("gpu_time.temporal_breakdown", self.t.scopes, visualize=visualize)
         return hta_frame(self.t.scopes)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """Return how much communication computation hides, per rank (percent)."""
-        from analyses.comm_comp_overlap import hta_overlap
+        from analyses.gpu_time.overlap import hta_overlap
 
-        _draw("comm_comp_overlap", self.t.scopes, visualize=visualize)
+        _draw("gpu_time.overlap", self.t.scopes, visualize=visualize)
         return hta_overlap(self.t.scopes)
 
     def get_gpu_kernel_breakdown(
@@ -44,10 +44,10 @@ class Breakdowns:
         image_renderer: str = "",
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return GPU time per type of work, and per kernel and rank (µs)."""
-        from analyses.kernel_breakdown import hta_kernel_breakdown
+        from analyses.gpu_time.kernel_breakdown import hta_kernel_breakdown
 
         del image_renderer
-        _draw("kernel_breakdown", self.t.scopes, visualize=visualize)
+        _draw("gpu_time.kernel_breakdown", self.t.scopes, visualize=visualize)
         return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
 
     def get_idle_time_breakdown(
@@ -60,18 +60,18 @@ class Breakdowns:
         consecutive_kernel_delay: float = 30,
     ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
         """Return idle time per stream by HTA's causes (µs); ``hta-graph idle-time`` names what each gap waited for."""
-        from analyses.idle_time_launches import hta_idle_time
+        from analyses.idle.launch_gaps import hta_idle_time
 
         del visualize_pctg
         scopes = self.t.scopes_of(ranks)
-        _draw("idle_time", scopes, visualize=visualize)
+        _draw("idle.idle_time", scopes, visualize=visualize)
         return hta_idle_time(scopes, streams, show_idle_interval_stats, consecutive_kernel_delay)
 
     def get_gpu_kernels_with_user_annotations(
         self, rank: int, expand_names: bool = True, shorten_names: bool = True
     ) -> pd.DataFrame | None:
         """Return a rank's GPU rows with the user annotation over each."""
-        from analyses.hta.user_annotations import hta_gpu_kernels_with_user_annotations
+        from analyses.hta.hta_annotations import hta_gpu_kernels_with_user_annotations
 
         (scope,) = self.t.scopes_of([rank])
         return hta_gpu_kernels_with_user_annotations(
@@ -88,10 +88,10 @@ class Breakdowns:
         image_renderer: str | None = None,
     ) -> pd.DataFrame | None:
         """Return the durations of user annotations per rank and name (µs)."""
-        from analyses.hta.user_annotations import hta_gpu_user_annotation_breakdown
+        from analyses.hta.hta_annotations import hta_gpu_user_annotation_breakdown
 
         del image_renderer
-        _draw("user_annotations", self.t.scopes, visualize=visualize)
+        _draw("owners.annotation_times", self.t.scopes, visualize=visualize)
         return hta_gpu_user_annotation_breakdown(
             self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analyses import execution_traces
+from analyses.hta import execution_traces
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyses.hta.trace import Trace
-    from hta_graph.export.chakra.host_trace import HostTrace
+    from analyses.hta.hta_trace import Trace
+    from hta_graph.export.chakra.host.host_trace import HostTrace
 
 __all__ = ["add_et_column", "correlate_execution_trace"]
 
@@ -18,7 +18,7 @@ __all__ = ["add_et_column", "correlate_execution_trace"]
 def correlate_execution_trace(trace: Trace, rank: int, et: HostTrace) -> None:
     """Add the column ``et_node`` to a rank's frame of ``TraceAnalysis(...).t``: the id of each operator's host node.
 
-    See :func:`analyses.execution_traces.hta_correlate_execution_trace` for how nodes are found.
+    See :func:`analyses.hta.execution_traces.hta_correlate_execution_trace` for how nodes are found.
 
     Raises:
         QueryError: the rank is not loaded.

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.hta.breakdowns import Breakdowns
+from analyses.hta.hta_trace import Trace
 from analyses.hta.launches import Launches
-from analyses.hta.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyses.hta.frame import SymbolTable
-    from hta_graph.algorithms.critical_path import CriticalPath
-    from hta_graph.algorithms.windows import Window
+    from analyses.hta.trace_frame import SymbolTable
+    from hta_graph.algorithms.time.critical_path import CriticalPath
+    from hta_graph.algorithms.time.windows import Window
     from hta_graph.graph import DependencyGraph
 
     StragglerRule = Callable[[pd.DataFrame, SymbolTable, int, bool], pd.Series]
@@ -81,7 +81,7 @@ class TraceAnalysis(Breakdowns, Launches):
 
     def get_profiler_steps(self) -> list[int]:
         """Return the numbers of the profiler steps that are looked at."""
-        from analyses.stragglers import hta_profiler_steps
+        from analyses.ranks.stragglers import hta_profiler_steps
 
         return hta_profiler_steps(self.t.scopes)
 
@@ -97,7 +97,7 @@ class TraceAnalysis(Breakdowns, Launches):
         Such a rule is called as in HTA: with the rows of all ranks in the steps (columns ``rank`` and ``idx`` in
         front), the symbol table, ``num_candidates`` and ``visualize``; it returns a count per rank.
         """
-        from analyses import stragglers
+        from analyses.ranks import stragglers
 
         if straggler_identification_impl is not None:
             return _by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
@@ -125,7 +125,7 @@ class TraceAnalysis(Breakdowns, Launches):
         Raises:
             QueryError: the rank, the annotation or the instance is not there.
         """
-        from hta_graph.algorithms.critical_path import critical_path
+        from hta_graph.algorithms.time.critical_path import critical_path
         from hta_graph.trace.vocabulary import DATA_LOADING
 
         window = _instances(annotation, instance_id) if annotation else None
@@ -143,7 +143,7 @@ class TraceAnalysis(Breakdowns, Launches):
 
         The original events always stay: a path without its surroundings cannot be checked.
         """
-        from hta_graph.export.perfetto import write_overlay
+        from hta_graph.export.perfetto.path_overlay import write_overlay
 
         del only_show_critical_events, show_all_edges
         name = self.t.graphs[rank].trace.path.name.removesuffix(".zst").removesuffix(".gz")
@@ -153,7 +153,7 @@ class TraceAnalysis(Breakdowns, Launches):
 
 
 def _instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
-    from hta_graph.algorithms.windows import annotation as instances
+    from hta_graph.algorithms.time.windows import annotation as instances
 
     first, last = instance_id if isinstance(instance_id, tuple) else (instance_id or 0, instance_id)
     return instances(f".*{re.escape(annotation)}.*", regex=True, first=first, last=last)

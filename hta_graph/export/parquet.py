@@ -10,25 +10,35 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.columns import freeze
 from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
-from hta_graph.links.edges import EdgeTable
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.timeline import Timeline
 from hta_graph.model import EdgeKind, EventKind, Rule
-from hta_graph.timeline import Timeline
-from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace, freeze
+from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
 __all__ = ["check_folder", "load_graph", "save_graph"]
 
 SCHEMA = "hta-graph/parquet/1"
-TABLES = {"events": EventTable, "edges": EdgeTable, "syncs": SyncTable, "copies": CopyTable, "flows": Flows}
+TABLES: dict[str, Any] = {
+    "events": EventTable,
+    "edges": EdgeTable,
+    "wait_calls": WaitCalls,
+    "syncs": SyncTable,
+    "copies": CopyTable,
+    "flows": Flows,
+}
+LATER = ("wait_calls",)
+"""Tables that graphs saved by earlier versions do not have."""
 
 
 def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
     """Write a graph as a folder of Parquet tables and a ``graph.json``.
 
-    Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``syncs``, ``copies``,
-    ``flows``.
+    Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``wait_calls`` (which
+    call let one activity wait for another), ``syncs``, ``copies``, ``flows``.
 
     Raises:
         OutputError: the folder cannot be written, or holds something else; an earlier graph there is replaced whole.
@@ -40,6 +50,7 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
     tables = {
         "events": trace.events,
         "edges": graph.edge_table,
+        "wait_calls": graph.wait_calls,
         "syncs": trace.syncs,
         "copies": trace.copies,
         "flows": trace.flows,
@@ -87,7 +98,9 @@ def check_folder(target: Path) -> None:
 
 
 def _is_saved_graph(folder: Path) -> bool:
-    if {item.name for item in folder.iterdir()} != {"graph.json", *(f"{name}.parquet" for name in TABLES)}:
+    needed = {"graph.json", *(f"{name}.parquet" for name in TABLES)}
+    missing = needed ^ {item.name for item in folder.iterdir()}
+    if missing - {f"{name}.parquet" for name in LATER}:
         return False
     try:
         header = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
@@ -139,23 +152,25 @@ def load_graph(folder: str | Path) -> DependencyGraph:
         header = json.loads((source / "graph.json").read_text(encoding="utf-8"))
         if header["schema"] != SCHEMA:
             raise TraceError(source, f"holds {header['schema']!r}, not {SCHEMA!r}")
-        tables = {name: _read_table(source / f"{name}.parquet", kind) for name, kind in TABLES.items()}
-        return _graph(header, tables)
+        return _graph(header, {name: _read_table(source, name) for name in TABLES})
     except HtaGraphError:
         raise
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise TraceError(source, f"is not a saved graph: {error!s:.200}", "save the graph again") from None
 
 
-def _read_table(path: Path, kind: Any) -> Any:
+def _read_table(folder: Path, name: str) -> Any:
     _, parquet = _arrow()
+    path, kind = folder / f"{name}.parquet", TABLES[name]
+    if name in LATER and not path.exists():
+        return kind.empty()
     table = parquet.read_table(path)
     if any(table[f.name].null_count for f in fields(kind)):
         raise ValueError(f"{path.name} has holes")
     return kind(*(freeze(table[f.name].to_numpy().copy()) for f in fields(kind)))
 
 
-def _check_codes(trace: Trace, edges: EdgeTable) -> None:
+def _check_codes(trace: Trace, edges: EdgeTable, calls: WaitCalls) -> None:
     """Check that every number in the tables points at something."""
     events, size = trace.events, len(trace.events)
     limits = (
@@ -165,6 +180,7 @@ def _check_codes(trace: Trace, edges: EdgeTable) -> None:
         ("kinds of events", events.kind, len(EventKind)),
         ("names", events.name, len(trace.names)),
         ("lanes", events.lane, len(trace.lanes.labels)),
+        ("calls behind waits", np.concatenate([calls.source, calls.target, calls.call]), size),
         ("synchronisation records", trace.syncs.event, size),
         ("copies", trace.copies.event, size),
     )
@@ -190,8 +206,8 @@ def _graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
         diagnostics=header["reading"],
         salvaged=header["salvaged"],
     )
-    edges: EdgeTable = tables["edges"]
-    _check_codes(trace, edges)
+    edges, calls = tables["edges"], tables["wait_calls"]
+    _check_codes(trace, edges, calls)
     if not isinstance(header["building"], dict) or not isinstance(header["reading"], dict):
         raise TypeError("its counts are not counts")
-    return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, header["building"])
+    return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, header["building"], calls)

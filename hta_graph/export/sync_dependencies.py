@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from hta_graph.algorithms.attribution import launching_operators
-from hta_graph.algorithms.walk import binding_edges
-from hta_graph.algorithms.windows import Window, whole
+from hta_graph.algorithms.time.stretches import binding_edges
+from hta_graph.algorithms.time.windows import Window, whole
+from hta_graph.columns import Columns, picked
 from hta_graph.graph import DependencyGraph
-from hta_graph.links import EdgeTable, LinkContext
-from hta_graph.links.event_wait import held_back
-from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule
-from hta_graph.views import labels
+from hta_graph.graph.edges import EventEdges
+from hta_graph.graph.views import labels
+from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule, edge_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,42 +26,40 @@ if TYPE_CHECKING:
 __all__ = [
     "GPU_TO_CPU",
     "GPU_TO_GPU",
-    "Dependencies",
     "ExternalIds",
     "SyncDependencies",
+    "SyncPairs",
     "external_ids_json",
     "next_operators",
     "sync_csv",
     "sync_dependencies",
 ]
 
-GPU_TO_CPU = (EdgeKind.STREAM_SYNC, EdgeKind.DEVICE_SYNC, EdgeKind.EVENT_SYNC, EdgeKind.BLOCKING_COPY)
+GPU_TO_CPU = edge_kinds(lambda meaning: meaning.exported == "cpu")
 """Edges from the end of an activity to the return of a CPU call that waited for it."""
-GPU_TO_GPU = (EdgeKind.EVENT_WAIT,)
+GPU_TO_GPU = edge_kinds(lambda meaning: meaning.exported == "gpu")
 """Edges from the end of an activity to the start of one on a stream that waited for it."""
 
 ROWS_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
-class Dependencies:
-    """Edges in the order of their targets, and the events behind them (canonical rows, -1: none).
+class SyncPairs(Columns):
+    """Dependencies in the order of their targets, and the events behind them (canonical rows, -1: none).
 
-    ``call`` is the CPU call that waited, or that made a stream wait; ``target`` is what came after. The external ids
-    are those of operators: the one that launched an activity, or the target itself; -1 where there is none.
-    ``binding`` marks the sources that ended the wait: those that finished last, of equals one.
+    ``edge`` is the row in the graph's edges; ``call`` is the CPU call that waited, or that made a stream wait;
+    ``target`` is what came after. The external ids are those of operators: the one that launched an activity, or the
+    target itself; -1 where there is none. ``binding`` marks the sources that ended the wait: those that finished last,
+    of equals one.
     """
 
-    edges: EdgeTable
+    edge: Ids
     source: Ids
     call: Ids
     target: Ids
     source_id: Ints
     target_id: Ints
     binding: Bools
-
-    def __len__(self) -> int:
-        return len(self.source)
 
 
 @dataclass(frozen=True)
@@ -95,86 +92,73 @@ class SyncDependencies:
         self.window = (window or whole())(graph)
 
     @cached_property
-    def to_cpu(self) -> Dependencies:
+    def to_cpu(self) -> SyncPairs:
         """Activities that CPU calls waited for; the target is the thread's next operator after the call, if any."""
-        rows = self._rows(GPU_TO_CPU)
-        call = self.graph.edge_table.target[rows] >> 1
-        events = self.graph.trace.events
-        inside = self._before_end(events.start[call])
-        inside &= (events.end[call] > self.window.start_ns) | (events.start[call] >= self.window.start_ns)
-        rows, call = rows[inside], call[inside]
-        target = next_operators(self.graph, call)
-        return self._dependencies(rows, call, target, target)
+        edges, events = self._edges(GPU_TO_CPU), self.graph.event_table
+        start, end = events.start[edges.target], events.end[edges.target]
+        inside = self._before_end(start) & ((end > self.window.start_ns) | (start >= self.window.start_ns))
+        edges = edges.take(inside)
+        following = next_operators(self.graph, edges.target)
+        return self._pairs(edges, edges.target, following, following)
 
     @cached_property
-    def to_gpu(self) -> Dependencies:
+    def to_gpu(self) -> SyncPairs:
         """Activities that other streams waited for; the target is the activity that had to wait."""
-        rows = self._rows(GPU_TO_GPU)
-        start = self.graph.timeline.times[self.graph.edge_table.target[rows]]
-        rows = rows[(start >= self.window.start_ns) & self._before_end(start)]
-        target = self.graph.edge_table.target[rows] >> 1
-        return self._dependencies(rows, _wait_calls(self.graph, rows), target, self._operators[target])
+        edges = self._edges(GPU_TO_GPU)
+        edges = edges.take((edges.target_ns >= self.window.start_ns) & self._before_end(edges.target_ns))
+        calls = self.graph.wait_calls.of_pairs(edges.source, edges.target)
+        return self._pairs(edges, calls, edges.target, self.graph.launching_operator[edges.target])
 
-    def _rows(self, kinds: tuple[EdgeKind, ...]) -> Ints:
-        edges, place = self.graph.edge_table, self.graph.timeline.position
-        rows = np.flatnonzero(np.isin(edges.kind, kinds))
-        return rows[np.lexsort((edges.kind[rows], place[edges.source[rows]], place[edges.target[rows]]))]
+    def _edges(self, kinds: tuple[EdgeKind, ...]) -> EventEdges:
+        """Return edges in the order of their targets, then of their sources."""
+        edges = self.graph.edges_of(*kinds)
+        source, target = self.graph.place(edges.source, edges.from_end), self.graph.place(edges.target, edges.to_end)
+        return edges.take(np.lexsort((edges.kind, source, target)))
 
     def _before_end(self, times: Ints) -> Bools:
         """Mark what is before the window's end; the trace's last instant belongs to the window that it ends."""
-        last = int(self.graph.trace.events.end.max())
+        last = int(self.graph.event_table.end.max())
         before: Bools = times < self.window.end_ns + (self.window.end_ns >= last)
         return before
 
-    def _dependencies(self, rows: Ints, call: Ids, target: Ids, target_operator: Ids) -> Dependencies:
-        edges = self.graph.edge_table.take(rows)
-        source = edges.source >> 1
-        ids = (self._external_ids(self._operators[source]), self._external_ids(target_operator))
-        return Dependencies(edges, source, call, target, *ids, self._binding[edges.target] == rows)
+    def _pairs(self, edges: EventEdges, call: Ids, target: Ids, target_operator: Ids) -> SyncPairs:
+        ids = self.graph.event_table.external_id
+        launched_by = self.graph.launching_operator[edges.source]
+        binding = np.isin(edges.row, binding_edges(self.graph))
+        source_id, target_id = picked(ids, launched_by), picked(ids, target_operator)
+        return SyncPairs(edges.row, edges.source, call, target, source_id, target_id, binding)
 
-    @cached_property
-    def _binding(self) -> Ids:
-        return binding_edges(self.graph.edge_table, self.graph)
-
-    @cached_property
-    def _operators(self) -> Ids:
-        return launching_operators(self.graph)
-
-    def _external_ids(self, operators: Ids) -> Ints:
-        return np.where(operators >= 0, self.graph.trace.events.external_id[operators], -1)
-
-    def columns(self, found: Dependencies, call_name: str = "sync") -> dict[str, Any]:
+    def columns(self, found: SyncPairs, call_name: str = "sync") -> dict[str, Any]:
         """Return the output columns of one direction; ``None`` where there is no event or id, times in ns."""
-        times = self.graph.timeline.times
+        edges = self.graph.edges_at(found.edge)
         return {
-            "kind": labels(EdgeKind, found.edges.kind),
-            "evidence": labels(Evidence, found.edges.inferred.astype(np.int8)),
+            "kind": labels(EdgeKind, edges.kind),
+            "evidence": labels(Evidence, edges.inferred.astype(np.int8)),
             **self._event_columns("source", found.source),
             "source_external_id": _or_none(found.source_id),
             **self._event_columns(call_name, found.call),
             **self._event_columns("target", found.target),
             "target_external_id": _or_none(found.target_id),
-            "lag_ns": found.edges.lags(times),
+            "lag_ns": edges.lag,
             "binding": found.binding,
         }
 
     def _event_columns(self, what: str, rows: Ids) -> dict[str, Any]:
-        events = self.graph.trace.events
-        index, name = np.where(rows >= 0, events.index[rows], -1), np.where(rows >= 0, events.name[rows], -1)
-        names = np.array([*self.graph.trace.names, None], object)
-        return {f"{what}_index": _or_none(index), f"{what}_name": names[name]}
+        events = self.graph.event_table
+        names = np.array([*self.graph.names, None], object)
+        return {f"{what}_index": _or_none(picked(events.index, rows)), f"{what}_name": names[picked(events.name, rows)]}
 
     def table(self) -> dict[str, Any]:
         """Return both directions as the columns of one table, those of CPU calls first."""
-        parts = [
-            {
+        parts = []
+        for direction, found in (("gpu_to_cpu", self.to_cpu), ("gpu_to_gpu", self.to_gpu)):
+            edges = self.graph.edges_at(found.edge)
+            parts.append({
                 "direction": np.full(len(found), direction, object),
                 **self.columns(found),
-                "rule": labels(Rule, found.edges.rule),
-                "clamped": found.edges.clamped(self.graph.timeline.times),
-            }
-            for direction, found in (("gpu_to_cpu", self.to_cpu), ("gpu_to_gpu", self.to_gpu))
-        ]
+                "rule": labels(Rule, self.graph.edge_table.rule[found.edge]),
+                "clamped": edges.target_ns < edges.source_ns,
+            })  # fmt: skip
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def external_ids(self) -> ExternalIds:
@@ -238,13 +222,12 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
     An operator that starts at the very instant of the return comes after it; of several the outermost is taken.
     ``among`` marks the events that count; all if not given.
     """
-    events, timeline = graph.trace.events, graph.timeline
+    events = graph.event_table
     is_operator = events.kind == EventKind.CPU_OP
     operators = np.flatnonzero(is_operator if among is None else is_operator & among)
-    key = _thread_key(events.lane[operators], timeline.position[2 * operators])
+    key = _thread_key(events.lane[operators], graph.place(operators))
     order = np.argsort(key)
-    returned = np.searchsorted(timeline.times[timeline.order], events.end[calls], side="left") - 1
-    after = np.maximum(returned, timeline.position[2 * calls])
+    after = np.maximum(graph.place_before(events.end[calls]), graph.place(calls))
     at = np.searchsorted(key[order], _thread_key(events.lane[calls], after), side="right")
     following = np.append(operators[order], -1)[at]
     same_thread = (following >= 0) & (events.lane[following] == events.lane[calls])
@@ -253,23 +236,6 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
 
 def _thread_key(lane: Ids, place: Ids | Ints) -> Ints:
     return lane.astype(np.int64) << 32 | place
-
-
-def _wait_calls(graph: DependencyGraph, rows: Ints) -> Ids:
-    """Find the call behind each event wait; of several for one pair a recorded one, then the first; -1: none."""
-    waits = held_back(LinkContext(graph.trace, graph.timeline))
-    found = np.full(len(rows), -1, np.int32)
-    if len(waits.source):
-        key = _pair_key(waits.source, waits.target)
-        order = np.lexsort((graph.timeline.position[2 * waits.call], waits.rule, key))
-        wanted = _pair_key(graph.edge_table.source[rows], graph.edge_table.target[rows])
-        at = np.searchsorted(key[order], wanted).clip(max=len(key) - 1)
-        found = np.where(key[order[at]] == wanted, waits.call[order[at]], found)
-    return found
-
-
-def _pair_key(source: Ids, target: Ids) -> Ints:
-    return source.astype(np.int64) << 32 | target
 
 
 def _or_none(numbers: Ids | Ints) -> np.ndarray[Any, np.dtype[np.object_]]:

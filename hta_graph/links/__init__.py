@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hta_graph.links.blocking_copy import blocking_copy
+from hta_graph.graph.edges import EdgeTable
 from hta_graph.links.context import LinkContext
-from hta_graph.links.device_sync import device_sync
-from hta_graph.links.edges import EdgeTable
-from hta_graph.links.event_sync import event_sync
-from hta_graph.links.event_wait import event_wait
-from hta_graph.links.execution import execution
-from hta_graph.links.forward_backward import forward_backward
-from hta_graph.links.graph_order import graph_order
-from hta_graph.links.launch import launch
-from hta_graph.links.queue_full import queue_full
-from hta_graph.links.runtime_lock import runtime_lock
-from hta_graph.links.stream_order import stream_order
-from hta_graph.links.stream_sync import stream_sync
-from hta_graph.links.thread_handoff import thread_handoff
-from hta_graph.links.thread_order import thread_order
+from hta_graph.links.rules.blocking_copy import blocking_copy
+from hta_graph.links.rules.device_sync import device_sync
+from hta_graph.links.rules.event_sync import event_sync
+from hta_graph.links.rules.event_wait import event_wait
+from hta_graph.links.rules.execution import execution
+from hta_graph.links.rules.forward_backward import forward_backward
+from hta_graph.links.rules.graph_order import graph_order
+from hta_graph.links.rules.launch import launch
+from hta_graph.links.rules.queue_full import queue_full
+from hta_graph.links.rules.runtime_lock import runtime_lock
+from hta_graph.links.rules.stream_order import stream_order
+from hta_graph.links.rules.stream_sync import stream_sync
+from hta_graph.links.rules.thread_handoff import thread_handoff
+from hta_graph.links.rules.thread_order import thread_order
 
 __all__ = ["DEFAULT_RULES", "EdgeTable", "LinkContext", "LinkRule"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.links.edges import EdgeTable
+from hta_graph.graph.edges import EdgeTable
+from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
-from hta_graph.timeline import Timeline
 
 __all__ = ["edges_that_close_cycles"]
 
@@ -34,6 +34,7 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
 
 def _edges_within(edges: EdgeTable, place: Ids, backward: Bools) -> Ints:
     """Select the edges that lie inside the union of the stretches that backward edges span."""
+    # +1 where a backward edge's stretch begins, -1 behind its end: the running sum counts the stretches over a place.
     cover = np.zeros(int(place.max()) + 2, np.int64)
     np.add.at(cover, place[edges.target[backward]], 1)
     np.add.at(cover, place[edges.source[backward]] + 1, -1)
@@ -52,6 +53,7 @@ def _cycle(edges: EdgeTable, chosen: Ints) -> Ints:
     graph.add_edges_from(list(zip(source.tolist(), target.tolist(), chosen.tolist(), strict=True)))
     if rustworkx.is_directed_acyclic_graph(graph):
         return np.empty(0, np.int64)
+    # Any edge between two points of one component is on a cycle.
     for component in rustworkx.strongly_connected_components(graph):
         if len(component) > 1:
             inside = np.zeros(len(points), np.bool_)

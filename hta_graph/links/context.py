@@ -6,37 +6,37 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from hta_graph.links.graphs import home_streams
-from hta_graph.links.queues import StreamQueues
-from hta_graph.links.sync_records import SyncKind, SyncRows, sync_records
+from hta_graph.columns import freeze, picked
+from hta_graph.graph.edges import WaitCalls
+from hta_graph.graph.launches import CallsByCorrelation
+from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.timeline import Timeline
+from hta_graph.links.streams.home_streams import home_streams
+from hta_graph.links.streams.queues import StreamQueues
+from hta_graph.links.streams.sync_records import SyncKind, SyncRows, sync_records
 from hta_graph.model import Bools, EventKind, Ids, Ints
-from hta_graph.timeline import Timeline
-from hta_graph.trace.table import Trace, freeze
+from hta_graph.trace.table import Trace
 
 __all__ = ["LinkContext"]
 
-Answer = TypeVar("Answer")
-
 
 class LinkContext:
-    """A trace seen by the rules; everything here is computed once and never changed. ``notes`` counts what they met."""
+    """A trace seen by the rules while a graph is built; everything here is computed once.
+
+    Beside edges the rules leave two things behind: ``notes`` counts what they met, ``wait_calls`` are the calls behind
+    the edges between streams.
+    """
 
     def __init__(self, trace: Trace, timeline: Timeline) -> None:
         self.trace = trace
         self.timeline = timeline
         self.notes: Counter[str] = Counter()
-        self._answers: dict[Callable[[LinkContext], Any], Any] = {}
-
-    def once(self, question: Callable[[LinkContext], Answer]) -> Answer:
-        """Answer a question that several rules ask, the first time it is asked."""
-        if question not in self._answers:
-            self._answers[question] = question(self)
-        answer: Answer = self._answers[question]
-        return answer
+        self.wait_calls = WaitCalls.empty()
+        self.answers: dict[Callable[[Any], Any], Any] = {}
 
     @cached_property
     def activities(self) -> Ids:
@@ -44,20 +44,12 @@ class LinkContext:
         return freeze(np.flatnonzero(self.trace.is_gpu).astype(np.int32))
 
     @cached_property
-    def _calls(self) -> tuple[Ints, Ids]:
-        """Correlations (sorted, unique) and their calls; of two calls with one correlation the outermost."""
-        events = self.trace.events
-        calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation > 0))
-        correlations, first = np.unique(events.correlation[calls], return_index=True)
-        return correlations, calls[first].astype(np.int32)
+    def _calls(self) -> CallsByCorrelation:
+        return CallsByCorrelation(self.trace.events)
 
     def calls_of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        known, calls = self._calls
-        if not len(known):
-            return np.full(len(correlations), -1, np.int32)
-        at = np.searchsorted(known, correlations).clip(max=len(known) - 1)
-        return np.where(known[at] == correlations, calls[at], -1).astype(np.int32)
+        return self._calls.of(correlations)
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
@@ -92,7 +84,8 @@ class LinkContext:
 
     def start_position(self, events: Ids) -> Ints:
         """The place of events' starts in the global order; -1 for event -1."""
-        return np.where(events >= 0, self.timeline.position[2 * events], -1).astype(np.int64)
+        position: Ints = picked(self.timeline.position, np.where(events >= 0, start_point(events), -1)).astype(np.int64)
+        return position
 
     def last_call_on_thread(self, pattern: re.Pattern[str], calls: Ids) -> Ids:
         """Return for each call the last earlier call on its thread whose name matches; -1 where there is none."""
@@ -122,17 +115,18 @@ class LinkContext:
         return np.where(launch >= 0, stream[at], -1).astype(np.int32)
 
     def neighbour(self, among: Ids, calls: Ids, *, after: bool) -> Ids:
-        """Return the nearest of ``among`` before or after each call on its thread; -1 where there is none."""
-        key = np.sort(self._thread_key(among))
+        """Return the nearest of ``among`` that starts before or after each call on its thread; -1: there is none."""
+        starts = np.where(calls >= 0, start_point(calls), np.int32(-1))
+        return event_of(self.neighbouring_point(start_point(among), starts, after=after))
+
+    def neighbouring_point(self, among: Ids, points: Ids, *, after: bool) -> Ids:
+        """Return the nearest of ``among`` before or after each point (-1: none) on its thread; -1: there is none."""
+        key = np.sort(self.timeline.lane_key(among))
         if not len(key):
-            return np.full(len(calls), -1, np.int32)
-        own = self._thread_key(calls)
+            return np.full(len(points), -1, np.int32)
+        own = self.timeline.lane_key(points)
         at = np.searchsorted(key, own, side="right") if after else np.searchsorted(key, own, side="left") - 1
         inside: Bools = (at >= 0) & (at < len(key))
         found = key[at.clip(0, len(key) - 1)]
         inside &= found >> 32 == own >> 32
-        point = self.timeline.order[found & 0xFFFFFFFF]
-        return np.where(inside, point >> 1, -1).astype(np.int32)
-
-    def _thread_key(self, calls: Ids) -> Ints:
-        return self.trace.events.lane[calls].astype(np.int64) << 32 | self.start_position(calls)
+        return np.where(inside, self.timeline.order[found & 0xFFFFFFFF], -1).astype(np.int32)

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.columns import freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, base_time
-from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns, collect
-from hta_graph.trace.decode import Decoded
+from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
 from hta_graph.trace.lanes import build_lanes
 from hta_graph.trace.order import canonical_order
-from hta_graph.trace.ranks import header_count
+from hta_graph.trace.rank_files import header_count
+from hta_graph.trace.reader import FileFacts
 from hta_graph.trace.rows import Number
-from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace, freeze
+from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace
 from hta_graph.trace.vocabulary import STEP_NAME
 
 __all__ = ["assemble"]
@@ -28,22 +29,17 @@ NO_STREAM = 2**32 - 1
 """How an unsigned writer prints stream -1 and an unknown record."""
 
 
-def assemble(path: Path, decoded: Decoded) -> Trace:
-    """Turn decoded rows into a trace; single bad rows are dropped and counted.
-
-    Raises:
-        msgspec.DecodeError: a part is not strict JSON.
-    """
-    collected = collect(decoded)
+def assemble(path: Path, collected: Collected, facts: FileFacts) -> Trace:
+    """Turn collected columns into a trace; single bad rows are dropped and counted."""
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0)) + collected.counts
-    counts["rows_dropped_not_an_object"] = decoded.not_rows
-    counts["tolerant_json"] = int(decoded.tolerant)
-    counts["salvaged"] = int(decoded.salvaged is not None)
-    base = base_time(decoded.header.base)
+    counts["rows_dropped_not_an_object"] = facts.non_objects
+    counts["tolerant_json"] = int(facts.tolerant)
+    counts["salvaged"] = int(facts.salvaged is not None)
+    base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
     columns = _sound(_paired(collected, counts), collected, counts)
     return _trace(
-        path, decoded, collected, _with_base(columns, base or 0), {key: counts[key] for key in READING_DIAGNOSTICS}
+        path, facts, collected, _with_base(columns, base or 0), {key: counts[key] for key in READING_DIAGNOSTICS}
     )
 
 
@@ -90,6 +86,7 @@ def _sound(columns: Columns, collected: Collected, counts: Counter[str]) -> Colu
 
     drop("bad_time", (start == INVALID) | (end == INVALID))
     drop("negative_duration", end < start)
+    # Clocks of different recordings are years apart: a row that far from the median is a fault, not a long trace.
     if keep.any():
         sound = start[keep]
         typical = int(np.partition(sound, (len(sound) - 1) // 2)[(len(sound) - 1) // 2])
@@ -105,13 +102,14 @@ def _with_base(columns: Columns, base: int) -> Columns:
     return {**columns, "start": columns["start"] + base, "end": columns["end"] + base} if base else columns
 
 
-def _trace(path: Path, decoded: Decoded, collected: Collected, columns: Columns, counts: dict[str, int]) -> Trace:
+def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]) -> Trace:
     names, name = _names(list(collected.names), columns["name"])
     threads, thread = _used(list(collected.threads), columns["thread"])
     streams, stream = _used(list(collected.streams), columns["stream"])
     lanes, of_thread, of_stream, lane_code = build_lanes(threads, streams)
     lane = np.where(thread >= 0, _pick(of_thread, thread), _pick(of_stream, stream)).astype(np.int32)
     columns = {**columns, "name": name, "lane": lane, "kind": _kinds(columns, names, name)}
+    # Old profilers spelt it "external id"; a file has one spelling or the other.
     if (columns["external_id"] == -1).all():
         columns["external_id"] = np.maximum(columns["old_external_id"], -1)
     order = canonical_order(columns)
@@ -123,12 +121,12 @@ def _trace(path: Path, decoded: Decoded, collected: Collected, columns: Columns,
         lanes=lanes,
         syncs=_syncs(events, columns, order),
         copies=_copies(events, columns, order),
-        flows=_flows(collected.arrows, base_time(decoded.header.base) or 0, lane_code),
-        rank=header_count(decoded.header, "rank"),
-        world_size=header_count(decoded.header, "world_size"),
-        gpu_names=_gpu_names(decoded.header.devices),
+        flows=_flows(collected.arrows, base_time(facts.header.base) or 0, lane_code),
+        rank=header_count(facts.header, "rank"),
+        world_size=header_count(facts.header, "world_size"),
+        gpu_names=_gpu_names(facts.header.devices),
         diagnostics=counts,
-        salvaged=decoded.salvaged,
+        salvaged=facts.salvaged,
     )
 
 
@@ -188,7 +186,7 @@ def _flows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number],
     for arrow in sorted(arrows, key=lambda arrow: (arrow.time, not arrow.is_start)):
         if arrow.is_start:
             open_flows[arrow.id].append(arrow)
-        elif open_flows[arrow.id]:
+        elif open_flows[arrow.id]:  # of several open ones the latest: ids are used again
             pairs.append((open_flows[arrow.id].pop(), arrow))
     times = [freeze(np.array([pair[side].time for pair in pairs], np.int64) + base) for side in (0, 1)]
     lanes = [freeze(np.array([lane_code(*pair[side].thread) for pair in pairs], np.int32)) for side in (0, 1)]

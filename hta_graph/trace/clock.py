@@ -60,6 +60,7 @@ def nanoseconds(values: Sequence[object]) -> Ints:
 
 
 def _scaled(array: NDArray[Any], fits: Bools) -> Ints:
+    # Nearly always all fit, and no second array is made.
     usable = array if fits.all() else np.where(fits, array, 0)
     whole = usable * 1000 if array.dtype.kind == "i" else _float_nanoseconds(usable)
     return whole if fits.all() else np.where(fits, whole, INVALID)

@@ -17,9 +17,9 @@ from msgspec.structs import astuple
 
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, loses_nanoseconds, nanoseconds
-from hta_graph.trace.decode import Decoded, exact_times
 from hta_graph.trace.lanes import StreamKey, ThreadKey
 from hta_graph.trace.parts import Part
+from hta_graph.trace.printed_times import exact_times
 from hta_graph.trace.rows import Args, Row, plain
 from hta_graph.trace.vocabulary import CATEGORY
 
@@ -85,18 +85,14 @@ class Collected:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def collect(decoded: Decoded) -> Collected:
-    """Collect the columns of a decoded trace.
-
-    Raises:
-        msgspec.DecodeError: a part is not strict JSON.
-    """
+def collect(parts_of_file: Iterable[Part]) -> Collected:
+    """Collect the columns of a trace's rows; each part is let go before the next is read."""
     collected = Collected({})
     offset, parts = 0, []
-    for part in decoded.parts:
+    for part in parts_of_file:
         parts.append(_part_columns(part, offset, collected, exact=not part.tolerant))
         offset += len(part.rows)
-        del part
+        del part  # else two parts' rows would be in memory while the next one is decoded
     names = parts[0] if parts else {}
     collected.columns = {name: np.concatenate([columns[name] for columns in parts]) for name in names}
     return collected
@@ -112,6 +108,7 @@ def _part_columns(part: Part, offset: int, collected: Collected, *, exact: bool)
     begins = _note_brackets(part.rows, times, kind, offset, collected) if "B" in phases or "E" in phases else []
     memory = [at for at in np.flatnonzero(phase == phases.get("i", -2)).tolist() if part.rows[at].name == "[memory]"]
     kind[memory] = EventKind.MEMORY
+    # Complete rows are events, begin rows once they have found their ends; of instants only what memory reports.
     wanted = (phase == phases.get("X", -2)) & (kind != DROPPED)
     wanted[memory + begins] = True
     rows = list(compress(part.rows, wanted.tolist()))
@@ -136,7 +133,7 @@ def _start_times(part: Part, *, exact: bool) -> Ints:
 def _exact_if_needed(part: Part, printed: Sequence[object], present: Bools | None, *, exact: bool) -> Ints:
     if not exact or not loses_nanoseconds(printed):
         return nanoseconds(printed)
-    times = nanoseconds(exact_times(part))
+    times = nanoseconds(exact_times(part.text))
     return times if present is None else times[present]
 
 
@@ -247,6 +244,7 @@ def integers(values: Iterable[Any]) -> Ints:
     [3, -1, 4, -1, -1]
     """
     listed = list(values)
+    # Most columns are all absent, or all integers: two passes in C spare a Python call per row.
     if listed.count(-1) == len(listed):
         return np.full(len(listed), -1, np.int64)
     if set(map(type, listed)) == {int}:

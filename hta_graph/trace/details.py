@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from hta_graph.columns import freeze
 from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.clock import base_time
-from hta_graph.trace.decode import Decoded, with_fallback
-from hta_graph.trace.rows import Header, RowShape
+from hta_graph.trace.reader import RowReader, paused_gc
+from hta_graph.trace.rows import RowShape
 from hta_graph.trace.source import read_bytes
-from hta_graph.trace.table import Trace, freeze
+from hta_graph.trace.table import Trace
 
 __all__ = ["Details", "Objects", "read_details"]
 
@@ -58,25 +59,21 @@ def read_details(
     Raises:
         TraceError: the file is gone or has changed.
     """
-    rows = with_fallback(
-        trace.path, read_bytes(trace.path), _all, salvage=trace.salvaged is not None, shape=_shape_of(keys, fields)
-    )
+    with paused_gc():
+        reader = RowReader(
+            trace.path, read_bytes(trace.path), _shape_of(keys, fields), salvage=trace.salvaged is not None
+        )
+        rows = list(chain.from_iterable(part.rows for part in reader))
+        header = reader.facts.header
     index = trace.events.index if events is None else trace.events.index[events]
-    if len(index) and int(index.max()) >= len(rows[0]):
+    if len(index) and int(index.max()) >= len(rows):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
-    chosen = [rows[0][at] for at in index.tolist()]
+    chosen = [rows[at] for at in index.tolist()]
     found = [row.args or _NONE for row in chosen]
     columns = {key: _objects([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
     own = {key: _objects([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
-    header = rows[1]
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
     return Details(columns, distributed, base_time(header.base) or 0, own)
-
-
-def _all(decoded: Decoded) -> tuple[list[Any], Header]:
-    """Take all rows, and the header, which is known after them."""
-    rows = list(chain.from_iterable(part.rows for part in decoded.parts))
-    return rows, decoded.header
 
 
 class _NoArguments:

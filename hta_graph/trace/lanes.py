@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.columns import freeze
 from hta_graph.model import Ids
 from hta_graph.trace.rows import Number
-from hta_graph.trace.table import LaneTable, freeze
+from hta_graph.trace.table import LaneTable
 
 __all__ = ["StreamKey", "ThreadKey", "build_lanes"]
 
@@ -36,6 +37,7 @@ def build_lanes(
     """
     parsed = _parse_streams(dict.fromkeys(streams))
     thread_labels = [f"thread {_text(pid)}:{_text(tid)}" for pid, tid in threads]
+    # Keys that print alike are one lane: ids are written as numbers or as text, with or without a context.
     label_of = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in parsed[key]) for key in parsed}
     parts_of = {label_of[key]: parsed[key] for key in parsed}
     labels = sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)

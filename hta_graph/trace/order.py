@@ -39,6 +39,7 @@ def refined_order(keys: Iterable[Any]) -> Ints:
     for key in others:
         if not tied_with_previous.any():
             break
+        # Only rows in a run of equal keys so far are sorted again, each within its run.
         group = np.concatenate([[0], np.cumsum(~tied_with_previous)])
         rows = np.flatnonzero(np.append(tied_with_previous, False) | np.append(False, tied_with_previous))
         order[rows] = order[rows][np.lexsort((key[order[rows]], group[rows]))]

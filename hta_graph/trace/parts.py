@@ -37,19 +37,19 @@ def is_array(raw: bytes) -> bool:
 class Part:
     """Consecutive elements of ``traceEvents`` and the JSON array or document that they were decoded from.
 
-    Those that only the tolerant parser reads are exact already; of these ``strangers`` are no objects.
+    Those that only the tolerant parser reads are exact already; of these ``non_objects`` are none.
     """
 
     rows: list[Any]
     text: bytes
     tolerant: bool = False
-    strangers: int = 0
+    non_objects: int = 0
 
 
 class Parts:
     """Decode a trace in parts: strictly, or tolerantly where that fails; of a text that breaks off, its whole events.
 
-    ``header``, ``count`` and ``strangers`` (of rows), ``tolerant`` and ``fault`` (why it breaks off, if it does) are
+    ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (why it breaks off, if it does) are
     known when all parts have been taken.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
@@ -62,7 +62,7 @@ class Parts:
         self._whole = 0
         self.header = Header()
         self.count = 0
-        self.strangers = 0
+        self.non_objects = 0
         self.tolerant = False
         self.fault: str | None = None
 
@@ -76,7 +76,7 @@ class Parts:
     def __iter__(self) -> Iterator[Part]:
         for part in self._parts():
             self.count += len(part.rows)
-            self.strangers += part.strangers
+            self.non_objects += part.non_objects
             self.tolerant |= part.tolerant
             yield part
 
@@ -89,7 +89,7 @@ class Parts:
                 yield part
             last = self._rest(begin, at)
         except FaultError as fault:
-            self.fault = _said(fault)
+            self.fault = _fault_in_words(fault)
             last = Part([], b"[]") if begin is None else self._whole_events(at, fault.byte)
         yield last
 
@@ -113,7 +113,7 @@ class Parts:
                 return self._events(at, boundary.start() + 1), boundary.end()
             except FaultError as fault:
                 if fault.cause:
-                    raise
+                    raise  # no wrong cut but broken text
         return None  # what looks like boundaries lies inside an event
 
     def _rest(self, begin: int | None, at: int) -> Part:
@@ -161,9 +161,9 @@ class Parts:
             found = read_tolerantly(self._path, text, self._shape)
         except FaultError as fault:
             raise FaultError(len(text)) if fault.byte >= len(text) - added > 0 else fault from None
-        if not is_array(text):
+        if not is_array(text):  # a list was cut from the middle of the file, which has no keys
             self.header = found.header
-        return Part(found.rows, b"", tolerant=True, strangers=found.strangers)
+        return Part(found.rows, b"", tolerant=True, non_objects=found.non_objects)
 
     def _decode_strictly(self, text: bytes) -> Part:
         if is_array(text):
@@ -173,7 +173,7 @@ class Parts:
         return Part(document.rows, text)
 
 
-def _said(fault: FaultError) -> str:
+def _fault_in_words(fault: FaultError) -> str:
     if fault.cause:
         return f"is not JSON: {fault.cause} at byte {fault.byte:,}"
     return f"the JSON breaks off at byte {fault.byte:,}"

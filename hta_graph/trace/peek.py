@@ -73,6 +73,7 @@ def _with_tail(head: Header, chunks: Iterator[bytes]) -> Header | None:
         if at >= 0:
             tail = _end_of(text[at:], chunks)
             return None if tail is None else Header(head.base, tail["distributedInfo"], head.devices)
+        # The key may lie across two chunks.
         before = text[1 - len(DISTRIBUTED) :]
     return head
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import numpy as np
 
 from hta_graph.errors import TraceError
 from hta_graph.model import EventKind, Ids
-from hta_graph.trace.decode import Decoded, with_fallback
+from hta_graph.trace.reader import RowReader, paused_gc
 from hta_graph.trace.rows import RowShape
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
@@ -53,16 +54,14 @@ def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
     rows = np.flatnonzero(trace.events.kind == EventKind.OTHER).astype(np.int32)
     if not len(rows):
         return ProfilerRanges(rows, {})
-    found = with_fallback(trace.path, read_bytes(trace.path), _all, salvage=trace.salvaged is not None, shape=_SHAPE)
+    with paused_gc():
+        reader = RowReader(trace.path, read_bytes(trace.path), _SHAPE, salvage=trace.salvaged is not None)
+        found = list(chain.from_iterable(part.rows for part in reader))
     index = trace.events.index[rows]
     if int(index.max()) >= len(found):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
     kept = np.array([str(found[at].cat).lower() == PROFILER_RANGE for at in index.tolist()], np.bool_)
     return ProfilerRanges(rows[kept], _counters([_arguments(found[at].args) for at in index[kept].tolist()]))
-
-
-def _all(decoded: Decoded) -> list[_Row]:
-    return [row for part in decoded.parts for row in part.rows]
 
 
 def _arguments(args: Any) -> dict[str, Any]:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
 from hta_graph.trace.assemble import assemble
-from hta_graph.trace.decode import Decoded, with_fallback
+from hta_graph.trace.collect import collect
 from hta_graph.trace.peek import peek_header
-from hta_graph.trace.ranks import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
+from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
+from hta_graph.trace.reader import RowReader, paused_gc
 from hta_graph.trace.rows import Header
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.source import FileBytes, read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["Say", "find_ranks", "read_only", "read_rank", "read_trace", "read_traces"]
+__all__ = ["Say", "find_ranks", "read_only", "read_rank", "read_trace", "read_traces", "trace_of_bytes"]
 
 Say = Callable[[str], None]
 
@@ -30,14 +31,19 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
-    path = Path(path)
-    return with_fallback(path, read_bytes(path), lambda decoded: assemble(path, decoded), salvage=salvage)
+    return trace_of_bytes(Path(path), read_bytes(Path(path)), salvage=salvage)
 
 
-def _header(decoded: Decoded) -> Header:
-    for _ in decoded.parts:
-        pass
-    return decoded.header
+def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> Trace:
+    """Read a trace that is in memory already; ``path`` is what it is called.
+
+    Raises:
+        TraceError: as :func:`read_trace`.
+    """
+    with paused_gc():
+        rows = RowReader(path, content, salvage=salvage)
+        collected = collect(rows)
+        return assemble(path, collected, rows.facts)
 
 
 def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = lambda _: None) -> list[RankFile]:
@@ -53,7 +59,7 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     paths = expand([Path(item) for item in inputs])
     for path in paths:
         try:
-            header = peek_header(path) or with_fallback(path, read_bytes(path), _header, salvage=salvage)
+            header = peek_header(path) or _decoded_header(path, salvage=salvage)
             found.append(FoundFile(path, header_count(header, "rank")))
         except NotATraceError as error:
             if len(paths) == 1:
@@ -68,6 +74,11 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
         if file.source == "order" and len(ranks) > 1 and not file.error:
             say(f"{file.path}: neither the header nor the name tells its rank; taken as rank {file.rank} by order")
     return ranks
+
+
+def _decoded_header(path: Path, *, salvage: bool) -> Header:
+    with paused_gc():
+        return RowReader(path, read_bytes(path), salvage=salvage).facts.header
 
 
 def read_traces(

@@ -54,7 +54,7 @@ def _read_raw(path: Path) -> bytes:
 def _gunzip(raw: bytes) -> FileBytes:
     parts: list[bytes] = []
     rest = raw
-    while rest.startswith(GZIP_MAGIC):
+    while rest.startswith(GZIP_MAGIC):  # a gzip file may be several, one behind the other
         stream = zlib.decompressobj(wbits=31)
         try:
             parts.append(stream.decompress(rest))

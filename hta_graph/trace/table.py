@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from hta_graph.columns import Columns, freeze
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
+from hta_graph.shown import html_table
 from hta_graph.trace.vocabulary import STEP_NAME
 
 __all__ = [
@@ -22,7 +24,6 @@ __all__ = [
     "Step",
     "SyncTable",
     "Trace",
-    "freeze",
 ]
 
 READING_DIAGNOSTICS: dict[str, str] = {
@@ -42,7 +43,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class EventTable:
+class EventTable(Columns):
     """One entry per event, in canonical order (:func:`hta_graph.trace.order.canonical_order`).
 
     ``index`` is the position in ``traceEvents``; ``name`` and ``lane`` are codes into :class:`Trace`; times are
@@ -61,13 +62,6 @@ class EventTable:
     forward_thread: Ids
     collective: Bools
 
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def take(self, events: Ids | Ints | Bools) -> EventTable:
-        """Select rows, keeping their order."""
-        return EventTable(**{f.name: freeze(getattr(self, f.name)[events]) for f in fields(self)})
-
 
 @dataclass(frozen=True)
 class LaneTable:
@@ -81,7 +75,7 @@ class LaneTable:
 
 
 @dataclass(frozen=True)
-class SyncTable:
+class SyncTable(Columns):
     """The arguments of the ``sync_record`` events: -1 where absent or unresolved."""
 
     event: Ids
@@ -90,7 +84,7 @@ class SyncTable:
 
 
 @dataclass(frozen=True)
-class CopyTable:
+class CopyTable(Columns):
     """What the copies and sets moved: bytes (-1 where absent) and the recorded GB/s (NaN where absent)."""
 
     event: Ids
@@ -99,7 +93,7 @@ class CopyTable:
 
 
 @dataclass(frozen=True)
-class Flows:
+class Flows(Columns):
     """Forward-backward arrows: where each starts and ends."""
 
     start_time: Ints
@@ -118,7 +112,7 @@ class Step:
     end_ns: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """One rank's trace: read-only columns and what the header says."""
 
@@ -135,6 +129,16 @@ class Trace:
     diagnostics: dict[str, int]
     salvaged: str | None = None
 
+    def __repr__(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"<Trace {self.path.name}: {len(self.events):,} events on {len(self.lanes.labels)} lanes{rank}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook how many events of each kind there are."""
+        counts = np.bincount(self.events.kind, minlength=len(EventKind)).tolist()
+        rows = [(kind.label, counts[kind]) for kind in EventKind if counts[kind]]
+        return html_table(repr(self), ["kind", "events"], rows)
+
     @property
     def is_gpu(self) -> Bools:
         """Mark the GPU activities."""
@@ -144,15 +148,14 @@ class Trace:
         """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""
         number = np.full(len(self.events), -1, np.int32)
         number[rows] = np.arange(len(rows), dtype=np.int32)
-        kept = number[self.syncs.event] >= 0
-        sync = self.syncs
-        syncs = SyncTable(
-            freeze(number[sync.event[kept]]), freeze(sync.wait_on_stream[kept]), freeze(sync.record_correlation[kept])
+        syncs = replace(self.syncs, event=freeze(number[self.syncs.event]))
+        copies = replace(self.copies, event=freeze(number[self.copies.event]))
+        return replace(
+            self,
+            events=self.events.take(rows),
+            syncs=syncs.take(syncs.event >= 0),
+            copies=copies.take(copies.event >= 0),
         )
-        moved = number[self.copies.event] >= 0
-        copy = self.copies
-        copies = CopyTable(freeze(number[copy.event[moved]]), freeze(copy.bytes[moved]), freeze(copy.bandwidth[moved]))
-        return replace(self, events=self.events.take(rows), syncs=syncs, copies=copies)
 
     def name_of(self, event: int) -> str:
         """Return an event's name."""
@@ -180,12 +183,3 @@ class Trace:
             number = numbers[self.events.name[event]] or 0
             steps.setdefault(number, Step(number, event, int(self.events.start[event]), int(self.events.end[event])))
         return tuple(steps.values())
-
-
-Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
-
-
-def freeze(array: Array) -> Array:
-    """Make an array read-only and return it."""
-    array.flags.writeable = False
-    return array

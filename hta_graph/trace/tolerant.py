@@ -32,7 +32,7 @@ class Found:
     """The rows of a text, how many of them are no objects (they are kept as empty rows), and its header."""
 
     rows: list[Any]
-    strangers: int
+    non_objects: int
     header: Header
 
 
@@ -54,9 +54,9 @@ def read_tolerantly(path: Path, raw: bytes, shape: RowShape[Any]) -> Found:
         raise TraceError(path, "holds a number with too many digits") from None
     rows, header = _rows_and_header(path, document)
     kept = [shape.from_object(row if isinstance(row, dict) else {}) for row in rows]
-    strangers = sum(not isinstance(row, dict) for row in rows)
+    non_objects = sum(not isinstance(row, dict) for row in rows)
     base, distributed, devices = (header.get(key) for key in HEADER_KEYS)
-    return Found(kept, strangers, Header(base, distributed, devices))
+    return Found(kept, non_objects, Header(base, distributed, devices))
 
 
 def _text(raw: bytes) -> str:

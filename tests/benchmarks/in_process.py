@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.links.edges import EdgeTable
+from hta_graph.graph.edges import EdgeTable
 from hta_graph.trace.source import read_bytes
 
 

@@ -35,19 +35,21 @@ def measure(path: Path) -> dict[str, float]:
     """Measure every stage of one trace in this process."""
     watch = Stopwatch()
     watch.time("import", _import_all)
-    from hta_graph.algorithms.critical_path import critical_path
-    from hta_graph.algorithms.windows import whole
+    from hta_graph.algorithms.time.critical_path import critical_path
+    from hta_graph.algorithms.time.windows import whole
     from hta_graph.build import build_graph
     from hta_graph.export.json_text import to_json
+    from hta_graph.graph.timeline import Timeline
     from hta_graph.links import DEFAULT_RULES, LinkContext
-    from hta_graph.timeline import Timeline
     from hta_graph.trace.assemble import assemble
-    from hta_graph.trace.decode import decode
+    from hta_graph.trace.collect import collect
+    from hta_graph.trace.reader import RowReader
     from hta_graph.trace.source import read_bytes
 
     content = watch.time("read and decompress", lambda: read_bytes(path))
-    decoded = watch.time("decode", lambda: decode(path, content))
-    trace = watch.time("columns", lambda: assemble(path, decoded))
+    rows = RowReader(path, content)
+    collected = watch.time("rows and columns", lambda: collect(rows))
+    trace = watch.time("assemble", lambda: assemble(path, collected, rows.facts))
     timeline = Timeline(trace.events, len(trace.lanes.labels))
     watch.time("order and nesting", lambda: (timeline.position, timeline.calls))
     context = LinkContext(trace, timeline)
@@ -62,13 +64,13 @@ def measure(path: Path) -> dict[str, float]:
 
 
 def _import_all() -> None:
-    import hta_graph.algorithms.critical_path
+    import hta_graph.algorithms.time.critical_path
     import hta_graph.build
     import hta_graph.trace  # noqa: F401
 
 
 def _document(found: Any) -> Any:
-    from analyses.path_report import path_document
+    from analyses.paths.path_report import path_document
 
     return path_document(found)
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hta_graph as hg
-from analyses.comm_comp_overlap import comm_comp_overlap
-from analyses.idle_time_launches import launch_gaps
-from analyses.kernel_breakdown import kernel_breakdown, kernel_types
-from analyses.launch_stats import launch_stats, launches
-from analyses.matched_collectives import matched_collectives
-from analyses.memory_bandwidth import memory_bandwidth
-from analyses.queue_length import queue_length
+from analyses.gpu_time.kernel_breakdown import kernel_breakdown, kernel_types
+from analyses.gpu_time.overlap import comm_comp_overlap
+from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.idle.launch_gaps import launch_gaps
+from analyses.launches.launch_stats import launch_stats, launches
+from analyses.launches.queue_length import queue_length
+from analyses.memory.memory_bandwidth import memory_bandwidth
+from analyses.paths.run_diff import name_diff
+from analyses.ranks.matched_collectives import matched_collectives
+from analyses.ranks.stragglers import stragglers
 from analyses.scope import Scope, in_window, like_hta, whole
-from analyses.stragglers import stragglers
-from analyses.temporal_breakdown import temporal_breakdown
-from analyses.trace_diff import name_diff
 from tests.conftest import SHARED
 from tests.golden_table.ours import TRACES, analysis_of
 

@@ -1,9 +1,9 @@
 """Pictures of a graph for graphviz: a critical path, an event's surroundings, the way from one event to another."""
 
 from hta_graph.export.picture.drawing import Picture
-from hta_graph.export.picture.names import short_name
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
-from hta_graph.export.picture.render import check_picture, write_picture
+from hta_graph.export.picture.render import check_picture, render, write_picture
+from hta_graph.export.picture.short_names import short_name
 
 __all__ = [
     "Picture",
@@ -11,6 +11,7 @@ __all__ = [
     "between_picture",
     "check_picture",
     "path_picture",
+    "render",
     "short_name",
     "write_picture",
 ]

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hta_graph.algorithms.critical_path import CriticalPath
-from hta_graph.export.picture.names import NAME_SIZE, clean, short_name
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.columns import numbered_runs, picked
+from hta_graph.export.picture.short_names import NAME_SIZE, clean, short_name
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import BoundBy, EventKind, Ids, Ints
-from hta_graph.trace.table import Trace
 
 __all__ = ["WAITING", "Box", "Part", "box_of_event", "folded", "path_boxes"]
 
@@ -116,11 +117,11 @@ class Box:
         return [part for _, part in self.largest()[self.lines :]]
 
 
-def box_of_event(trace: Trace, row: int, first: int) -> Box:
+def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
     """Make the box of one event, which is reached by step ``first``."""
-    events = trace.events
+    events = graph.event_table
     box = Box(int(events.lane[row]), first, int(events.start[row]), indices=[int(events.index[row])])
-    text = clean(short_name(trace.name_of(row)), NAME_SIZE)
+    text = clean(short_name(graph.name_of(row)), NAME_SIZE)
     box.add(text, row, int(events.end[row] - events.start[row]), EventKind(int(events.kind[row])).label)
     return box
 
@@ -138,14 +139,14 @@ def folded(boxes: Sequence[Box], limit: int) -> list[Box]:
 
 def _stretches(path: CriticalPath) -> list[Box]:
     """Make a box of each run of alike segments and of small neighbours on one lane."""
-    pieces, trace = path.pieces, path.graph.trace
+    pieces, graph = path.pieces, path.graph
     if not len(pieces):
         return []
-    names = _short_codes(trace, pieces.event)
-    alike = _runs(pieces.lane, pieces.bound.astype(np.int64), names)
-    length = np.bincount(alike, (pieces.end - pieces.start).astype(float))[alike]
-    small = np.append(length < SMALL * path.length_ns, False)
-    group = _runs(pieces.lane, np.where(small[:-1], -1, alike))
+    names = _short_codes(graph, pieces.event)
+    alike = numbered_runs(pieces.lane, pieces.bound, names)
+    length = np.bincount(alike, pieces.length.astype(float))[alike]
+    small = length < SMALL * path.length_ns
+    group = numbered_runs(pieces.lane, np.where(small, -1, alike))
     boxes: list[Box] = []
     columns = (group, pieces.lane, pieces.start, pieces.end, pieces.bound, pieces.event)
     text: dict[tuple[int, int], str] = {}
@@ -154,31 +155,22 @@ def _stretches(path: CriticalPath) -> list[Box]:
             boxes.append(Box(lane, at, start, long_ns=SMALL * path.length_ns))
         key = (bound, int(names[at]))
         if key not in text:
-            text[key] = _piece_text(trace, event, BoundBy(bound).label)
+            text[key] = _piece_text(graph, event, BoundBy(bound).label)
         boxes[-1].add(text[key], event if event >= 0 else ~at, end - start, BoundBy(bound).label)
-        boxes[-1].indices += [int(trace.events.index[event])] if event >= 0 else []
+        boxes[-1].indices += [int(graph.event_table.index[event])] if event >= 0 else []
     return boxes
 
 
-def _short_codes(trace: Trace, events: Ids) -> Ints:
+def _short_codes(graph: DependencyGraph, events: Ids) -> Ints:
     """Number the short names of events; -1 without an event."""
-    codes = np.where(events >= 0, trace.events.name[events], -1) if len(trace.events) else events
-    used = np.unique(codes)
+    used, code = np.unique(picked(graph.event_table.name, events), return_inverse=True)
     number: dict[str, int] = {}
-    short = [number.setdefault(short_name(trace.names[c]), len(number)) if c >= 0 else -1 for c in used.tolist()]
-    return np.array(short, np.int64)[np.searchsorted(used, codes)]
+    short = [number.setdefault(short_name(graph.names[c]), len(number)) if c >= 0 else -1 for c in used.tolist()]
+    return np.array(short, np.int64)[code]
 
 
-def _runs(*columns: Ints | Ids) -> Ints:
-    """Number the runs of rows that are equal in all columns."""
-    new = np.zeros(len(columns[0]), np.bool_)
-    for column in columns:
-        new[1:] |= column[1:] != column[:-1]
-    return np.cumsum(new)
-
-
-def _piece_text(trace: Trace, event: int, bound: str) -> str:
-    name = clean(short_name(trace.name_of(event)), NAME_SIZE) if event >= 0 else ""
+def _piece_text(graph: DependencyGraph, event: int, bound: str) -> str:
+    name = clean(short_name(graph.name_of(event)), NAME_SIZE) if event >= 0 else ""
     if bound in WAITING:
         return f"{WAITING[bound]} {name}" if name else WAITING[bound].rstrip(":")
     return name or bound

@@ -11,9 +11,11 @@ from typing import Any
 
 import graphviz
 
+from hta_graph.errors import MissingProgramError
 from hta_graph.export.picture.boxes import WAITING, Box, Part
-from hta_graph.export.picture.links import Link
-from hta_graph.export.picture.names import clean, duration
+from hta_graph.export.picture.dot import rendered
+from hta_graph.export.picture.path_links import Link
+from hta_graph.export.picture.short_names import clean, duration
 from hta_graph.export.picture.style import (
     ANCHOR,
     CLUSTER,
@@ -35,12 +37,22 @@ VISIBLE_LAG_NS = 1_000
 """Shorter lags are not printed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Picture:
     """The text for ``dot``, and a line about what was left out."""
 
     source: str
     left_out: str | None
+
+    def __repr__(self) -> str:
+        return f"<Picture: {len(self.source):,} characters for dot>"
+
+    def _repr_svg_(self) -> str | None:
+        """Show itself in a notebook; nothing where ``dot`` is not installed."""
+        try:
+            return rendered(self.source, "svg", "the picture").decode()
+        except MissingProgramError:
+            return None
 
 
 def chain_picture(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.algorithms.critical_path import CriticalPath
+from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.errors import UsageError
 from hta_graph.export.picture.boxes import box_of_event, folded, path_boxes
 from hta_graph.export.picture.drawing import Drawing, Picture, chain_picture
-from hta_graph.export.picture.links import Link, path_links
-from hta_graph.export.picture.names import NAME_SIZE, clean, duration, file_and_rank, short_name
+from hta_graph.export.picture.path_links import Link, path_links
+from hta_graph.export.picture.short_names import NAME_SIZE, clean, duration, file_and_rank, short_name
 from hta_graph.export.picture.web import surroundings, visited_between
 from hta_graph.graph import DependencyGraph
 
@@ -42,7 +42,7 @@ def between_picture(graph: DependencyGraph, source_index: int, target_index: int
     trace = graph.trace
     ends = graph.subgraph([source_index, target_index])
     rows, steps = visited_between(graph, source_index, target_index)
-    boxes = [box_of_event(trace, row, number) for number, row in enumerate(rows)]
+    boxes = [box_of_event(graph, row, number) for number, row in enumerate(rows)]
     boxes = folded(boxes, limit)
     names = [clean(short_name(ends.event(index)["name"]), NAME_SIZE) for index in (source_index, target_index)]
     title = (
@@ -64,11 +64,11 @@ def around_picture(graph: DependencyGraph, event_index: int, depth: int = 1, *, 
     if depth < 0:
         raise UsageError(f"a depth of {depth} is negative")
     near = graph.neighbourhood(event_index, depth)
-    focus = int(np.flatnonzero(near.trace.events.index == event_index)[0])
+    focus = int(np.flatnonzero(near.event_table.index == event_index)[0])
     shown = surroundings(near, focus, depth, limit)
     hidden = shown.hidden
     left_out = f"left out: {hidden:,} events, further away than those in the {limit} boxes shown" if hidden else None
-    name = clean(short_name(near.trace.name_of(focus)), NAME_SIZE)
+    name = clean(short_name(near.name_of(focus)), NAME_SIZE)
     title = (f"Around event {event_index} ({name}), depth {depth}", file_and_rank(graph.trace))
     boxes, bold = shown.boxes, "bold: what held it up last"
     drawing = Drawing(near.trace, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)

@@ -1,21 +1,67 @@
-"""Pictures → files: the text for ``dot``, or what ``dot`` makes of it."""
+"""Pictures → files: the text for ``dot``, or what ``dot`` makes of it; and the one way to a picture from Python."""
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
-import graphviz
-
-from hta_graph.errors import MissingProgramError, OutputError, UsageError
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.errors import MissingProgramError, UsageError
 from hta_graph.export.files import write_file
+from hta_graph.export.picture.dot import rendered
 from hta_graph.export.picture.drawing import Picture
+from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
+from hta_graph.graph import DependencyGraph
 
-__all__ = ["check_picture", "write_picture"]
+__all__ = ["check_picture", "render", "write_picture"]
 
 FORMATS = {".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png"}
 """What a picture can be written as, by the file's suffix."""
+
+
+def render(
+    what: CriticalPath | DependencyGraph,
+    target: str | Path | None = None,
+    *,
+    around: int | None = None,
+    between: tuple[int, int] | None = None,
+    depth: int = 2,
+) -> Picture:
+    """Draw a critical path; or of a graph an event's surroundings, or the way from one event to another.
+
+    In a notebook the picture shows itself, where graphviz' ``dot`` is installed.
+
+    Args:
+        what: a critical path, or a graph.
+        target: also write the picture there (``.svg``, ``.png``, ``.dot``).
+        around: an event (``event_index``) of a graph.
+        between: two events of a graph.
+        depth: how many edges around the event.
+
+    Raises:
+        UsageError: a path with events, a graph without any, an unknown suffix.
+        QueryError: an event is not there, or no way leads from one to the other.
+        MissingProgramError: the format needs ``dot``, which is not installed.
+        OutputError: the file cannot be written.
+    """
+    if target is not None:
+        check_picture(target)
+    picture = _drawn(what, around, between, depth)
+    if target is not None:
+        write_picture(picture, target)
+    return picture
+
+
+def _drawn(
+    what: CriticalPath | DependencyGraph, around: int | None, between: tuple[int, int] | None, depth: int
+) -> Picture:
+    if isinstance(what, CriticalPath):
+        if around is not None or between is not None:
+            raise UsageError("around and between are events of a graph; pass path.graph")
+        return path_picture(what)
+    if (around is None) == (between is None):
+        raise UsageError("a graph is drawn around an event or between two; pass around=… or between=(…, …), or a path")
+    return between_picture(what, *between) if between else around_picture(what, around or 0, depth)
 
 
 def check_picture(target: str | Path) -> None:
@@ -38,7 +84,8 @@ def write_picture(picture: Picture, target: str | Path) -> None:
         OutputError: the file cannot be written, or ``dot`` failed.
     """
     check_picture(target)
-    write_file(target, _rendered(picture.source, _format(target), target))
+    form = _format(target)
+    write_file(target, picture.source.encode() if form == "dot" else rendered(picture.source, form, target))
 
 
 def _format(target: str | Path) -> str:
@@ -48,16 +95,3 @@ def _format(target: str | Path) -> str:
     if suffix not in FORMATS:
         raise UsageError(f"{target}: a picture's name ends in {', '.join(FORMATS)}")
     return FORMATS[suffix]
-
-
-def _rendered(source: str, form: str, target: str | Path) -> bytes:
-    if form == "dot":
-        return source.encode()
-    try:
-        rendered: bytes = graphviz.pipe("dot", form, source.encode(), quiet=True)
-    except graphviz.ExecutableNotFound:
-        raise MissingProgramError from None
-    except subprocess.CalledProcessError as error:
-        said = bytes(error.stderr or b"").decode(errors="replace")
-        raise OutputError(f"{target}: dot failed: {said or error.returncode}") from None
-    return rendered

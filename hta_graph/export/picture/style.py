@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hta_graph.model import BoundBy, EdgeKind, EventKind
+from hta_graph.model import EDGE_MEANING, BoundBy, EdgeKind, EventKind
 
 __all__ = ["ANCHOR", "CLUSTER", "CONNECTOR", "EDGE", "GRAPH", "NODE", "fill_and_border", "link_colour"]
 
@@ -16,23 +16,6 @@ EDGE = {"fontname": FONT, "fontsize": "8", "arrowsize": "0.7"}
 CLUSTER = {"labeljust": "l", "style": "filled,rounded", "color": "#d8d8d8", "fillcolor": "#fafafa", "fontsize": "10"}
 ANCHOR = {"shape": "point", "style": "invis", "width": "0.01", "label": ""}
 CONNECTOR = {"shape": "circle", "fixedsize": "true", "width": "0.25", "fillcolor": "#ffe680", "style": "filled"}
-
-EDGE_COLOUR: dict[EdgeKind, str] = {
-    EdgeKind.THREAD_ORDER: "#8a8a8a",
-    EdgeKind.EXECUTION: "#8a8a8a",
-    EdgeKind.LAUNCH: "#1f6fb4",
-    EdgeKind.STREAM_ORDER: "#2e8b57",
-    EdgeKind.GRAPH_ORDER: "#0e9aa7",
-    EdgeKind.EVENT_WAIT: "#e07b00",
-    EdgeKind.STREAM_SYNC: "#d62728",
-    EdgeKind.DEVICE_SYNC: "#8c1d18",
-    EdgeKind.EVENT_SYNC: "#e0529c",
-    EdgeKind.BLOCKING_COPY: "#7d4fb3",
-    EdgeKind.THREAD_HANDOFF: "#8c564b",
-    EdgeKind.FORWARD_BACKWARD: "#9a9a1c",
-    EdgeKind.RUNTIME_LOCK: "#000000",
-    EdgeKind.QUEUE_FULL: "#b15928",
-}
 
 BLUE, GREEN, ORANGE, YELLOW = (
     ("#d6e6f7", "#3d7cc9"),
@@ -67,6 +50,7 @@ FILL: dict[str, tuple[str, str]] = {
 """Fill and border of boxes, by class on a path and by kind elsewhere; waits and gaps are grey."""
 
 OTHER_FILL = ("#ffffff", "#777777")
+UNKNOWN_COLOUR = "#8a8a8a"
 
 
 def fill_and_border(fill: str) -> tuple[str, str]:
@@ -76,4 +60,4 @@ def fill_and_border(fill: str) -> tuple[str, str]:
 
 def link_colour(kind: EdgeKind | None) -> str:
     """Return the colour of a link, grey where its kind is not known."""
-    return "#8a8a8a" if kind is None else EDGE_COLOUR.get(kind, "#555555")
+    return UNKNOWN_COLOUR if kind is None else EDGE_MEANING[kind].colour

@@ -7,18 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hta_graph.algorithms.time.walk_path import walk_back
 from hta_graph.errors import QueryError
 from hta_graph.export.picture.boxes import Box, box_of_event
-from hta_graph.export.picture.links import Link, walked
+from hta_graph.export.picture.path_links import Link
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, EdgeKind, Ids, Ints
+from hta_graph.graph.points import end_point
+from hta_graph.model import Bools, EdgeKind, EdgeRole, Ids, Ints, edge_kinds
 
 __all__ = ["Surroundings", "surroundings", "visited_between"]
 
 FAN = 8
 """More activities of one launch than this share a box, alike or not."""
 
-RETURNS = (EdgeKind.STREAM_SYNC, EdgeKind.DEVICE_SYNC, EdgeKind.EVENT_SYNC, EdgeKind.BLOCKING_COPY)
+RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,9 @@ def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> S
 
 def _hops(near: DependencyGraph, focus: int, depth: int) -> Ints:
     """Count the edges between each event and the one in question."""
-    source, target = near.edge_table.source >> 1, near.edge_table.target >> 1
-    hops = np.full(len(near.trace.events), depth + 1)
+    edges = near.edges_of()
+    source, target = edges.source, edges.target
+    hops = np.full(len(near.event_table), depth + 1)
     hops[focus] = 0
     for _ in range(depth):
         before = hops.copy()
@@ -60,10 +63,10 @@ def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[
     boxes: list[Box] = []
     box_of = np.full(len(parent), -1, np.int32)
     last: dict[tuple[int, int], int] = {}
-    is_gpu = near.trace.is_gpu
+    is_gpu = near.is_gpu
     fan = np.bincount(parent[is_gpu] + 1, minlength=len(parent) + 1)
     for row in range(len(parent)):
-        box = box_of_event(near.trace, row, row)
+        box = box_of_event(near, row, row)
         box.focus = row == focus
         around, on_gpu = int(parent[row]), bool(is_gpu[row])
         many = on_gpu and around >= 0 and fan[around + 1] > FAN
@@ -82,43 +85,40 @@ def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[
 
 def _parents(near: DependencyGraph) -> Ids:
     """Return the row around each row on a thread, and the call that launched each activity; -1 for none."""
-    parent, edges = near.timeline.calls.parent.copy(), near.edge_table
-    launch = edges.kind == EdgeKind.LAUNCH
-    call, activity = edges.source[launch] >> 1, edges.target[launch] >> 1
-    before = call < activity
-    parent[activity[before]] = call[before]
+    parent, launches = near.calls.parent.copy(), near.edges_of(EdgeKind.LAUNCH)
+    before = launches.source < launches.target
+    parent[launches.target[before]] = launches.source[before]
     return parent
 
 
 def _nearest(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
     """Choose the boxes that are the fewest edges, and then the least time, away."""
-    start = near.trace.events.start
+    start = near.event_table.start
     order = np.lexsort((np.abs(start - start[focus]), hops))
     return set(list(dict.fromkeys(box_of[order].tolist()))[:limit])
 
 
 def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) -> list[Link]:
     """Gather the edges between boxes; a row's return to the row around it says nothing new and is not drawn."""
-    table = near.edge_table
+    edges = near.edges_of()
     bold = _holding_up(near, inside, focus)
-    source, target = box_of[table.source >> 1], box_of[table.target >> 1]
-    outward = (table.kind == EdgeKind.THREAD_ORDER) & (table.target & 1 == 1)
+    source, target = box_of[edges.source], box_of[edges.target]
+    outward = (edges.kind == EdgeKind.THREAD_ORDER) & edges.to_end
     drawn = source != target
     alone = ~np.isin(source, np.concatenate([source[drawn & ~outward], target[drawn & ~outward]]))
-    lags, inferred = table.lags(near.timeline.times), table.inferred
     links: dict[tuple[int, int, int, bool], Link] = {}
     for at in np.flatnonzero(drawn & (~outward | alone)).tolist():
-        key = (int(source[at]), int(target[at]), int(table.kind[at]), bool(inferred[at]))
+        key = (int(source[at]), int(target[at]), int(edges.kind[at]), bool(edges.inferred[at]))
         old = links.get(key) or Link(key[0], key[1], EdgeKind(key[2]), key[3], count=0)
-        lag = max(old.lag_ns, int(lags[at]))
+        lag = max(old.lag_ns, int(edges.lag[at]))
         links[key] = replace(old, lag_ns=lag, count=old.count + 1, bold=old.bold or at in bold)
     return list(links.values())
 
 
 def _holding_up(near: DependencyGraph, inside: Bools, focus: int) -> set[int]:
     """Return the edges of the walk back from an event, as far as all predecessors are known."""
-    chain = walked(near, 2 * focus + 1, int(near.trace.events.start.min()))
-    known = inside[near.edge_table.target[chain.edges] >> 1]
+    chain = walk_back(near, int(end_point(np.array([focus]))[0]), int(near.event_table.start.min()))
+    known = inside[near.edges_at(chain.edges).target]
     return set(chain.edges[: len(known) if known.all() else int(np.argmin(known))].tolist())
 
 
@@ -142,7 +142,7 @@ def visited_between(
     """
     way = graph.path_between(source, target)
     if way.empty and source != target:
-        raise QueryError(f"{graph.trace.path}: no path leads from event {source} to event {target}")
+        raise QueryError(f"{graph.path}: no path leads from event {source} to event {target}")
     visited, steps = [source], [(EdgeKind.THREAD_ORDER, False, 0)]
     columns = ("kind", "target_point", "target_index", "evidence", "lag_ns")
     for kind, point, index, evidence, lag_ns in zip(*(way[column].tolist() for column in columns), strict=True):
@@ -150,6 +150,6 @@ def visited_between(
         if index != visited[-1] and (not outward or index == target):
             visited.append(index)
             steps.append((EdgeKind[kind.upper()], evidence == "inferred", lag_ns))
-    rows = np.flatnonzero(np.isin(graph.trace.events.index, visited))
-    row_of = dict(zip(graph.trace.events.index[rows].tolist(), rows.tolist(), strict=True))
+    rows = np.flatnonzero(np.isin(graph.event_table.index, visited))
+    row_of = dict(zip(graph.event_table.index[rows].tolist(), rows.tolist(), strict=True))
     return [row_of[index] for index in visited], steps

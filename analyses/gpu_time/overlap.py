@@ -1,0 +1,226 @@
+"""overlap: how much communication and copying the GPU hides behind other work, and which collectives stay exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.scope import Scope
+from hta_graph.algorithms.time.intervals import Intervals
+from hta_graph.algorithms.work.activities import Activities, WorkType
+from hta_graph.algorithms.work.exposure import exposure
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Ids
+from hta_graph.trace.details import read_details
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure", "hta_overlap"]
+
+RECORDED = {
+    "collective": "Collective name",
+    "group": "Process Group Name",
+    "dtype": "dtype",
+    "in_elements": "In msg nelems",
+    "out_elements": "Out msg nelems",
+    "sequence": "Seq",
+}
+"""What the profiler says about a collective: column → argument."""
+
+TIMES = ("duration_ns", "overlapped_ns", "exposed_ns", "shared_ns")
+SUMMED = {"count": ("duration_ns", "size"), **{name: (name, "sum") for name in TIMES}}
+KERNEL_COLUMNS = ["rank", "scope", "event_index", "kernel", *RECORDED, "stream", "start_ns", *TIMES]
+NUMBERS = ("in_elements", "out_elements", "sequence")
+MOST_EXPOSED = ["rank", "scope", "event_index", "collective", *TIMES, "kernel"]
+MOST = 10
+COPY_COLUMNS = ["rank", "scope", "kernel", *TIMES]
+
+
+def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Tell how much communication runs beside computation, and copies beside either.
+
+    The exposed times are those of the temporal breakdown. Where no communication is recognised, the share is missing,
+    not 0; HTA then gives NaN, and counts operators that carry a stream number as computation.
+
+    Returns:
+        rank, scope, communication_ns (any communication runs), overlapped_communication_ns, overlapped_share (of
+        communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
+        exposed_memory_ns.
+    """
+    columns = ["rank", "scope", "communication_ns", "overlapped_communication_ns", "overlapped_share"]
+    columns += ["exposed_communication_ns", "memory_ns", "overlapped_memory_ns", "exposed_memory_ns"]
+    return pd.DataFrame([_row(scope) for scope in scopes], columns=columns).astype({"overlapped_share": float})
+
+
+def _row(scope: Scope) -> dict[str, Any]:
+    talk, compute = scope.running.busy(WorkType.COMMUNICATION), scope.running.busy(WorkType.COMPUTATION)
+    memory, busy = scope.running.busy(WorkType.MEMORY), scope.running.busy()
+    either = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
+    overlapped = talk.total + compute.total - either.total
+    return {
+        "rank": scope.rank,
+        "scope": scope.label,
+        "communication_ns": talk.total,
+        "overlapped_communication_ns": overlapped,
+        "overlapped_share": overlapped / talk.total if talk.total else None,
+        "exposed_communication_ns": either.total - compute.total,
+        "memory_ns": memory.total,
+        "overlapped_memory_ns": memory.total + either.total - busy.total,
+        "exposed_memory_ns": busy.total - either.total,
+    }
+
+
+def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List every communication kernel with how much of it is exposed, scope by scope, the most exposed first.
+
+    An instant in which several of them run and nothing computes is exposed once: it belongs to the kernel that started
+    first and is ``shared`` time of the others. So the column ``exposed_ns`` sums to the temporal breakdown's exposed
+    communication, to the nanosecond, and in each row overlapped + exposed + shared = duration.
+
+    Returns:
+        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded,
+        missing where not), stream, start_ns, duration_ns, overlapped_ns, exposed_ns, shared_ns.
+
+    Raises:
+        TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
+    """
+    recorded = {graph: _recorded(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
+    parts = [_kernels(scope, recorded[scope.graph]) for scope in scopes if len(scope.running)]
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=KERNEL_COLUMNS)
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("Int64") for name in NUMBERS}
+    return _by_exposure(frame.assign(**numbers))
+
+
+def _by_exposure(frame: pd.DataFrame) -> pd.DataFrame:
+    """Order the rows of each scope by their exposed time, longest first."""
+    scope = frame.groupby(["rank", "scope"], sort=False).ngroup()
+    return frame.iloc[np.lexsort((-frame["exposed_ns"], scope))].reset_index(drop=True)
+
+
+def _kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> pd.DataFrame:
+    work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
+    trace = scope.graph.trace
+    nothing = (None,) * len(RECORDED)
+    said = zip(*(recorded.get(row, nothing) for row in work.row.tolist()), strict=True) if len(work) else [()] * 6
+    columns = {
+        "event_index": trace.events.index[work.row],
+        **{name: np.array(values, object) for name, values in zip(RECORDED, said, strict=True)},
+        "stream": np.array(trace.lanes.labels, object)[work.lane],
+        "start_ns": work.start,
+    }
+    return _with_exposure(scope, work, scope.running.busy(WorkType.COMPUTATION), columns)[KERNEL_COLUMNS]
+
+
+def _with_exposure(scope: Scope, work: Activities, hiding: Intervals, columns: Mapping[str, Any]) -> pd.DataFrame:
+    found = exposure(work, hiding)
+    times = (work.end - work.start, found.hidden, found.exposed, found.shared)
+    names = np.array(scope.graph.trace.names, object)[scope.graph.trace.events.name[work.row]]
+    head = {"rank": scope.rank, "scope": scope.label, "kernel": names}
+    return pd.DataFrame(head | dict(columns) | dict(zip(TIMES, times, strict=True)))
+
+
+def _recorded(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
+    """Return what the trace says about each kernel (canonical row) that has a collective's arguments."""
+    rows: Ids = np.flatnonzero(graph.trace.events.collective).astype(np.int32)
+    if not len(rows):
+        return {}
+    details = read_details(graph.trace, list(RECORDED.values()), rows)
+    columns = [[_plain(value) for value in details[key]] for key in RECORDED.values()]
+    return dict(zip(rows.tolist(), zip(*columns, strict=True), strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Keep numbers and texts; an empty text says nothing."""
+    if value is None or isinstance(value, int | float):
+        return value
+    return str(value) or None
+
+
+def collectives(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Add up :func:`communication_kernels` per collective, group, element type and kernel, scope by scope.
+
+    Returns:
+        rank, scope, collective, group, dtype, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns,
+        exposed_share (of the scope's exposed communication).
+    """
+    return _summed(kernels, ["collective", "group", "dtype", "kernel"])
+
+
+def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Add up copies and sets per name: what computation and communication hide of them, and what is exposed.
+
+    Instants are attributed as in :func:`communication_kernels`; ``exposed_ns`` sums to the temporal breakdown's exposed
+    memory.
+
+    Returns:
+        rank, scope, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns, exposed_share (of the scope's
+        exposed memory time).
+    """
+    parts = [_copies(scope) for scope in scopes if len(scope.running)]
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COPY_COLUMNS)
+    return _summed(frame, ["kernel"])
+
+
+def _copies(scope: Scope) -> pd.DataFrame:
+    work = scope.running.take(scope.running.type == WorkType.MEMORY)
+    hiding = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
+    return _with_exposure(scope, work, hiding, {})
+
+
+def _summed(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    grouped = frame.groupby(["rank", "scope", *keys], dropna=False, sort=False)
+    summed = grouped.agg(**SUMMED).reset_index()
+    whole = summed.groupby(["rank", "scope"])["exposed_ns"].transform("sum")
+    summed["exposed_share"] = summed["exposed_ns"] / whole.where(whole > 0)
+    return _by_exposure(summed)
+
+
+def hta_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Return the columns of HTA's ``get_comm_comp_overlap``: rank, comp_comm_overlap_pctg.
+
+    Where no communication is recognised the percentage is missing (NaN, as in HTA); the notes of :func:`answer` say so.
+    """
+    exact = comm_comp_overlap(scopes)
+    share = exact["overlapped_communication_ns"] * 100 / exact["communication_ns"].where(exact["communication_ns"] > 0)
+    return pd.DataFrame({"rank": exact["rank"], "comp_comm_overlap_pctg": share.astype(float).round(2)})
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Answer the command."""
+    kernels = communication_kernels(scopes)
+    tables = {
+        "overlap": comm_comp_overlap(scopes),
+        "collectives": collectives(kernels),
+        "most_exposed": _most_exposed(kernels),
+        "copies": exposed_copies(scopes),
+    }
+    notes = [note for scope in scopes if (note := _missing(scope))]
+    return Answer(tables, notes, {"communication_kernels": kernels})
+
+
+def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
+    exposed = kernels.loc[kernels["exposed_ns"] > 0, MOST_EXPOSED]
+    return exposed.sort_values("exposed_ns", ascending=False, kind="stable", ignore_index=True).head(MOST)
+
+
+def _missing(scope: Scope) -> str:
+    if scope.missing():
+        return scope.missing()
+    if (scope.running.type == WorkType.COMMUNICATION).any():
+        return ""
+    return (
+        f"rank {scope.rank}: no communication kernels recognised in {scope.label}, so there is no share of overlap; "
+        "if the job is distributed, record a step that communicates"
+    )
+
+
+def figure(found: Answer) -> Figure:
+    """Draw how much of each rank's or step's communication is hidden and exposed."""
+    from analyses.gpu_time.overlap_chart import hidden_and_exposed
+
+    return hidden_and_exposed(found.main)

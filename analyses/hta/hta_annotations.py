@@ -1,0 +1,152 @@
+"""HTA's two questions about annotations, in HTA's shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.hta.kernel_names import short_name
+from analyses.hta.trace_frame import SymbolTable, hta_trace_frames
+from analyses.owners.annotation_times import annotation_rows
+from analyses.scope import Scope
+from analyses.statistics import reaching
+from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over
+from hta_graph.errors import QueryError
+from hta_graph.model import Bools, EventKind, Ints
+from hta_graph.trace.details import Objects
+
+__all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
+
+OTHERS = "others"
+Frames = tuple[dict[int, pd.DataFrame], SymbolTable]
+Numbers = np.ndarray[Any, Any]
+
+
+def hta_gpu_kernels_with_user_annotations(
+    scope: Scope,
+    expand_names: bool = True,
+    shorten_names: bool = True,
+    *,
+    frames: Callable[[], Frames] | None = None,
+) -> pd.DataFrame | None:
+    """Return what HTA's ``get_gpu_kernels_with_user_annotations`` does: GPU rows and the annotation over each.
+
+    The shortest copy of an annotation on the same stream that overlaps counts. HTA addresses rows by their times, so
+    it also marks a row of the same times on another stream, and fails where rounding made a duration negative.
+
+    Args:
+        scope: a rank's stretch.
+        expand_names: add ``s_name``, ``s_cat`` and ``s_user_annotation`` ("" where there is none).
+        shorten_names: cut template and function arguments out of these.
+        frames: returns :func:`hta_trace_frames` of the run, if that is at hand; called only where there is a copy.
+
+    Returns:
+        all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
+    """
+    if not len(annotation_rows(scope, on_gpu=True)):
+        return None
+    own, symbols = frames() if frames else hta_trace_frames([scope])
+    frame = own[scope.rank]
+    events = scope.graph.trace.events
+    order = np.argsort(events.index[scope.work.row])
+    over = gpu_annotation_over(scope.graph, scope.work.row)[order]
+    kept = frame.drop(columns=["s_name", "s_cat"]).take(
+        np.searchsorted(frame.index, events.index[scope.work.row][order])
+    )
+    used, place = np.unique(np.where(over >= 0, events.name[over], -1), return_inverse=True)
+    numbers = symbols.sym_index
+    names = scope.graph.trace.names
+    kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]
+    if expand_names:
+        for column in ("name", "cat", "user_annotation"):
+            kept[f"s_{column}"] = _texts(symbols, kept[column].to_numpy(), short=shorten_names)
+    return kept
+
+
+def _texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
+    """Look up symbols; -1 is the empty text."""
+    used, place = np.unique(numbers, return_inverse=True)
+    texts = [symbols.sym_table[number] if number >= 0 else "" for number in used.tolist()]
+    found: Objects = np.array([short_name(text) if short else text for text in texts], dtype=object)
+    return found[place]
+
+
+def hta_gpu_user_annotation_breakdown(
+    scopes: Sequence[Scope],
+    use_gpu_annotation: bool = True,
+    duration_ratio: float = 0.8,
+    num_kernels: int = 1000,
+    allowlist_patterns: Sequence[str] | None = None,
+) -> pd.DataFrame | None:
+    """Return what HTA's ``get_gpu_user_annotation_breakdown`` does, in µs: durations of annotations per rank and name.
+
+    Where a rank has more than ``num_kernels`` names, those are kept, longest first, that together reach
+    ``duration_ratio`` of the time, at most ``num_kernels``, and those that an expression of ``allowlist_patterns``
+    finds; ``others`` are all instances of the rest. HTA then computes statistics over sums of names, and escapes the
+    expressions.
+
+    Returns:
+        name, sum (us), max (us), min (us), stddev (of a sample; 0 for one), mean (us), rank, by rank and name; None
+        where no rank has such annotations. Nested and repeated instances add up.
+    """
+    kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
+    allowed, limits = _expression(allowlist_patterns or ()), (duration_ratio, num_kernels)
+    rows = [row for scope in scopes for row in _of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
+    if not rows and not any((scope.graph.trace.events.kind == kind).any() for scope in scopes):
+        return None
+    return pd.DataFrame(rows, columns=_columns())
+
+
+@cache
+def _columns() -> pd.Index[str]:
+    return pd.Index(["name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"])
+
+
+def _expression(patterns: Sequence[str]) -> re.Pattern[str]:
+    try:
+        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
+    except re.error as error:
+        raise QueryError(f"allowlist_patterns holds no regular expressions: {error}") from None
+
+
+def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> list[list[Any]]:
+    trace = scope.graph.trace
+    rows = annotation_rows(scope, on_gpu=on_gpu)
+    codes, name_of = np.unique(trace.events.name[rows], return_inverse=True)
+    durations = (trace.events.end[rows] - trace.events.start[rows]) / 1e3
+    names = [trace.names[code] for code in codes.tolist()]
+    kept = _kept(np.bincount(name_of, weights=durations), *limits)
+    kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
+    listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
+    groups = sorted(set(listed))
+    place = {name: at for at, name in enumerate(groups)}
+    group_of = np.array([place[name] for name in listed], np.int64)[name_of]
+    statistics = _statistics(group_of, durations, len(groups)).T.tolist()
+    return [[name, *numbers, scope.rank] for name, numbers in zip(groups, statistics, strict=True)]
+
+
+def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
+    """Choose names, longest first."""
+    order = np.argsort(-sums, kind="stable")
+    kept = np.zeros(len(sums), np.bool_)
+    kept[order[: reaching(sums[order], ratio, most)]] = True
+    return kept
+
+
+def _statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
+    """Return sum, maximum, minimum, deviation of a sample and mean of each group."""
+    if not groups:
+        return np.empty((5, 0))
+    order = np.argsort(group_of, kind="stable")
+    first = np.searchsorted(group_of[order], np.arange(groups))
+    count = np.bincount(group_of, minlength=groups)
+    total = np.bincount(group_of, weights=durations, minlength=groups)
+    mean = total / count
+    squares = np.bincount(group_of, weights=(durations - mean[group_of]) ** 2, minlength=groups)
+    highest, lowest = (ufunc.reduceat(durations[order], first) for ufunc in (np.maximum, np.minimum))
+    return np.array([total, highest, lowest, np.sqrt(squares / np.maximum(count - 1, 1)), mean])

@@ -1,0 +1,1 @@
+"""Why the GPU has nothing to run."""

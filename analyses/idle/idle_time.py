@@ -1,0 +1,283 @@
+"""idle-time: why the GPU has nothing to run, by cause, by the wait or operator behind it, and per stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.idle.launch_gaps import launch_gaps
+from analyses.scope import Scope
+from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
+from hta_graph.algorithms.time.walk_gaps import Gaps
+from hta_graph.algorithms.work.activities import activities
+from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
+from hta_graph.columns import picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
+from hta_graph.trace.vocabulary import DATA_LOADING
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
+
+LONGEST = 20
+CAUSES = np.array([cause.label for cause in GapCause], object)
+EDGES = [kind.label for kind in EdgeKind]
+EVIDENCE = [evidence.label for evidence in Evidence]
+CAUSE_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps"]
+STREAM_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
+WAIT_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "gaps", "evidence", "lane", "operator", "name"]
+GAP_COLUMNS = ["rank", "scope", "offset_ns", "idle_ns", "cause", "cause_share", "edge", "evidence"]
+GAP_COLUMNS += ["event_index", "kernel", "name"]
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """The gaps of one scope, on all streams together or on single ones (``lane``), and their explained parts."""
+
+    scope: Scope
+    explainer: GapExplainer
+    gaps: Gaps
+    lane: Ids
+    pieces: GapPieces
+
+
+def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide the time in which no stream runs anything by what kept the next activity from starting.
+
+    From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
+    what lies on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
+    nanosecond. ``launch_unknown`` and ``unknown`` say what the trace does not tell.
+
+    Returns:
+        rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
+        scope), gaps (that this cause is part of); longest first.
+    """
+    return _causes(_Explainers().device(scopes))
+
+
+def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide each stream's time between its activities by cause; other streams may run meanwhile.
+
+    The time before a stream's first and behind its last activity in the scope does not count. A stream that waits for
+    another's work waits for its event (``event_wait``), or its launch comes late because the host waits
+    (``host_blocked``), as long as that work takes.
+
+    Returns:
+        rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps; longest first.
+    """
+    return _stream_causes(_Explainers().streams(scopes))
+
+
+def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFrame:
+    """List which operators, calls, frames and waits are behind the idle GPU.
+
+    Args:
+        scopes: where to look.
+        innermost: name the innermost operators instead of the outermost ones.
+
+    Returns:
+        rank, scope, cause, idle_ns, idle_share (of the scope's idle time), gaps, evidence (of the edge), lane and name
+        of what is behind it (the operator, call or frame on the host; of stream order and event waits the activity
+        waited for; of unknown causes what started late), operator (the outermost around it, or around its launch);
+        longest first.
+    """
+    return _waits(_Explainers().device(scopes), innermost=innermost)
+
+
+def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
+    """List the longest gaps in which no stream runs anything.
+
+    Returns:
+        rank, scope, offset_ns (from the scope's start), idle_ns, cause (of the longest part), cause_share (of the gap),
+        edge and evidence (of what bound the next activity's start), event_index and kernel (that activity), name (what
+        is behind the cause); longest first.
+    """
+    return _longest(_Explainers().device(scopes), count)
+
+
+class _Explainers:
+    """Explains the gaps of scopes, with one explainer per graph."""
+
+    def __init__(self, data_load: Sequence[str] = DATA_LOADING) -> None:
+        self._data_load = data_load
+        self._known: dict[DependencyGraph, GapExplainer] = {}
+
+    def device(self, scopes: Iterable[Scope]) -> list[_Explained]:
+        """Explain when nothing runs at all."""
+        return [self._device(scope) for scope in scopes]
+
+    def streams(self, scopes: Iterable[Scope]) -> list[_Explained]:
+        """Explain when single streams have nothing to run."""
+        found = [(scope, *stream_intervals(scope.running).gaps()) for scope in scopes if len(scope.running)]
+        return [self._explained(scope, gaps, lane) for scope, gaps, lane in found]
+
+    def _device(self, scope: Scope) -> _Explained:
+        gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
+        return self._explained(scope, gaps, np.full(len(gaps), -1, np.int32))
+
+    def _explained(self, scope: Scope, gaps: Gaps, lane: Ids) -> _Explained:
+        if scope.graph not in self._known:
+            self._known[scope.graph] = GapExplainer(scope.graph, self._data_load)
+        explainer = self._known[scope.graph]
+        return _Explained(scope, explainer, gaps, lane, explainer.explain(gaps))
+
+
+def _causes(explained: Sequence[_Explained]) -> pd.DataFrame:
+    return _table([_scope_causes(found) for found in explained], CAUSE_COLUMNS)
+
+
+def _scope_causes(found: _Explained) -> pd.DataFrame:
+    rows = _totals(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
+    rows = rows.assign(cause=CAUSES[rows["cause"]], rank=found.scope.rank, scope=found.scope.label)
+    rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
+    rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
+    return rows
+
+
+def _stream_causes(explained: Sequence[_Explained]) -> pd.DataFrame:
+    return _table([_per_stream(found) for found in explained], STREAM_COLUMNS)
+
+
+def _per_stream(found: _Explained) -> pd.DataFrame:
+    keys = pd.DataFrame({"lane": found.lane[found.pieces.gap], "cause": found.pieces.cause})
+    rows = _totals(keys, found.pieces).sort_values("lane", kind="stable")
+    names = np.array(found.scope.graph.trace.lanes.labels, object)
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
+    return rows.assign(
+        cause=CAUSES[rows["cause"]], stream=names[rows["lane"]], rank=found.scope.rank, scope=found.scope.label
+    )
+
+
+def _waits(explained: Sequence[_Explained], *, innermost: bool = False) -> pd.DataFrame:
+    return _table([_scope_waits(found, innermost=innermost) for found in explained], WAIT_COLUMNS)
+
+
+def _scope_waits(found: _Explained, *, innermost: bool) -> pd.DataFrame:
+    graph, pieces = found.scope.graph, found.pieces
+    trace, edges = graph.trace, graph.edge_table
+    event = pieces.event if innermost else _behind(graph, pieces)
+    codes = {
+        "cause": pieces.cause,
+        "evidence": _at(edges.inferred, pieces.edge),
+        "lane": _at(trace.events.lane, np.where(event >= 0, event, _at(edges.target, pieces.edge) >> 1)),
+        "operator": _at(trace.events.name, _outermost(graph, event)),
+        "name": _at(trace.events.name, event),
+    }
+    rows = _totals(pd.DataFrame(codes), pieces)
+    rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
+    texts = {"cause": CAUSES, "evidence": EVIDENCE, "lane": trace.lanes.labels}
+    named = {key: _text(texts.get(key, trace.names), rows[key]) for key in codes}
+    return rows.assign(rank=found.scope.rank, scope=found.scope.label, **named)
+
+
+def _behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
+    """Return the row behind each piece: of work in operators the outermost one."""
+    outermost = _outermost(graph, pieces.event)
+    in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
+    return np.where(in_operator, outermost, pieces.event)
+
+
+def _outermost(graph: DependencyGraph, event: Ids) -> Ids:
+    """Return the outermost operator around each row; -1 where that is the row itself."""
+    unique, place = np.unique(event, return_inverse=True)
+    found = picked(graph.outermost_operator, unique)
+    return np.where(found == unique, -1, found)[place]
+
+
+def _longest(explained: Sequence[_Explained], count: int) -> pd.DataFrame:
+    rows = _table([_scope_longest(found, count) for found in explained], GAP_COLUMNS)
+    return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
+
+
+def _scope_longest(found: _Explained, count: int) -> pd.DataFrame:
+    gaps, trace, edges = found.gaps, found.scope.graph.trace, found.scope.graph.edge_table
+    length = gaps.end - gaps.start
+    chosen = np.argsort(-length, kind="stable")[:count]
+    main = _main_causes(found).loc[chosen]
+    after = gaps.after[chosen]
+    edge = found.explainer.binding_edge(after)
+    columns = {
+        "rank": found.scope.rank,
+        "scope": found.scope.label,
+        "offset_ns": gaps.start[chosen] - found.scope.start_ns,
+        "idle_ns": length[chosen],
+        "cause": CAUSES[main["cause"]],
+        "cause_share": main["of_cause"].to_numpy() / length[chosen],
+        "edge": _text(EDGES, _at(edges.kind, edge)),
+        "evidence": _text(EVIDENCE, _at(edges.inferred, edge)),
+        "event_index": pd.Series(trace.events.index[after]).where(after >= 0).astype("Int64"),
+        "kernel": _text(trace.names, _at(trace.events.name, after)),
+        "name": _text(trace.names, main["name"]),
+    }
+    return pd.DataFrame(columns)
+
+
+def _main_causes(found: _Explained) -> pd.DataFrame:
+    """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
+    graph, pieces = found.scope.graph, found.pieces
+    name = _at(graph.trace.events.name, _behind(graph, pieces))
+    keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
+    parts = _totals(keys, pieces)
+    parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
+    ordered = parts.sort_values(["of_cause", "idle_ns"], ascending=False, kind="stable")
+    return ordered.drop_duplicates("gap").set_index("gap")
+
+
+def _totals(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+    """Sum the pieces of equal keys and count their gaps, longest first."""
+    names = list(keys.columns)
+    summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
+    gaps = keys.assign(gap=pieces.gap).drop_duplicates().groupby(names, sort=False).size().rename("gaps")
+    rows = pd.concat([summed, gaps], axis=1).reset_index()
+    return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _table(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    kept = [part[columns] for part in parts if len(part)]
+    return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=columns)
+
+
+def _at(column: Any, rows: Ids) -> Ids:
+    """Pick codes; -1 where the row is."""
+    found: Ids = np.append(column, column[:0].dtype.type(0)).astype(np.int32)[rows]
+    return np.where(rows >= 0, found, -1).astype(np.int32)
+
+
+def _text(names: Sequence[str] | Any, codes: Any) -> Any:
+    """Return texts by their codes; none for -1."""
+    return np.array([*names, None], object)[np.asarray(codes)]
+
+
+def answer(scopes: Sequence[Scope], launch_gap_us: float = 30.0, data_load: Sequence[str] = ()) -> Answer:
+    """Answer the command."""
+    explainers = _Explainers(data_load or DATA_LOADING)
+    device = explainers.device(scopes)
+    tables = {
+        "idle_time": _causes(device),
+        "waits": _waits(device),
+        "longest_gaps": _longest(device, LONGEST),
+        "streams": _stream_causes(explainers.streams(scopes)),
+        "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
+    }
+    notes = [note for found in device if (note := _note(found))]
+    return Answer(tables, notes, {"waits_innermost": _waits(device, innermost=True)})
+
+
+def _note(found: _Explained) -> str:
+    if found.scope.missing() or found.pieces.length.any():
+        return found.scope.missing()
+    return f"rank {found.scope.rank}: the GPU is never idle in {found.scope.label}"
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the idle time of each rank or step by cause."""
+    from analyses.idle.idle_time_chart import bars_of_causes
+
+    return bars_of_causes(found.main)

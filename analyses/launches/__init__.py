@@ -1,0 +1,1 @@
+"""Launches: how long they take, how many wait, what they start."""

@@ -1,0 +1,252 @@
+"""launch-stats: how long launches take on the CPU, and why their work starts when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.display.charts import GRID, SERIES, empty_figure, new_figure, show
+from analyses.scope import Scope
+from hta_graph.algorithms.work.activities import Activities, WorkType
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EdgeKind, Ints
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["answer", "figure", "hta_cuda_kernel_launch_stats", "launch_stats", "launches"]
+
+RUNTIME_CUTOFF_US, LAUNCH_DELAY_CUTOFF_US = 50, 100
+LARGEST = 10
+"""How many single launches a terminal gets."""
+BINS = 100
+AXIS = {"gridcolor": GRID, "zeroline": False}
+STREAM_KINDS = (EdgeKind.STREAM_ORDER, EdgeKind.GRAPH_ORDER)
+
+
+def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> pd.DataFrame:
+    """List every GPU activity with the call that launched it.
+
+    Each runtime or driver call with a correlation counts, of AMD too, and a graph launch once for each of its
+    activities; HTA knows four names of calls. The launch delay is what passes between the call's return and the start
+    of the work (0 if it started before), and is divided exactly: as long as the stream was busy with earlier work, then
+    as long as an event of another stream was awaited, the rest is overhead.
+
+    Args:
+        scopes: what to look at.
+        include_memory_events: list copies and sets too.
+
+    Returns:
+        rank, scope, event_index, call_index (of the activity and its call), correlation, call, name, stream,
+        cpu_duration_ns, gpu_duration_ns, launch_delay_ns = behind_stream_ns + behind_event_ns + overhead_ns.
+    """
+    parts = [_launches(scope, include_memory_events=include_memory_events) for scope in scopes]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS)).astype(NUMERIC)
+
+
+DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
+OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
+NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
+NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
+COLUMNS = (
+    *("rank", "scope", "event_index", "call_index", "correlation", "call", "name", "stream"),
+    *("cpu_duration_ns", "gpu_duration_ns", *DELAYS),
+)
+
+
+def _launches(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
+    trace, work = scope.graph.trace, _launched(scope, include_memory_events=include_memory_events)
+    events, names, labels = trace.events, np.array(trace.names, object), np.array(trace.lanes.labels, object)
+    return pd.DataFrame(
+        {
+            "rank": scope.rank,
+            "scope": scope.label,
+            "event_index": events.index[work.row],
+            "call_index": events.index[work.call],
+            "correlation": events.correlation[work.row],
+            "call": names[events.name[work.call]],
+            "name": names[events.name[work.row]],
+            "stream": labels[work.lane],
+            **_times(scope.graph, work),
+        }
+    )
+
+
+def _launched(scope: Scope, *, include_memory_events: bool) -> Activities:
+    """Return the work with a launching call, in the order of the calls."""
+    events, work = scope.graph.trace.events, scope.work
+    chosen = work.call >= 0 if include_memory_events else (work.call >= 0) & (work.type != WorkType.MEMORY)
+    work = work.take(chosen)
+    return work.take(np.lexsort((work.row, events.index[work.call])))
+
+
+def _times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
+    """Return how long each call and its work took, and the parts of the delay between them (ns)."""
+    events = graph.trace.events
+    returned = events.end[work.call]
+    begun = np.maximum(work.start, returned)
+    stream_free = _last_source(graph, STREAM_KINDS)[work.row].clip(returned, begun)
+    all_free = _last_source(graph, (EdgeKind.EVENT_WAIT,))[work.row].clip(stream_free, begun)
+    return {
+        "cpu_duration_ns": returned - events.start[work.call],
+        "gpu_duration_ns": work.end - work.start,
+        "launch_delay_ns": begun - returned,
+        "behind_stream_ns": stream_free - returned,
+        "behind_event_ns": all_free - stream_free,
+        "overhead_ns": begun - all_free,
+    }
+
+
+def _last_source(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
+    """Return when the last thing happened that each event's start waited for by edges of some kinds (ns)."""
+    edges = graph.edge_table
+    to_start = np.flatnonzero((edges.target & 1 == 0) & np.isin(edges.kind, kinds))
+    times = np.full(len(graph.trace.events), np.iinfo(np.int64).min)
+    np.maximum.at(times, edges.target[to_start] >> 1, graph.timeline.times[edges.source[to_start]])
+    return times
+
+
+def launch_stats(
+    frame: pd.DataFrame,
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
+) -> pd.DataFrame:
+    """Sum up launches per rank, scope and name of the call.
+
+    Args:
+        frame: what :func:`launches` returns.
+        runtime_cutoff: calls that take longer (µs) are runtime outliers; others are short kernels if their work is
+            shorter than the call.
+        launch_delay_cutoff: delays above it (µs) are launch delay outliers.
+
+    Returns:
+        rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, which
+        wait side by side, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; then
+        median_overhead_ns and the counts short_kernels, runtime_outliers, launch_delay_outliers. The longest time on
+        the CPU comes first.
+    """
+    found = frame.assign(**_outliers(frame, runtime_cutoff, launch_delay_cutoff))
+    columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
+    keys = found[["rank", "scope", "call"]].to_numpy()
+    parts = list(found.groupby(["rank", "scope", "call"], sort=False).indices.values())
+    rows = [[*keys[at[0]], *_summed({name: column[at] for name, column in columns.items()})] for at in parts]
+    scopes = found[["rank", "scope"]].drop_duplicates().to_numpy().tolist()
+    rows.sort(key=lambda row: (scopes.index(row[:2]), -row[5]))
+    names = ("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns", *DELAYS, "median_overhead_ns", *OUTLIERS)
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def _summed(part: dict[str, Any]) -> list[int]:
+    calls, first = np.unique(part["call_index"], return_index=True)
+    overhead = np.sort(part["overhead_ns"])
+    sums = [part["cpu_duration_ns"][first].sum(), part["gpu_duration_ns"].sum(), *(part[name].sum() for name in DELAYS)]
+    return [
+        len(calls),
+        len(overhead),
+        *sums,
+        overhead[(len(overhead) - 1) // 2],
+        *(part[name].sum() for name in OUTLIERS),
+    ]
+
+
+def _outliers(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
+    """Mark what HTA's three histograms show."""
+    cpu, gpu, delay = frame["cpu_duration_ns"], frame["gpu_duration_ns"], frame["launch_delay_ns"]
+    found = ((cpu <= runtime_cutoff * 1e3) & (gpu < cpu), cpu > runtime_cutoff * 1e3, delay > launch_delay_cutoff * 1e3)
+    return dict(zip(OUTLIERS, found, strict=True))
+
+
+def answer(
+    scopes: Sequence[Scope],
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
+    no_memory_events: bool | None = None,  # noqa: FBT001
+) -> Answer:
+    """Answer the command."""
+    frame = launches(scopes, include_memory_events=not no_memory_events)
+    notes = [note for scope in scopes if (note := _missing(scope))]
+    largest = frame.nlargest(LARGEST, "overhead_ns")[["rank", "scope", "event_index", *DELAYS[1:], "call", "name"]]
+    found = _outliers(frame, runtime_cutoff, launch_delay_cutoff)
+    tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
+    return Answer(tables, notes, {"launches": frame.assign(**found)})
+
+
+def _missing(scope: Scope) -> str:
+    if scope.missing() or (scope.work.call >= 0).all():
+        return scope.missing()
+    orphans = int(np.count_nonzero(scope.work.call < 0))
+    return (
+        f"rank {scope.rank}: {orphans:,} of {len(scope.work):,} GPU activities in {scope.label} "
+        "have no launching call in the file; they are left out"
+    )
+
+
+def figure(found: Answer) -> Figure:
+    """Draw what HTA draws: the calls of short kernels, long calls, and long delays, as histograms."""
+    frame = found.series["launches"]
+    title = "Launches"
+    if frame.empty:
+        return empty_figure(title, "no launch was recorded")
+    made = new_figure(title=title, y="launches")
+    shown = (
+        ("short_kernels", "cpu_duration_ns", "call of a shorter kernel, µs"),
+        ("runtime_outliers", "cpu_duration_ns", "long call, µs"),
+        ("launch_delay_outliers", "launch_delay_ns", "long launch delay, µs"),
+    )
+    for at, (kind, column, label) in enumerate(shown):
+        axis = "" if at == 0 else str(at + 1)
+        _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
+        place = {"title": label, "domain": [at * 0.35, at * 0.35 + 0.3], **AXIS}
+        made.update_layout({f"xaxis{axis}": place, f"yaxis{axis}": {"anchor": f"x{axis}", **AXIS}})
+    made.update_layout(showlegend=False, bargap=0)
+    return made
+
+
+def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
+    """Add bars that were counted here: a page need not carry every launch."""
+    count, edges = np.histogram(values, BINS)
+    made.add_bar(
+        x=(edges[:-1] + edges[1:]) / 2,
+        y=count,
+        width=np.diff(edges),
+        marker_color=colour,
+        xaxis=f"x{axis}",
+        yaxis=f"y{axis}",
+        hovertemplate="%{x:,.1f} µs: %{y:,}<extra></extra>",
+    )
+
+
+def hta_cuda_kernel_launch_stats(
+    scopes: Sequence[Scope],
+    runtime_cutoff: int = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: int = LAUNCH_DELAY_CUTOFF_US,
+    *,
+    include_memory_events: bool = True,
+    visualize: bool = True,
+) -> dict[int, pd.DataFrame]:
+    """Return what HTA's ``get_cuda_kernel_launch_stats`` does, in µs: rank → one row per launch, in the calls' order.
+
+    HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync; here every launch counts, of
+    AMD, of the driver and of graphs too. The cut-offs serve the figure alone; :func:`launch_stats` counts with them.
+    """
+    if visualize:
+        memory = {"no_memory_events": not include_memory_events}
+        show(figure(answer(scopes, runtime_cutoff, launch_delay_cutoff, **memory)))
+    return {scope.rank: _hta_frame(scope, include_memory_events=include_memory_events) for scope in scopes}
+
+
+def _hta_frame(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
+    events, work = scope.graph.trace.events, _launched(scope, include_memory_events=include_memory_events)
+    returned = events.end[work.call]
+    return pd.DataFrame(
+        {
+            "correlation": events.correlation[work.row],
+            "cpu_duration": (returned - events.start[work.call]) / 1e3,
+            "gpu_duration": (work.end - work.start) / 1e3,
+            "launch_delay": (work.start - returned).clip(min=0) / 1e3,
+        }
+    )

@@ -1,0 +1,1 @@
+"""What memory holds and what copies move."""

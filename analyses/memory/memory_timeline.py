@@ -1,0 +1,274 @@
+"""memory-timeline: how much memory tensors take, at its highest and what was alive then; from allocator events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.display.charts import step_lines
+from analyses.scope import Scope
+from hta_graph.algorithms.who.owners import OWNERS, owners
+from hta_graph.columns import freeze
+from hta_graph.errors import UsageError
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.trace.details import Details, Objects, read_details
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
+
+KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
+DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
+"""PyTorch's numbers of device types, of those that allocate."""
+
+EARLIER = "(allocated earlier)"
+UNKNOWN = "(unknown)"
+PEAKS = ["rank", "scope", "device", "allocations", "frees", "first_bytes", "peak_bytes", "last_bytes"]
+PEAKS += ["peak_reserved_bytes", "peak_event_index", "peak_by"]
+ALIVE = ["rank", "scope", "device", "name", "allocations", "alive_bytes", "alive_share"]
+EVENTS = ["rank", "scope", "device", "event_index", "time_ns", "bytes", "allocated_bytes", "reserved_bytes", "name"]
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """The allocator's events of one device in one stretch, in order of time.
+
+    ``row`` is canonical, ``moved`` what was allocated (positive) or freed (negative), ``allocated`` and ``reserved``
+    the device's totals after each event (bytes, -1 where not recorded), ``address`` what was handed out; ``owner`` is
+    the row on whose behalf it happened (-1: unknown).
+    """
+
+    scope: Scope
+    device: str
+    row: Ids
+    moved: Ints
+    allocated: Ints
+    reserved: Ints
+    address: Ints
+    owner: Ids
+
+    @property
+    def first(self) -> int:
+        """The total before the first event (bytes)."""
+        return int(self.allocated[0] - self.moved[0])
+
+    @property
+    def peak(self) -> tuple[int, int]:
+        """The highest total (bytes), and the place of the event that reached it: -1 if it stood at the beginning."""
+        at = int(np.argmax(self.allocated))
+        return (int(self.allocated[at]), at) if self.allocated[at] >= self.first else (self.first, -1)
+
+    @property
+    def names(self) -> Objects:
+        """The owners' names."""
+        trace = self.scope.graph.trace
+        texts = np.array([*trace.names, UNKNOWN], dtype=object)
+        named: Objects = texts[np.where(self.owner >= 0, trace.events.name[self.owner], -1)]
+        return named
+
+
+def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocations]:
+    """Return what the ``[memory]`` events of each scope say, one entry for each of its devices, CPU first.
+
+    Args:
+        scopes: where to look.
+        by: on whose behalf: ``operator``, ``frame``, ``module`` or ``annotation``.
+
+    Raises:
+        UsageError: another owner.
+        TraceError: the file, which is read once more where there are such events, is gone or has changed.
+    """
+    if by not in OWNERS:
+        raise UsageError(f"memory is not told by {by!r}; choose {', '.join(OWNERS)}")
+    graphs = dict.fromkeys(scope.graph for scope in scopes)
+    recorded = {graph: _Recorded.of(graph, by) for graph in graphs}
+    return [item for scope in scopes for item in recorded[scope.graph].of_scope(scope)]
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """All memory events of a trace in order, as columns."""
+
+    device: list[str]
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(cls, graph: Any, by: str) -> _Recorded:
+        events = graph.trace.events
+        rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
+        if not len(rows):
+            return cls([], {"row": rows})
+        details = read_details(graph.trace, KEYS, rows)
+        numbers = {key: _numbers(details[key], 0 if key == "Bytes" else -1) for key in KEYS}
+        order = np.lexsort((events.index[rows], numbers["Ev Idx"], events.start[rows]))
+        return cls(
+            [_device(details, at) for at in order.tolist()],
+            {
+                "row": rows[order],
+                "moved": numbers["Bytes"][order],
+                "allocated": numbers["Total Allocated"][order],
+                "reserved": numbers["Total Reserved"][order],
+                "address": numbers["Addr"][order],
+                "owner": owners(graph, by).innermost(rows[order]),
+            },
+        )
+
+    def of_scope(self, scope: Scope) -> list[Allocations]:
+        inside = scope.holds(self.columns["row"])
+        device = np.array(self.device, dtype=object)
+        names = sorted(set(device[inside].tolist()))
+        return [self._of_device(scope, name, np.flatnonzero(inside & (device == name))) for name in names]
+
+    def _of_device(self, scope: Scope, name: str, at: Ints) -> Allocations:
+        columns = {key: freeze(column[at]) for key, column in self.columns.items()}
+        if (columns["allocated"] < 0).any():
+            columns["allocated"] = freeze(np.cumsum(columns["moved"]))
+        return Allocations(scope, name, **columns)
+
+
+def _numbers(values: Objects, absent: int) -> Ints:
+    return np.array([value if isinstance(value, int) else absent for value in values.tolist()], np.int64)
+
+
+def _device(details: Details, at: int) -> str:
+    kind, number = details["Device Type"][at], details["Device Id"][at]
+    name = DEVICES.get(kind, "unknown device" if kind is None else f"device type {kind}")
+    return f"{name} {number}" if isinstance(number, int) and number >= 0 else name
+
+
+def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
+    """Sum up each device's memory.
+
+    Returns:
+        rank, scope, device, allocations and frees (how many), first_bytes, peak_bytes and last_bytes (the total before
+        the first event, at its highest, after the last), peak_reserved_bytes (what the allocator held of the driver;
+        missing where not recorded),
+        peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
+        was highest at the beginning).
+    """
+    frame = pd.DataFrame([_peak(item) for item in found], columns=PEAKS)
+    return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
+
+
+def _peak(item: Allocations) -> list[Any]:
+    peak, at = item.peak
+    index = item.scope.graph.trace.events.index
+    return [
+        item.scope.rank,
+        item.scope.label,
+        item.device,
+        int(np.count_nonzero(item.moved > 0)),
+        int(np.count_nonzero(item.moved <= 0)),
+        item.first,
+        peak,
+        int(item.allocated[-1]),
+        int(item.reserved.max()) if (item.reserved >= 0).any() else None,
+        int(index[item.row[at]]) if at >= 0 else None,
+        item.names[at] if at >= 0 else None,
+    ]
+
+
+def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
+    """List on whose behalf the memory was allocated that was alive at each device's peak.
+
+    An allocation is alive if its address was not freed up to then. The rows of a device sum to its peak: what was
+    allocated before the first event is ``(allocated earlier)``.
+
+    Returns:
+        rank, scope, device, name, allocations, alive_bytes, alive_share (of the peak); most bytes first.
+    """
+    parts = [_alive(item) for item in found]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=ALIVE)
+
+
+def _alive(item: Allocations) -> pd.DataFrame:
+    peak, last = item.peak
+    at = _unfreed(item.address[: last + 1], item.moved[: last + 1])
+    names, place = np.unique(item.names[at].astype(str), return_inverse=True)
+    size = np.zeros(len(names), np.int64)
+    np.add.at(size, place, item.moved[at])
+    earlier = int(peak - size.sum())
+    columns = {
+        "name": [*names.tolist(), EARLIER],
+        "allocations": pd.array([*np.bincount(place, minlength=len(names)).tolist(), None], "Int64"),
+        "alive_bytes": [*size.tolist(), earlier],
+    }
+    frame = pd.DataFrame({"rank": item.scope.rank, "scope": item.scope.label, "device": item.device} | columns)
+    frame["alive_share"] = frame["alive_bytes"] / max(peak, 1)
+    frame = frame[(frame["name"] != EARLIER) | (frame["alive_bytes"] != 0)]
+    return frame.sort_values(["alive_bytes", "name"], ascending=[False, True])
+
+
+def _unfreed(address: Ints, moved: Ints) -> Ints:
+    """Return the places of the allocations whose address has no later event."""
+    order = np.argsort(address, kind="stable")
+    is_last = np.append(np.diff(address[order]) != 0, True)[: len(order)]
+    last = order[is_last]
+    return np.sort(last[moved[last] > 0])
+
+
+def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
+    """List every event of the allocator.
+
+    Returns:
+        rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
+        reserved_bytes after it (-1: not recorded), name (on whose behalf).
+    """
+    parts = [_events(item) for item in found]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=EVENTS)
+
+
+def _events(item: Allocations) -> pd.DataFrame:
+    events = item.scope.graph.trace.events
+    columns = {
+        "event_index": events.index[item.row],
+        "time_ns": events.start[item.row],
+        "bytes": item.moved,
+        "allocated_bytes": item.allocated,
+        "reserved_bytes": item.reserved,
+        "name": item.names,
+    }
+    return pd.DataFrame({"rank": item.scope.rank, "scope": item.scope.label, "device": item.device} | columns)
+
+
+def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
+    """Answer the command."""
+    found = allocations(scopes, by)
+    tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
+    return Answer(tables, [note for scope in scopes if (note := _note(scope, found))], {"events": memory_events(found)})
+
+
+def _note(scope: Scope, found: Sequence[Allocations]) -> str:
+    if not (scope.graph.trace.events.kind == EventKind.MEMORY).any():
+        return (
+            f"rank {scope.rank}: the trace holds no [memory] events; record with profile_memory=True, "
+            "or give the raw memory timeline that the profiler's export_memory_timeline wrote"
+        )
+    own = [item for item in found if item.scope is scope]
+    if not own:
+        return f"rank {scope.rank}: nothing was allocated in {scope.label}; choose another window"
+    if any((item.reserved < 0).all() for item in own):
+        return f"rank {scope.rank}: the trace has no totals (an old profiler wrote it); they count from its first event"
+    return ""
+
+
+def figure(found: Answer) -> Figure:
+    """Draw the memory of each device over time."""
+    events = found.series["events"]
+    lines = {}
+    if len(events):
+        origin = int(events["time_ns"].min())
+        several = len(events[["rank", "scope"]].drop_duplicates()) > 1
+        for (rank, scope, device), part in events.groupby(["rank", "scope", "device"], sort=False):
+            label = f"{device}, rank {rank}, {scope}" if several else str(device)
+            at = ((part["time_ns"] - origin) / 1e6).to_numpy()
+            lines[f"{label}: allocated"] = at, (part["allocated_bytes"] / 2**20).to_numpy()
+            if (part["reserved_bytes"] > 0).any():
+                lines[f"{label}: reserved"] = at, (part["reserved_bytes"] / 2**20).to_numpy()
+    return step_lines(lines, title="Memory over time", x="ms since the first event", y="MiB")

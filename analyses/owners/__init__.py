@@ -1,0 +1,1 @@
+"""Whose work it is: operators, frames, modules, annotations, counters per operator."""

@@ -1,0 +1,199 @@
+"""annotations: how long the program's named parts take on the CPU, and what GPU work they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.display.charts import empty_figure, new_figure
+from analyses.scope import Scope
+from hta_graph.algorithms.time.intervals import union
+from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over, originals
+from hta_graph.algorithms.who.owners import members, owners, totals
+from hta_graph.model import EventKind, Ids, Ints
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["annotated_activities", "annotation_durations", "annotation_rows", "annotation_times", "answer", "figure"]
+
+NONE = "(none)"
+BARS = 25
+CPU = ("count", "cpu_ns", "cpu_covered_ns")
+GPU = ("activities", "gpu_ns", "gpu_self_ns", "gpu_busy_ns")
+DURATIONS = ["rank", "scope", "side", "annotation", "count", "sum_ns", "min_ns", "mean_ns", "max_ns"]
+UNDER = ("annotation", "annotation_index", "gpu_annotation", "gpu_annotation_index")
+
+
+def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Sum the time of each annotation on the CPU, and of the GPU work launched inside it.
+
+    Work belongs to an annotation if its launching call lies in it, also on the autograd thread that works for the
+    annotated one; no ``gpu_user_annotation`` rows are needed. Activities count once per name however often it is
+    nested. ``gpu_self_ns`` counts an activity for its innermost annotation only: with the row ``(none)`` it sums to the
+    time of all activities.
+
+    Returns:
+        rank, scope, annotation, count; on the CPU: cpu_ns (the sum of the instances: nested and overlapping ones count
+        twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
+        gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
+    """
+    parts = [_of_scope(scope) for scope in scopes]
+    columns = ["rank", "scope", "annotation", *CPU, *GPU]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def _of_scope(scope: Scope) -> pd.DataFrame:
+    names = scope.graph.trace.names
+    on_cpu = pd.DataFrame.from_dict(_on_cpu(scope), orient="index", columns=list(CPU))
+    on_gpu = _on_gpu(scope)
+    codes = on_cpu.index.union(on_gpu.index)
+    frame = pd.concat([side.reindex(codes, fill_value=0) for side in (on_cpu, on_gpu)], axis=1).astype(np.int64)
+    frame.insert(0, "annotation", [names[code] if code >= 0 else NONE for code in frame.index.tolist()])
+    frame.insert(0, "scope", scope.label)
+    frame.insert(0, "rank", scope.rank)
+    return frame.sort_values(["gpu_ns", "cpu_ns", "annotation"], ascending=[False, False, True])
+
+
+def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
+    """Return the annotations (canonical rows) that start in a stretch; copies on the GPU with their originals."""
+    events = scope.graph.trace.events
+    if on_gpu:
+        copies, original = originals(scope.graph)
+        return copies[scope.holds(np.where(original >= 0, original, copies))]
+    rows = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
+    return rows[scope.holds(rows)]
+
+
+def _on_cpu(scope: Scope) -> dict[int, list[int]]:
+    """Return the CPU columns by name code."""
+    events = scope.graph.trace.events
+    length = events.end - events.start
+    return {
+        code: [len(rows), int(length[rows].sum()), union(events.start[rows], events.end[rows]).total]
+        for code, rows in _by_name(scope, annotation_rows(scope, on_gpu=False))
+    }
+
+
+def _on_gpu(scope: Scope) -> pd.DataFrame:
+    """Return the GPU columns by name code; -1 stands for work outside all annotations."""
+    work, labels = scope.work, scope.graph.trace.events.name
+    found = owners(scope.graph, "annotation")
+    sums = totals(found, labels, work.call, work.end - work.start)
+    busy = {code: union(work.start[at], work.end[at]).total for code, at in members(found, labels, work.call)}
+    columns = {
+        "activities": sums.total_count,
+        "gpu_ns": sums.total,
+        "gpu_self_ns": sums.own,
+        "gpu_busy_ns": [busy[code] for code in sums.label.tolist()],
+    }
+    return pd.DataFrame(columns, index=sums.label)
+
+
+def _by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
+    codes = scope.graph.trace.events.name[rows]
+    order = np.argsort(codes, kind="stable")
+    distinct, first = np.unique(codes[order], return_index=True)
+    return list(zip(distinct.tolist(), np.split(rows[order], first[1:]), strict=True)) if len(rows) else []
+
+
+def annotation_durations(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List how long single instances take: on the CPU, and as the profiler copied them onto GPU streams.
+
+    A copy lasts from the first to the last activity launched in the annotation by its own thread, one per stream; what
+    the stream did in between, idling included, is in it.
+
+    Returns:
+        rank, scope, side (``cpu`` or ``gpu``), annotation, count, sum_ns, min_ns, mean_ns, max_ns; longest sum first.
+    """
+    rows = [row for scope in scopes for on_gpu in (False, True) for row in _durations(scope, on_gpu=on_gpu)]
+    return pd.DataFrame(rows, columns=DURATIONS)
+
+
+def _durations(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
+    trace = scope.graph.trace
+    length = trace.events.end - trace.events.start
+    rows: list[list[Any]] = [
+        [scope.rank, scope.label, "gpu" if on_gpu else "cpu", trace.names[code], *_statistics(length[chosen])]
+        for code, chosen in _by_name(scope, annotation_rows(scope, on_gpu=on_gpu))
+    ]
+    return sorted(rows, key=lambda row: (-row[5], row[3]))
+
+
+def _statistics(lengths: Ints) -> list[int]:
+    return [len(lengths), int(lengths.sum()), int(lengths.min()), round(lengths.mean()), int(lengths.max())]
+
+
+def annotated_activities(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """List every GPU activity with its annotations.
+
+    Returns:
+        rank, scope, event_index, activity, gpu_ns, annotation (the innermost one around the launch) and its index,
+        gpu_annotation (the shortest copy on the stream that it overlaps) and its index; missing where there is none.
+    """
+    parts = [_annotated(scope) for scope in scopes]
+    columns = ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def _annotated(scope: Scope) -> pd.DataFrame:
+    events, work = scope.graph.trace.events, scope.work
+    texts = np.array([*scope.graph.trace.names, None], dtype=object)
+    frame = pd.DataFrame({
+        "rank": scope.rank,
+        "scope": scope.label,
+        "event_index": events.index[work.row],
+        "activity": texts[events.name[work.row]],
+        "gpu_ns": work.end - work.start,
+    })  # fmt: skip
+    around = {
+        "annotation": owners(scope.graph, "annotation").innermost(work.call),
+        "gpu_annotation": gpu_annotation_over(scope.graph, work.row),
+    }
+    for column, rows in around.items():
+        frame[column] = texts[np.where(rows >= 0, events.name[rows], -1)]
+        frame[f"{column}_index"] = pd.array(events.index[rows], "Int64")
+        frame.loc[rows < 0, f"{column}_index"] = pd.NA
+    return frame
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Answer the command."""
+    tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
+    return Answer(tables, [note for scope in scopes if (note := _note(scope))])
+
+
+def _note(scope: Scope) -> str:
+    if not (scope.graph.trace.events.kind == EventKind.ANNOTATION).any():
+        return (
+            f"rank {scope.rank}: the trace holds no annotation; put torch.profiler.record_function(...) around the "
+            "parts of the program, and call prof.step() after each step"
+        )
+    return scope.missing()
+
+
+def figure(found: Answer) -> Figure:
+    """Draw bars: time on the CPU, and GPU work launched inside, of the annotations with most of either."""
+    frame = found.main
+    title = "Annotations: time on the CPU and GPU work launched inside"
+    if not len(frame):
+        return empty_figure(title, "no annotation was recorded")
+    top = frame.groupby("annotation")[["cpu_covered_ns", "gpu_busy_ns", "gpu_self_ns"]].sum()
+    top = top.sort_values(["gpu_busy_ns", "cpu_covered_ns"], ascending=False, kind="stable").head(BARS)[::-1]
+    made = new_figure(title=title, x="ms")
+    for column, label in (
+        ("cpu_covered_ns", "open on the CPU"),
+        ("gpu_busy_ns", "GPU busy with its work"),
+        ("gpu_self_ns", "GPU work of no inner annotation"),
+    ):
+        made.add_bar(name=label, x=top[column] / 1e6, y=_shortened(top.index), orientation="h")
+    made.update_layout(barmode="group", bargap=0.2)
+    return made
+
+
+def _shortened(names: pd.Index[str]) -> list[str]:
+    return [name if len(name) <= 50 else f"{name[:49]}…" for name in names]

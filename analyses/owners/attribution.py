@@ -1,0 +1,187 @@
+"""attribution: whose work the GPU does: operators, Python frames, modules, annotations, up from each activity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.display.charts import empty_figure, new_figure
+from analyses.scope import Scope
+from hta_graph.algorithms.who.owners import OWNERS, owners, totals
+from hta_graph.errors import UsageError
+from hta_graph.model import Bools, Ids
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from hta_graph.graph import DependencyGraph
+
+__all__ = ["BY", "activity_owners", "answer", "attribution", "figure"]
+
+BY = ("operator", "frame", "module", "module-class", "annotation", "activity")
+"""What GPU time can be attributed to; ``activity`` lists every activity with all its owners."""
+
+UNKNOWN = "(unknown)"
+BARS = 25
+COLUMNS = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
+ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
+"""What is cut out of names: the addresses of objects, the numbers of modules."""
+
+RECORD = {
+    "frame": "record with with_stack=True",
+    "module": "record with with_stack=True (or with_modules=True)",
+    "annotation": "put torch.profiler.record_function(...) around the parts of the program",
+}
+"""How to record what an attribution needs."""
+
+
+def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
+    """Sum GPU time per operator, Python frame, module (object or class) or annotation.
+
+    Every activity is followed to its launching call and to what was open around that call; Python frames and
+    annotations also across the hand-off to the autograd thread, modules also from the backward to the forward operator.
+    ``gpu_self_ns`` counts an activity for the innermost owner only, so that it sums to the time of all activities, the
+    row ``(unknown)`` included; ``gpu_total_ns`` counts it once for every name around it.
+
+    Returns:
+        rank, scope, name, instances (owners with GPU work), activities (in all), gpu_self_ns, gpu_total_ns, their
+        shares of all activities' time; most of ``gpu_self_ns`` first.
+
+    Raises:
+        UsageError: ``by`` is none of :data:`BY` but ``activity``.
+    """
+    if by not in BY[:-1]:
+        raise UsageError(f"there is no attribution by {by!r}; there are: {', '.join(BY[:-1])}")
+    known: dict[DependencyGraph, Any] = {}
+    parts = []
+    for scope in scopes:
+        if scope.graph not in known:
+            known[scope.graph] = owners(scope.graph, by.removesuffix("-class")), *_labels(scope.graph, by)
+        parts.append(_of_scope(scope, *known[scope.graph]))
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+    every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
+    for part in ("self", "total"):
+        frame[f"gpu_{part}_share"] = frame[f"gpu_{part}_ns"] / every.where(every > 0)
+    return frame
+
+
+def _labels(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
+    """Return a label code for every event and the labels' texts: names without what tells equal things apart."""
+    names = graph.trace.names
+    if by not in ALIKE:
+        return graph.trace.events.name, list(names)
+    alike = [ALIKE[by].sub("", name) for name in names]
+    texts = sorted(set(alike))
+    number = {text: code for code, text in enumerate(texts)}
+    codes = np.array([number[text] for text in alike] or [0], np.int32)
+    return codes[graph.trace.events.name], texts
+
+
+def _of_scope(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+    work = scope.work
+    sums = totals(found, labels, work.call, work.end - work.start)
+    frame = pd.DataFrame({
+        "rank": scope.rank,
+        "scope": scope.label,
+        "name": [texts[code] if code >= 0 else UNKNOWN for code in sums.label.tolist()],
+        "instances": np.where(sums.label >= 0, sums.owners, 0),
+        "activities": sums.total_count,
+        "gpu_self_ns": sums.own,
+        "gpu_total_ns": sums.total,
+    }, columns=COLUMNS)  # fmt: skip
+    return frame.sort_values(["gpu_self_ns", "gpu_total_ns", "name"], ascending=[False, False, True])
+
+
+def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Name for every GPU activity its launching call and the operator, frame, module and annotation around that.
+
+    Returns:
+        rank, scope, event_index, name, gpu_ns, then of ``call``, ``operator``, ``frame``, ``module`` and
+        ``annotation`` the name and the event index (missing where unknown); longest activities first.
+    """
+    parts = [_activities_of(scope) for scope in scopes]
+    owned = [column for kind in ("call", *OWNERS) for column in (kind, f"{kind}_index")]
+    columns = ["rank", "scope", "event_index", "name", "gpu_ns", *owned]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def _activities_of(scope: Scope) -> pd.DataFrame:
+    events, work = scope.graph.trace.events, scope.work
+    frame = pd.DataFrame({
+        "rank": scope.rank,
+        "scope": scope.label,
+        "event_index": events.index[work.row],
+        "name": _names(scope.graph, work.row),
+        "gpu_ns": work.end - work.start,
+    })  # fmt: skip
+    around = {"call": work.call} | {kind: owners(scope.graph, kind).innermost(work.call) for kind in OWNERS}
+    for kind, rows in around.items():
+        frame[kind] = _names(scope.graph, rows)
+        frame[f"{kind}_index"] = pd.array(events.index[rows], "Int64")
+        frame.loc[rows < 0, f"{kind}_index"] = pd.NA
+    return frame.sort_values(["gpu_ns", "event_index"], ascending=[False, True])
+
+
+def _names(graph: DependencyGraph, rows: Ids) -> np.ndarray[Any, np.dtype[np.object_]]:
+    texts: np.ndarray[Any, np.dtype[np.object_]] = np.array([*graph.trace.names, None], dtype=object)
+    named: np.ndarray[Any, np.dtype[np.object_]] = texts[np.where(rows >= 0, graph.trace.events.name[rows], -1)]
+    return named
+
+
+def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
+    """Answer the command."""
+    notes = [note for scope in scopes for note in _notes(scope, by)]
+    frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
+    return Answer({f"gpu_time_by_{by.replace('-', '_')}": frame}, notes)
+
+
+def _notes(scope: Scope, by: str) -> list[str]:
+    """Say what could not be attributed and why."""
+    if missing := scope.missing():
+        return [missing]
+    if by == "activity":
+        return []
+    kind = by.removesuffix("-class")
+    orphans = scope.work.call < 0
+    owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
+    remedy = f"; {RECORD[kind]}" if kind in RECORD and not owned.any() else ""
+    reasons = (
+        (orphans, "by calls that are not in the trace (before it began)"),
+        (~orphans & ~owned, f"where no {kind} is open{remedy}"),
+    )
+    return [_sentence(scope, chosen, why) for chosen, why in reasons if chosen.any()]
+
+
+def _sentence(scope: Scope, chosen: Bools, why: str) -> str:
+    spent = int((scope.work.end - scope.work.start)[chosen].sum()) / 1e6
+    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({spent:,.3f} ms)"
+    return f"rank {scope.rank}, {scope.label}: {counts} were launched {why}"
+
+
+def figure(found: Answer) -> Figure:
+    """Draw bars: own GPU time of the first names, and what they called around it."""
+    frame = found.main
+    title = next(iter(found.tables)).replace("_", " ").replace("gpu", "GPU")
+    if "gpu_self_ns" not in frame or not len(frame):
+        return empty_figure(title, "no GPU activity to attribute" if not len(frame) else "choose --by operator, …")
+    top = frame.groupby("name", sort=False)[["gpu_self_ns", "gpu_total_ns"]].sum()
+    top = top.sort_values("gpu_self_ns", ascending=False, kind="stable").head(BARS)[::-1]
+    made = new_figure(title=title.capitalize().replace("Gpu", "GPU"), x="ms")
+    names = [name if len(name) <= 60 else name[:59] + "…" for name in top.index]
+    for column, label in (("gpu_self_ns", "own"), ("gpu_total_ns", "with what is inside")):
+        made.add_bar(
+            name=label,
+            x=top[column] / 1e6,
+            y=list(range(len(top))),
+            orientation="h",
+            customdata=list(top.index),
+            hovertemplate="%{customdata}<br>%{x:,.3f} ms",
+        )
+    made.update_yaxes(tickvals=list(range(len(top))), ticktext=names)
+    made.update_layout(barmode="group", bargap=0.2)
+    return made

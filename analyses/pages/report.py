@@ -1,0 +1,202 @@
+"""report: all answers about a run on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analyses.display.charts import BOUND_COLOUR, new_figure
+from analyses.pages.report_page import Section, page
+from analyses.paths.path_report import MEANING
+from analyses.paths.verdict import verdict
+from analyses.scope import Scope
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.errors import HtaGraphError
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["report_page"]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A section that one analysis answers with some of its tables: about every rank, or about the slowest one."""
+
+    title: str
+    module: str
+    meaning: str
+    tables: tuple[str, ...]
+    every_rank: bool = False
+
+
+PARTS = (
+    _Part(
+        "Where the GPU's time goes",
+        "gpu_time.temporal_breakdown",
+        "Compute, communication and copies that nothing hides, and idle time.",
+        ("temporal_breakdown",),
+        every_rank=True,
+    ),
+    _Part(
+        "Top kernels",
+        "gpu_time.kernel_breakdown",
+        "GPU time by type of work, and the kernels that take most of it.",
+        ("kernel_types", "kernels"),
+    ),
+    _Part(
+        "Why the GPU is idle",
+        "idle.idle_time",
+        "What each gap between GPU activities waited for.",
+        ("idle_time", "waits", "longest_gaps"),
+    ),
+    _Part(
+        "Communication and overlap",
+        "gpu_time.overlap",
+        "How much communication computation hides, and which collectives are exposed.",
+        ("overlap", "most_exposed"),
+        every_rank=True,
+    ),
+    _Part(
+        "Ranks compared",
+        "ranks.collectives",
+        "Who comes last to each collective, and how long the others wait.",
+        ("ranks", "collectives"),
+        every_rank=True,
+    ),
+    _Part(
+        "Launches",
+        "launches.launch_stats",
+        "How long launch calls take, and how long their kernels then wait.",
+        ("launch_stats",),
+    ),
+)
+
+
+def report_page(
+    scopes: Sequence[Scope],
+    paths: Mapping[int, CriticalPath],
+    *,
+    overlay: str = "",
+) -> bytes:
+    """Return the page about the chosen stretch of each rank.
+
+    Args:
+        scopes: one per rank, what the analyses look at.
+        paths: the critical path of each rank.
+        overlay: a file with the path on top of the trace, to link.
+    """
+    slowest = max(paths, key=lambda rank: paths[rank].length_ns)
+    sections = [
+        _path_section(paths),
+        *(_part(scopes, part, slowest) for part in PARTS),
+        _unexplained(paths),
+        _open(overlay),
+    ]
+    first = next(iter(paths.values()))
+    name = first.graph.trace.path
+    title = f"{name.parent.name}/{name.name}" if len(paths) == 1 else f"{name.parent.name}, {len(paths)} ranks"
+    return page(f"Report of {title}", verdict(paths), sections)
+
+
+def _part(scopes: Sequence[Scope], part: _Part, slowest: int) -> Section:
+    """Ask one analysis; what it cannot answer is said on the page."""
+    analysis = import_module(f"analyses.{part.module}")
+    chosen = scopes if part.every_rank else [scope for scope in scopes if scope.rank == slowest]
+    title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
+    try:
+        found = analysis.answer(chosen)
+    except HtaGraphError as error:
+        return Section(title, part.meaning, notes=[str(error)])
+    figures = [analysis.figure(found)] if any(map(len, found.tables.values())) else []
+    tables = [(name.replace("_", " "), found.tables[name]) for name in part.tables]
+    return Section(title, part.meaning, figures, tables, list(found.notes))
+
+
+def _path_section(paths: Mapping[int, CriticalPath]) -> Section:
+    rows = [
+        {"rank": rank, "scope": path.window.label, "window_ns": path.length_ns, "explained_share": path.coverage}
+        | {f"{bound}_ns": ns for bound, ns in path.by_bound_ns.items()}
+        for rank, path in paths.items()
+    ]
+    frame = pd.DataFrame(rows)
+    meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
+    empty = [name for name in map(str, frame.columns) if name.endswith("_ns") and not frame[name].any()]
+    slowest = max(paths, key=lambda rank: paths[rank].length_ns)
+    tables = [
+        ("time on the path by class", frame.drop(columns=empty)),
+        (f"what to look at first, rank {slowest}", _things(paths[slowest])),
+        ("what the classes mean", _meanings(frame)),
+    ]
+    return Section("Critical path", meaning, [_path_figure(frame)], tables)
+
+
+def _things(path: CriticalPath) -> pd.DataFrame:
+    frame = pd.DataFrame(path.event_totals())
+    frame["share"] = frame["time_ns"] / max(path.length_ns, 1)
+    frame["name"] = frame["name"].fillna("(nothing recorded)")
+    return frame.rename(columns={"share": "path_share"})[["time_ns", "path_share", "calls", "bound_by", "name"]]
+
+
+def _meanings(frame: pd.DataFrame) -> pd.DataFrame:
+    shown = [bound for bound in MEANING if frame[f"{bound}_ns"].any()]
+    return pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})
+
+
+def _path_figure(frame: pd.DataFrame) -> Figure:
+    made = new_figure(title="")
+    made.update_xaxes(ticksuffix=" ms")
+    labels = [f"rank {rank}" for rank in frame["rank"]]
+    for bound in (bound for bound in MEANING if frame[f"{bound}_ns"].any()):
+        made.add_bar(
+            orientation="h",
+            name=bound,
+            y=labels,
+            x=frame[f"{bound}_ns"] / 1e6,
+            marker_color=BOUND_COLOUR[bound],
+            hovertemplate="%{y}: %{x:,.3f} ms",
+        )
+    made.update_layout(barmode="stack", height=220 + 30 * len(frame), margin={"t": 10})
+    made.update_yaxes(autorange="reversed")
+    return made
+
+
+def _unexplained(paths: Mapping[int, CriticalPath]) -> Section:
+    rows: list[dict[str, Any]] = []
+    for rank, path in paths.items():
+        found = path.segments[path.segments["bound_by"] == "unexplained"]
+        longest = found.nlargest(3, "duration_ns")
+        rows += [
+            {"rank": rank, "length_ns": row.duration_ns, "event_index": row.event_index, "name": row.name_or_place}
+            for row in longest.assign(name_or_place=longest["name"].fillna("outside all recorded work")).itertuples()
+        ]
+    frame = pd.DataFrame(rows, columns=["rank", "length_ns", "event_index", "name"])
+    counts = [
+        {"rank": rank, "count": count, "diagnostic": key}
+        for rank, path in paths.items()
+        for key, count in path.graph.diagnostics.items()
+        if count
+    ]
+    tables = [
+        ("longest stretches without a cause", frame.sort_values("length_ns", ascending=False, kind="stable")),
+        ("what was repaired, dropped or left open", pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])),
+    ]
+    notes = [] if rows else ["Nothing: every nanosecond of the critical paths has a cause."]
+    return Section(
+        "What is unexplained", "Time for which the trace shows no cause, and what was unsound.", (), tables, notes
+    )
+
+
+def _open(overlay: str) -> Section:
+    from html import escape
+
+    meaning = "The path drawn on top of the trace opens in ui.perfetto.dev; the graph of it in any browser."
+    if overlay:
+        html = f'<p><a href="{escape(overlay)}" download>{escape(overlay)}</a>: load it in ui.perfetto.dev.</p>'
+    else:
+        html = "<p>Make it with <code>hta-graph critical-path TRACE --overlay overlay.json</code>.</p>"
+    return Section("Look at it in the trace", meaning, html=html)

@@ -1,0 +1,104 @@
+"""critical-path: the path of one window, for a person and for other programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from analyses.display.terminal import clipped, milliseconds, percent, table
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.export.files import printable
+from hta_graph.export.json_text import Records
+from hta_graph.model import BoundBy
+
+__all__ = ["path_document", "path_lines"]
+
+THINGS_TO_LOOK_AT = 10
+
+MEANING = {
+    "cpu_bound": "the CPU works: operators and calls",
+    "data_loading": "the CPU loads data",
+    "gpu_compute_bound": "the GPU computes",
+    "gpu_communication_bound": "the GPU communicates; may include waiting for other ranks",
+    "gpu_memory_bound": "the GPU copies or sets memory",
+    "gpu_kernel_kernel_overhead": "the GPU is idle between dependent activities",
+    "gpu_kernel_launch_overhead": "the GPU waits for a launch",
+    "cpu_gap": "no operator is open: Python, the framework, another thread",
+    "sync_overhead": "the GPU is done, the waiting call has not returned",
+    "unexplained": "no cause is known",
+}
+"""What each class means, in a few words."""
+
+
+def path_document(path: CriticalPath) -> dict[str, Any]:
+    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns)."""
+    window = path.window
+    return {
+        "schema": "hta-graph/critical-path/1",
+        "file": printable(path.graph.trace.path),
+        "rank": path.graph.trace.rank,
+        "window": {
+            "start_ns": window.start_ns,
+            "end_ns": window.end_ns,
+            "label": window.label,
+            "cpu_ns": window.cpu_ns,
+            "gpu_ns": window.gpu_ns,
+        },
+        "coverage": path.coverage,
+        "by_bound_ns": path.by_bound_ns,
+        "segments": Records(path.segment_columns()),
+        "diagnostics": path.graph.diagnostics,
+    }
+
+
+def path_lines(path: CriticalPath) -> list[str]:
+    """Render the path: what bounds the window, what is not known, the ten things to look at."""
+    return [*_verdict(path), "", "time on the critical path", *_classes(path), "", *_things(path)]
+
+
+def _verdict(path: CriticalPath) -> list[str]:
+    window, trace = path.window, path.graph.trace
+    rank = "" if trace.rank is None else f", rank {trace.rank}"
+    lengths = f"CPU {milliseconds(window.cpu_ns)}, GPU {milliseconds(window.gpu_ns)}"
+    largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
+    length = max(path.length_ns, 1)
+    return [
+        f"{trace.path.name}{rank}",
+        f"{clipped(window.label, 60)}: {milliseconds(path.length_ns)} ({lengths})",
+        f"bound by {largest}: {milliseconds(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
+        _unexplained(path, length),
+    ]
+
+
+def _unexplained(path: CriticalPath, length: int) -> str:
+    pieces = path.pieces
+    rows = np.flatnonzero(pieces.bound == BoundBy.UNEXPLAINED)
+    if not len(rows):
+        return "unexplained: nothing, every nanosecond has a cause"
+    total = path.by_bound_ns["unexplained"]
+    largest = int(rows[np.argmax((pieces.end - pieces.start)[rows])])
+    event = int(pieces.event[largest])
+    where = f"in {clipped(path.graph.trace.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
+    size = milliseconds(int(pieces.end[largest] - pieces.start[largest]))
+    return f"unexplained: {milliseconds(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
+
+
+def _classes(path: CriticalPath) -> list[str]:
+    length = max(path.length_ns, 1)
+    found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
+    return table([[milliseconds(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
+
+
+def _things(path: CriticalPath) -> list[str]:
+    totals = path.event_totals()
+    length = max(path.length_ns, 1)
+    rows = [
+        [milliseconds(int(ns)), percent(ns / length), f"{calls:,}", bound, name or "(nothing recorded)"]
+        for name, bound, ns, calls in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
+        for name, bound, ns, calls in [(name, bound, ns, calls if name else 0)]
+    ]
+    return [
+        f"the {len(rows)} things to look at",
+        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4]),
+    ]

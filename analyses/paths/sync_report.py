@@ -1,0 +1,130 @@
+"""sync-deps: who waited for GPU work, for a person and for other programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from analyses.display.terminal import clipped, milliseconds, table
+from hta_graph.export.files import printable
+from hta_graph.export.json_text import Records
+from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
+from hta_graph.model import EdgeKind, Ints
+
+__all__ = ["left_out", "sync_document", "sync_lines"]
+
+WAITS_SHOWN = 10
+
+WITHOUT_DEPENDENCY = {
+    "stream_syncs_unresolved": "stream synchronisations: the trace does not tell for which stream",
+    "event_syncs_unresolved": "event synchronisations: the trace does not tell for which work",
+    "event_waits_unresolved": "waits of a stream for an event: the trace does not tell for which work",
+    "event_waits_for_nothing": "waits of a stream for another one on which the trace shows no work",
+    "event_queries": "event queries, which do not wait",
+    "sync_records_without_call": "synchronisation records whose CPU call is not in the file",
+}
+"""What else looks like a wait: diagnostics key → what it counts."""
+
+
+def sync_document(found: SyncDependencies) -> dict[str, Any]:
+    """Return ``hta-graph/sync-deps/1``: file, rank, window, dependencies of CPU calls and of streams (lags in ns)."""
+    window = found.window
+    to_gpu = found.columns(found.to_gpu, "wait")
+    del to_gpu["binding"]
+    return {
+        "schema": "hta-graph/sync-deps/1",
+        "file": printable(found.graph.trace.path),
+        "rank": found.graph.trace.rank,
+        "window": {
+            "start_ns": window.start_ns,
+            "end_ns": window.end_ns,
+            "label": window.label,
+            "cpu_ns": window.cpu_ns,
+            "gpu_ns": window.gpu_ns,
+        },
+        "dependencies": Records(found.columns(found.to_cpu)),
+        "gpu_dependencies": Records(to_gpu),
+        "diagnostics": found.graph.diagnostics,
+    }
+
+
+def left_out(ids: ExternalIds) -> list[str]:
+    """Say which dependencies a map of external ids cannot hold."""
+    reasons = ((ids.missing, "without an external id on both ends"), (ids.same, "of an operator on itself"))
+    return [f"{_count(size, 'dependency')} {reason} left out" for size, reason in reasons if size]
+
+
+def sync_lines(found: SyncDependencies) -> list[str]:
+    """Render the dependencies: how many of each kind, the longest waits, and what remains unknown."""
+    trace = found.graph.trace
+    rank = "" if trace.rank is None else f", rank {trace.rank}"
+    lines = [f"{trace.path.name}{rank}", f"{clipped(found.window.label, 60)}: {_verdict(found)}"]
+    if len(found.to_cpu) or len(found.to_gpu):
+        lines += ["", *_kinds(found), *_longest_waits(found)]
+    counts = {text: found.graph.diagnostics[key] for key, text in WITHOUT_DEPENDENCY.items()}
+    others = [[f"{count:,}", text] for text, count in counts.items() if count]
+    return [*lines, "", "no dependency, in the whole trace", *table(others, left=[1])] if others else lines
+
+
+def _verdict(found: SyncDependencies) -> str:
+    to_cpu, to_gpu = found.to_cpu, found.to_gpu
+    if not len(to_cpu) and not len(to_gpu):
+        return "no synchronisation dependencies; no call and no stream is known to have waited for GPU work"
+    calls = len(np.unique(to_cpu.call))
+    return (
+        f"{_count(len(to_cpu), 'dependency')} of {_count(calls, 'CPU call')} on GPU work, "
+        f"{len(to_gpu):,} between streams"
+    )
+
+
+def _count(size: int, what: str) -> str:
+    """Print a count with its noun.
+
+    >>> _count(1, "dependency"), _count(2, "dependency"), _count(3, "CPU call")
+    ('1 dependency', '2 dependencies', '3 CPU calls')
+    """
+    plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
+    return f"{size:,} {what if size == 1 else plural}"
+
+
+def _kinds(found: SyncDependencies) -> list[str]:
+    rows = [
+        [f"{int((chosen & ~edges.inferred).sum()):,}", f"{int((chosen & edges.inferred).sum()):,}",
+         f"{int((chosen & part.binding).sum()):,}", kind.label]
+        for part in (found.to_cpu, found.to_gpu)
+        for edges in [found.graph.edges_at(part.edge)]
+        for kind in EdgeKind
+        if (chosen := edges.kind == kind).any()
+    ]  # fmt: skip
+    return table(rows, ["recorded", "inferred", "binding", "kind"], left=[3])
+
+
+def _longest_waits(found: SyncDependencies) -> list[str]:
+    """List the calls that waited longest, with the activity that ended their wait."""
+    part = found.to_cpu
+    binding = np.flatnonzero(part.binding)
+    if not len(binding):
+        return []
+    waited = _waited(found, part)[binding]
+    longest = np.argsort(-waited, kind="stable")[:WAITS_SHOWN]
+    rows = [_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
+    header = ["waited", "event", "call", "next operator", "for"]
+    return ["", "the longest waits", *table(rows, header, left=[2, 3, 4])]
+
+
+def _waited(found: SyncDependencies, part: SyncPairs) -> Ints:
+    events = found.graph.trace.events
+    length: Ints = events.end[part.call] - events.start[part.call]
+    return length
+
+
+def _row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> list[str]:
+    trace, target = found.graph.trace, int(part.target[at])
+    return [
+        milliseconds(waited),
+        str(trace.events.index[part.call[at]]),
+        clipped(trace.name_of(int(part.call[at])), 30),
+        clipped(trace.name_of(target), 30) if target >= 0 else "(none)",
+        trace.name_of(int(part.source[at])),
+    ]

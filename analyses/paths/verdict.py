@@ -1,0 +1,50 @@
+"""Three sentences about a run: what its time is bound by, what stands out, what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analyses.display.terminal import clipped, milliseconds, percent
+from analyses.paths.path_report import MEANING
+from hta_graph.algorithms.time.critical_path import CriticalPath
+
+__all__ = ["verdict"]
+
+
+def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
+    """Say in three sentences what bounds the slowest rank, what is largest on its path, and how much is explained."""
+    rank = max(paths, key=lambda item: paths[item].length_ns)
+    path = paths[rank]
+    return [_bound(rank, path, len(paths)), _largest(path), _known(path)]
+
+
+def _bound(rank: int, path: CriticalPath, ranks: int) -> str:
+    bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
+    who = f"Rank {rank}, the slowest of {ranks}," if ranks > 1 else f"Rank {rank}"
+    length = max(path.length_ns, 1)
+    label = "the whole trace" if path.window.label == "whole trace" else clipped(path.window.label, 60)
+    return (
+        f"{who} takes {milliseconds(path.length_ns)} for {label}, "
+        f"bound by {bound} for {percent(ns / length)} of it: {MEANING[bound]}."
+    )
+
+
+def _largest(path: CriticalPath) -> str:
+    totals = path.event_totals()
+    named = [at for at, name in enumerate(totals["name"]) if name is not None]
+    if not named:
+        return "Nothing that was recorded lies on the critical path."
+    at = named[0]
+    calls = int(totals["calls"][at])
+    return (
+        f"The largest item on the critical path is {clipped(totals['name'][at], 80)} ({totals['bound_by'][at]}): "
+        f"{milliseconds(int(totals['time_ns'][at]))} in {calls:,} {'call' if calls == 1 else 'calls'}."
+    )
+
+
+def _known(path: CriticalPath) -> str:
+    unexplained = path.by_bound_ns["unexplained"]
+    if not unexplained:
+        return "Every nanosecond of it has a cause in the trace."
+    share = percent(unexplained / max(path.length_ns, 1))
+    return f"{milliseconds(unexplained)} ({share}) have no cause that the trace shows."

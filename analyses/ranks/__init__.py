@@ -1,0 +1,1 @@
+"""Several ranks: their collectives, who waits for whom."""

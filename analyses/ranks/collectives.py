@@ -1,0 +1,153 @@
+"""collectives: who came last to each collective, how long the others waited, how long the transfer took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
+from analyses.scope import Scope
+from hta_graph.job.matching import MATCHED_BY, Communication
+from hta_graph.model import Ints
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+__all__ = ["answer", "collective_kernels", "collectives", "figure", "waits_by_rank"]
+
+COLLECTIVES = [
+    *("scope", "collective", "number", "ranks", "last_rank", "waited_ns", "longest_wait_ns", "transfer_ns"),
+    *("elements", "dtype", "matched_by", "group", "kernel"),
+]
+KERNELS = ["rank", "scope", "number", "event_index", "start_ns", "duration_ns", "wait_ns", "transfer_ns", "is_last"]
+RANKS = ["rank", "scope", "kernels", "duration_ns", "wait_ns", "transfer_ns", "times_last", "wait_caused_ns"]
+
+
+def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
+    """List the collectives that all loaded ranks of their group took part in.
+
+    Returns:
+        scope, collective (its recorded name), number (in order of time), ranks (how many), last_rank (whose kernel
+        started last), waited_ns (by all others, added up), longest_wait_ns, transfer_ns (from the last start to the
+        last end), elements (of the larger of input and output), dtype, matched_by, group, kernel; most waiting
+        first.
+    """
+    parts = [_collectives(item) for item in matched if len(item.found)]
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLLECTIVES)
+    frame = frame.astype({"elements": "Int64"})
+    return frame.sort_values(["waited_ns", "number"], ascending=[False, True], ignore_index=True)
+
+
+def _collectives(item: Matched) -> pd.DataFrame:
+    found = item.found
+    first, last = found.first, found.last
+    columns = {
+        "scope": item.label,
+        "number": np.arange(len(found)),
+        "ranks": np.diff(first, append=len(found.number)),
+        "last_rank": found.rank[last],
+        "waited_ns": np.add.reduceat(found.wait, first),
+        "longest_wait_ns": np.maximum.reduceat(found.wait, first),
+        "transfer_ns": np.maximum.reduceat(found.end, first) - found.start[last],
+        "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
+    }
+    said = zip(*map(_said, *_kernels_at(item, last)), strict=True)
+    named = zip(("collective", "elements", "dtype", "group", "kernel"), said, strict=True)
+    return pd.DataFrame(
+        columns | {name: pd.Series(values, dtype=object) for name, values in named}, columns=COLLECTIVES
+    )
+
+
+def _kernels_at(item: Matched, at: Ints) -> tuple[list[Communication], list[int]]:
+    return [item.ranks[rank] for rank in item.found.rank[at].tolist()], item.found.place[at].tolist()
+
+
+def _said(own: Communication, place: int) -> tuple[Any, ...]:
+    """Return what a rank's trace says about one of its kernels."""
+    said = {key: values[place] for key, values in own.said.items()}
+    elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
+    largest = max(elements, default=None)
+    return said["Collective name"], largest, said["dtype"], own.group[place], own.name[place]
+
+
+def collective_kernels(matched: Sequence[Matched]) -> pd.DataFrame:
+    """List every rank's kernel of each collective.
+
+    Returns:
+        rank, scope, number, event_index, start_ns, duration_ns = wait_ns (until the last rank came) + transfer_ns,
+        is_last.
+    """
+    parts = [_kernels(item) for item in matched if len(item.found)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=KERNELS)
+
+
+def _kernels(item: Matched) -> pd.DataFrame:
+    found = item.found
+    every = np.arange(len(found.number))
+    rows = zip(found.rank.tolist(), item.rows(every).tolist(), strict=True)
+    duration = found.end - found.start
+    columns = {
+        "rank": found.rank,
+        "scope": item.label,
+        "number": found.number,
+        "event_index": [int(item.scopes[rank].graph.trace.events.index[row]) for rank, row in rows],
+        "start_ns": found.start,
+        "duration_ns": duration,
+        "wait_ns": found.wait,
+        "transfer_ns": duration - found.wait,
+        "is_last": np.isin(every, found.last),
+    }
+    return pd.DataFrame(columns, columns=KERNELS)
+
+
+def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Add up :func:`collective_kernels` per rank.
+
+    Returns:
+        rank, scope, kernels, duration_ns = wait_ns + transfer_ns, times_last, wait_caused_ns (the waiting of the others
+        in the collectives to which this rank came last).
+    """
+    caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
+    columns = {
+        "kernels": ("number", "count"),
+        **{name: (name, "sum") for name in ("duration_ns", "wait_ns", "transfer_ns")},
+        "times_last": ("is_last", "sum"),
+        "wait_caused_ns": ("wait_caused_ns", "sum"),
+    }
+    frame = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False).agg(**columns).reset_index()
+    order = {label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))}
+    in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
+    return frame[RANKS].iloc[in_order].reset_index(drop=True)
+
+
+def answer(scopes: Sequence[Scope]) -> Answer:
+    """Answer the command."""
+    matched = matched_collectives(scopes)
+    kernels = collective_kernels(matched)
+    tables = {"collectives": collectives(matched), "ranks": waits_by_rank(kernels)}
+    return Answer(tables, notes_on(scopes, matched), {"kernels": kernels})
+
+
+def figure(found: Answer) -> Figure:
+    """Draw how long each rank waited in collectives, how long these transferred, and how long others waited for it."""
+    frame = found.tables["ranks"]
+    title = "Time in collectives: waiting for the last rank, transferring"
+    if not len(frame):
+        return empty_figure(title, "no collective of several ranks was found")
+    made = new_figure(title=title, y="ms")
+    frame = frame.groupby("rank", as_index=False).sum(numeric_only=True)
+    labels = [f"rank {rank}" for rank in frame["rank"]]
+    parts = (("waiting for others", "wait_ns", "idle"), ("transferring", "transfer_ns", "communication"))
+    for name, column, colour in parts:
+        made.add_bar(name=name, x=labels, y=frame[column] / 1e6, marker_color=COLOUR[colour])
+    made.add_scatter(
+        name="waiting that it caused to others", x=labels, y=frame["wait_caused_ns"] / 1e6, mode="markers",
+        marker={"color": COLOUR["unexplained"], "size": 11, "symbol": "diamond"},
+    )  # fmt: skip
+    made.update_layout(barmode="stack", bargap=0.3)
+    return made

@@ -1,0 +1,1 @@
+"""Sequences compared: two recordings aligned, groups that repeat."""

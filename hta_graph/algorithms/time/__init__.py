@@ -1,0 +1,1 @@
+"""Where time goes: intervals, windows, the walk back through a graph, and the accounting of what it passes."""

@@ -1,0 +1,226 @@
+"""The one accounting of time: what a walk passes, divided into parts that each have an owner.
+
+A critical path and the causes of idle gaps ask the same questions of the stretches between the points of a walk; they
+differ only in the words for the answers (:mod:`path_classes`, :mod:`gap_causes`).
+
+    edge of role    THREAD    |   LAUNCH                           |  STREAM, RETURN, HOLD, RESUMPTION
+    stretch         |---------|---------------------------|        |--------------------------|
+    parts           WORK/IDLE   CALL       | EXCESS | LAG          | EXCESS           | LAG   |
+                                           returns    limit          (never without a limit)    target
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from hta_graph.algorithms.time.intervals import Intervals, union
+from hta_graph.algorithms.time.stretches import Stretches, binding_edges
+from hta_graph.columns import Columns, cut_at, picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.nesting import Nesting, innermost_of
+from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.remembered import remembered
+from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
+
+__all__ = ["Accounting", "Accounts", "Part", "explained_lags"]
+
+LEAST_EXPLAINED_NS = 50_000
+"""A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
+
+MEDIANS = 5
+FEWEST_LAGS = 20
+
+ROLE = np.array([*(EDGE_MEANING[kind].role for kind in EdgeKind), -1], np.int8)
+"""The role of each edge kind; -1 for kind -1, where no edge is known."""
+
+
+class Part(IntEnum):
+    """What a part of a walk's time is."""
+
+    WORK = 0
+    """A thread is in its innermost operator or call, the owner."""
+    IDLE = 1
+    """A thread has no operator open; the owner is the frame or annotation over it, if any."""
+    ACTIVITY = 2
+    """An activity runs, the owner."""
+    CALL = 3
+    """A launching call, the edge's source, until it returns."""
+    LAG = 4
+    """Between an edge's source and target, next to the target: as long as such lags usually are."""
+    EXCESS = 5
+    """The earlier part of a longer lag, which nothing explains."""
+    PENDING = 6
+    """What the edge's source stands for had yet to get there."""
+    START = 7
+    """Before the first known cause; on a thread the owner is the frame or annotation over it, if any."""
+
+
+@dataclass(frozen=True)
+class Accounts(Columns):
+    """Parts of stretches [start, end) (ns), in no order.
+
+    ``stretch`` is the row of the stretch that a part comes from, ``owner`` the event behind it (canonical row; -1:
+    none). ``is_loading`` marks time inside data-loading rows of the part's lane.
+    """
+
+    stretch: Ids
+    start: Ints
+    end: Ints
+    part: Codes
+    owner: Ids
+    is_loading: Bools
+
+    def cut(self, cuts: Ints) -> Accounts:
+        """Cut the parts at sorted times."""
+        row, start, end = cut_at(self.start, self.end, cuts)
+        return self if len(row) == len(self) else replace(self.take(row), start=start, end=end)
+
+    def clip(self, start: Ints, end: Ints) -> Accounts:
+        """Keep what lies between two times (ns) for each part."""
+        bounded = replace(self, start=np.maximum(self.start, start), end=np.minimum(self.end, end))
+        return bounded.take(bounded.end > bounded.start)
+
+
+@remembered
+def explained_lags(graph: DependencyGraph) -> Ints:
+    """Return per edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the trace's median).
+
+    Medians are over lags that bound their target, so that its lane was idle; below 20 such lags 50 µs hold. Of a launch
+    only what follows the call's return is a lag.
+    """
+    binding = binding_edges(graph)
+    edges, times = graph.edge_table.take(binding[binding >= 0]), graph.timeline.times
+    lags = edges.lags(times)
+    launched = ROLE[edges.kind] == EdgeRole.LAUNCH
+    returned = graph.event_table.end[event_of(edges.source[launched])]
+    lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
+    limits = np.full(len(EdgeKind), LEAST_EXPLAINED_NS)
+    for kind in EdgeKind:
+        own = lags[edges.kind == kind]
+        if EDGE_MEANING[kind].lag is not None and len(own) >= FEWEST_LAGS:
+            limits[kind] = max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
+    return limits
+
+
+class Accounting:
+    """Divides the stretches of walks through one graph.
+
+    ``data_load`` are expressions of operators and annotations that mean data loading, PyTorch's if none are given.
+    """
+
+    def __init__(self, graph: DependencyGraph, data_load: Sequence[str]) -> None:
+        self._graph = graph
+        self._events = graph.event_table
+        self._limits = np.append(explained_lags(graph), 0)
+        self._loads_data = graph.marks.loads_data(data_load)
+
+    def divide(self, stretches: Stretches, start: Ints, end: Ints) -> Accounts:
+        """Return the parts of stretches that lie between the start and the end (ns) of their walks."""
+        part = self._parts(stretches)
+        accounts = Accounts.of(
+            stretch=np.arange(len(part)),
+            start=stretches.start,
+            end=stretches.end,
+            part=part,
+            owner=self._owners(stretches, part),
+            is_loading=False,
+        )
+        accounts = self._with_long_lags(accounts, stretches)
+        walk = stretches.walk[accounts.stretch]
+        accounts = accounts.clip(start[walk], end[walk])
+        return self._loading(self._with_frames(accounts, stretches), stretches)
+
+    @staticmethod
+    def _parts(stretches: Stretches) -> Codes:
+        """Tell what each stretch is, as far as its edge tells; time of threads is taken for work."""
+        role = ROLE[stretches.kind]
+        part = np.full(len(role), Part.LAG, np.int8)
+        part[role == EdgeRole.THREAD] = Part.WORK
+        # Between activities that overlap an edge leads from the earlier one's start, which still runs.
+        overlaps = (role == EdgeRole.STREAM) & ~is_end(stretches.source)
+        part[(role == EdgeRole.ACTIVITY) | (role == EdgeRole.RELEASE) | overlaps] = Part.ACTIVITY
+        part[role < 0] = Part.START
+        part[stretches.pending] = Part.PENDING
+        return part
+
+    def _owners(self, stretches: Stretches, part: Codes) -> Ids:
+        """Return who works: the activity, or the innermost open row of a thread; where none is the part is idle."""
+        owner = np.full(len(part), -1, np.int32)
+        runs, on_thread = part == Part.ACTIVITY, part == Part.WORK
+        owner[runs] = event_of(stretches.source[runs])
+        owner[on_thread] = self._graph.calls.owner[self._place_on_thread[stretches.source[on_thread]]]
+        part[on_thread & (owner < 0)] = Part.IDLE
+        return owner
+
+    @cached_property
+    def _place_on_thread(self) -> Ids:
+        points = self._graph.calls.points
+        place = np.full(len(self._graph.timeline.times), -1, np.int32)
+        place[points] = np.arange(len(points), dtype=np.int32)
+        return place
+
+    def _with_long_lags(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+        """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
+        lagging = accounts.part == Part.LAG
+        lags, of = accounts.take(lagging), stretches.take(lagging)
+        launched = ROLE[of.kind] == EdgeRole.LAUNCH
+        returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
+        known_from = np.maximum(returned, of.end - self._limits[of.kind])
+        start = accounts.start.copy()
+        start[lagging] = known_from
+        call, excess = (np.full(len(lags), part, np.int8) for part in (Part.CALL, Part.EXCESS))
+        return Accounts.join([
+            replace(accounts, start=start),
+            replace(lags, end=returned, part=call).take(launched),
+            replace(lags, start=returned, end=known_from, part=excess).take(known_from > returned),
+        ])  # fmt: skip
+
+    def lanes(self, accounts: Accounts, stretches: Stretches) -> Ids:
+        """Return the lane of each part: that of its stretch, of a launching call the call's own."""
+        calls = accounts.part == Part.CALL
+        lane = stretches.lane[accounts.stretch]
+        lane[calls] = self._events.lane[event_of(stretches.source[accounts.stretch[calls]])]
+        return lane
+
+    def _with_frames(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+        """Give a thread's time without an operator to the innermost Python frame over it, else annotation."""
+        lane = self.lanes(accounts, stretches)
+        free = (accounts.part == Part.IDLE) | (accounts.part == Part.START)
+        free &= (lane >= 0) & ~self._graph.lanes.is_stream[lane]
+        if not free.any():
+            return accounts
+        parts = [accounts.take(~free)]
+        for thread in np.unique(lane[free]).tolist():
+            cuts, owner = innermost_of(self._frames, thread)
+            own = accounts.take(free & (lane == thread)).cut(cuts)
+            parts.append(replace(own, owner=picked(owner, np.searchsorted(cuts, own.start, side="right") - 1)))
+        return Accounts.join(parts)
+
+    @cached_property
+    def _frames(self) -> Sequence[Nesting]:
+        """Who may own time between operators: Python frames, else annotations."""
+        return [self._graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)]
+
+    def _loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+        """Mark what lies inside data-loading rows; what is nested in them inherits."""
+        for thread, loading in self._loading_times.items():
+            here = self.lanes(accounts, stretches) == thread
+            own = accounts.take(here).cut(np.unique(np.concatenate([loading.start, loading.end])))
+            inside = loading.covered_until(own.end) > loading.covered_until(own.start)
+            accounts = Accounts.join([accounts.take(~here), replace(own, is_loading=inside)])
+        return accounts
+
+    @cached_property
+    def _loading_times(self) -> dict[int, Intervals]:
+        """When each thread is inside a data-loading row."""
+        rows = np.flatnonzero(self._loads_data)
+        lanes = self._events.lane[rows]
+        return {
+            lane: union(self._events.start[rows[lanes == lane]], self._events.end[rows[lanes == lane]])
+            for lane in np.unique(lanes).tolist()
+        }

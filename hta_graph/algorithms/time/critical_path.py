@@ -1,0 +1,233 @@
+"""The critical path: the chain of last-finishing predecessors, which tiles its window to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hta_graph.algorithms.time.accounting import Accounting
+from hta_graph.algorithms.time.path_classes import path_pieces
+from hta_graph.algorithms.time.pieces import Pieces
+from hta_graph.algorithms.time.walk_path import Chain, walk_back
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window, first_busy_step
+from hta_graph.columns import picked, summed_by
+from hta_graph.errors import DefectError, UsageError
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.views import labels
+from hta_graph.model import Bools, BoundBy, EdgeKind, Evidence
+from hta_graph.shown import html_table, milliseconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CriticalPath", "critical_path"]
+
+
+TOP_EVENTS = 10
+"""How many events a notebook shows of a path."""
+
+
+class CriticalPath:
+    """The segments of one window: contiguous, each with one owner and one class, and their sums."""
+
+    def __init__(self, graph: DependencyGraph, window: ResolvedWindow, chain: Chain, pieces: Pieces) -> None:
+        self.graph = graph
+        self.window = window
+        self.chain = chain
+        """The walk back from the window's sink."""
+        self.pieces = pieces
+        self.self_check()
+
+    def __repr__(self) -> str:
+        said = f"{milliseconds(self.length_ns)} ms, {len(self.pieces):,} segments, {self.coverage:.1%} explained"
+        return f"<CriticalPath {self.window.label}: {said}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what bounds the window, and the events that take most of its path."""
+        bounds = sorted(self.by_bound_ns.items(), key=lambda item: -item[1])
+        total = max(self.length_ns, 1)
+        classes = [(bound, milliseconds(ns), f"{ns / total:.1%}") for bound, ns in bounds if ns]
+        events = self.event_totals()
+        columns = (events[name][:TOP_EVENTS].tolist() for name in ("name", "bound_by", "time_ns", "calls"))
+        longest = [
+            (name or "", bound, milliseconds(ns), calls) for name, bound, ns, calls in zip(*columns, strict=True)
+        ]
+        return html_table(repr(self), ["bound by", "ms", "share"], classes) + html_table(
+            "what takes most of it", ["name", "bound by", "ms", "events"], longest
+        )
+
+    @property
+    def length_ns(self) -> int:
+        """The window's length."""
+        return self.window.end_ns - self.window.start_ns
+
+    @cached_property
+    def by_bound_ns(self) -> dict[str, int]:
+        """Time (ns) per class; all ten keys, they sum to the window."""
+        sums = summed_by(self.pieces.bound, self.pieces.length, len(BoundBy))
+        return {bound.label: int(sums[bound]) for bound in BoundBy}
+
+    @property
+    def coverage(self) -> float:
+        """1 − unexplained / window; 1 for an empty window."""
+        unexplained = self.by_bound_ns[BoundBy.UNEXPLAINED.label]
+        return 1.0 - unexplained / self.length_ns if self.length_ns else 1.0
+
+    @cached_property
+    def carried_over(self) -> Bools:
+        """Mark the segments whose event, or the call that launched it, started before the window."""
+        issued = self.graph.event_table.start.copy()
+        launches = self.graph.edges_of(EdgeKind.LAUNCH)
+        np.minimum.at(issued, launches.target, launches.source_ns)
+        early: Bools = picked(issued, self.pieces.event, otherwise=self.window.start_ns) < self.window.start_ns
+        return early
+
+    def segment_columns(self) -> dict[str, Any]:
+        """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
+        pieces, events = self.pieces, self.graph.event_table
+        no_edge = pieces.edge_kind < 0
+        names, lanes = (np.array([*texts, None], object) for texts in (self.graph.names, self.graph.lanes.labels))
+        return {
+            "start_ns": pieces.start,
+            "end_ns": pieces.end,
+            "edge": _or_none(labels(EdgeKind, pieces.edge_kind), no_edge),
+            "evidence": _or_none(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
+            "bound_by": labels(BoundBy, pieces.bound),
+            "event_index": _or_none(picked(events.index, pieces.event).astype(object), pieces.event < 0),
+            "name": names[picked(events.name, pieces.event)],
+            "lane": lanes[pieces.lane],
+            "carried_over": self.carried_over,
+        }
+
+    @cached_property
+    def segments(self) -> pd.DataFrame:
+        """The segments in order of time.
+
+        Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(self.segment_columns())
+        frame["event_index"] = frame["event_index"].astype("Int64")
+        frame.insert(2, "duration_ns", frame["end_ns"] - frame["start_ns"])
+        return frame
+
+    def by_bound(self) -> pd.DataFrame:
+        """Return time per class, longest first: bound_by, time_ns, share (of the window)."""
+        import pandas as pd
+
+        frame = pd.DataFrame(list(self.by_bound_ns.items()), columns=["bound_by", "time_ns"])
+        frame["share"] = frame["time_ns"] / max(self.length_ns, 1)
+        return frame.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
+
+    def by_event(self) -> pd.DataFrame:
+        """Return what to optimise first: name, bound_by, time_ns on the path, calls (events), share; longest first."""
+        return self._frame(self.event_totals())
+
+    def by_lane(self) -> pd.DataFrame:
+        """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained."""
+        lanes = np.array([*self.graph.lanes.labels, None], object)
+        columns = self._totals([self.pieces.lane])
+        return self._frame(
+            {"lane": lanes[columns["key"][0]], "time_ns": columns["time_ns"], "segments": columns["segments"]}
+        )
+
+    def event_totals(self) -> dict[str, Any]:
+        """Return the columns of :meth:`by_event` without pandas."""
+        columns = self._totals([picked(self.graph.event_table.name, self.pieces.event), self.pieces.bound])
+        names = np.array([*self.graph.names, None], object)[columns["key"][0]]
+        return {
+            "name": names,
+            "bound_by": labels(BoundBy, columns["key"][1]),
+            "time_ns": columns["time_ns"],
+            "calls": columns["calls"],
+        }
+
+    def _totals(self, keys: list[Any]) -> dict[str, Any]:
+        """Sum durations over equal keys, longest first."""
+        unique, group = np.unique(np.stack(keys).astype(np.int64), axis=1, return_inverse=True)
+        group = group.reshape(-1)
+        time = summed_by(group, self.pieces.length, unique.shape[1])
+        pairs = np.unique(np.stack([group, self.pieces.event]), axis=1)
+        calls = np.bincount(pairs[0], minlength=len(time))
+        order = np.argsort(-time, kind="stable")
+        segments = np.bincount(group, minlength=len(time))
+        return {"key": unique[:, order], "time_ns": time[order], "calls": calls[order], "segments": segments[order]}
+
+    def _frame(self, columns: dict[str, Any]) -> pd.DataFrame:
+        import pandas as pd
+
+        frame = pd.DataFrame(columns)
+        frame["share"] = frame["time_ns"] / max(self.length_ns, 1)
+        return frame
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row: label, start_ns, end_ns, cpu_ns, gpu_ns, coverage, and the time of each class (ns)."""
+        import pandas as pd
+
+        window = self.window
+        head = {"label": window.label, "start_ns": window.start_ns, "end_ns": window.end_ns}
+        lengths = {"cpu_ns": window.cpu_ns, "gpu_ns": window.gpu_ns, "coverage": self.coverage}
+        return pd.DataFrame([{**head, **lengths, **self.by_bound_ns}])
+
+    def self_check(self) -> None:
+        """Check the invariant: segments are contiguous and sum to the window.
+
+        Raises:
+            DefectError: they do not.
+        """
+        ends = np.concatenate([[self.window.start_ns], self.pieces.end])
+        starts = np.concatenate([self.pieces.start, [self.window.end_ns]])
+        if not np.array_equal(ends, starts):
+            at = int(starts[ends != starts][0])
+            raise DefectError(f"{self.graph.path}: the segments of {self.window.label} do not tile it at {at}")
+
+
+def critical_path(
+    graph: DependencyGraph, window: Window | None = None, *, data_load: Sequence[str] = ()
+) -> CriticalPath:
+    """Extract the critical path of a window.
+
+    Args:
+        graph: a dependency graph.
+        window: :func:`step`, :func:`annotation`, :func:`between` or :func:`whole`; without one the first step that
+            launched GPU work, else the first step, else the whole trace.
+        data_load: regular expressions over operator and annotation names that mean data loading; those of PyTorch's
+            loaders if none are given.
+
+    Returns:
+        segments that tile the window; what no edge explains is ``unexplained``.
+
+    Raises:
+        QueryError: the window is not in the trace, or a pattern is no regular expression.
+        UsageError: the window is none, such as a number.
+    """
+    if window is not None and not callable(window):
+        raise UsageError(
+            f"a window is made by step, annotation, between or whole, not {window!r}; use {_meant(window)}"
+        )
+    resolved = (window or first_busy_step())(graph)
+    accounting = Accounting(graph, data_load)
+    chain = walk_back(graph, resolved.sink.point, resolved.start_ns)
+    return CriticalPath(graph, resolved, chain, path_pieces(graph, chain, resolved, accounting))
+
+
+def _meant(window: object) -> str:
+    """Guess the window that someone meant who gave a number, a name or two times.
+
+    >>> _meant(16), _meant("forward"), _meant((5, 9)), _meant(None)
+    ('step(16)', "annotation('forward')", 'between(5, 9)', 'step(N)')
+    """
+    if isinstance(window, int):
+        return f"step({window})"
+    if isinstance(window, str):
+        return f"annotation({window!r})"
+    return f"between{window!r}" if isinstance(window, tuple) and len(window) == 2 else "step(N)"
+
+
+def _or_none(values: Any, absent: Bools) -> Any:
+    values[absent] = None
+    return values

@@ -1,0 +1,135 @@
+"""The accounting of a path in the words of its classes: who owns each stretch, of which class it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, Part
+from hta_graph.algorithms.time.pieces import Pieces
+from hta_graph.algorithms.time.stretches import Stretches
+from hta_graph.algorithms.time.walk_path import Chain
+from hta_graph.algorithms.time.windows import ResolvedWindow
+from hta_graph.columns import picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.points import event_of
+from hta_graph.graph.remembered import remembered
+from hta_graph.model import (
+    EDGE_MEANING,
+    Bools,
+    BoundBy,
+    Codes,
+    EdgeEnd,
+    EdgeKind,
+    EdgeRole,
+    Ids,
+    edge_kinds,
+)
+
+__all__ = ["path_pieces"]
+
+CLASS_OF_PART = {
+    Part.WORK: BoundBy.CPU_BOUND,
+    Part.IDLE: BoundBy.CPU_GAP,
+    Part.CALL: BoundBy.CPU_BOUND,
+    Part.EXCESS: BoundBy.UNEXPLAINED,
+    Part.START: BoundBy.UNEXPLAINED,
+}
+"""The classes of parts that have one; that of an activity is its kind's, that of a lag its edge kind's."""
+
+LAG_CLASS = np.array(
+    [BoundBy.UNEXPLAINED if (bound := EDGE_MEANING[kind].lag) is None else bound for kind in EdgeKind], np.int8
+)
+OWNED_BY_SOURCE = np.array([EDGE_MEANING[kind].lag_owner == EdgeEnd.SOURCE for kind in EdgeKind])
+RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
+
+
+def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, accounting: Accounting) -> Pieces:
+    """Return the pieces that tile a window, from the walk back from its sink."""
+    stretches = Stretches.join([_tail(chain, window), chain.stretches(graph), _head(graph, chain, window)])
+    bounds = np.array([window.start_ns]), np.array([window.end_ns])
+    accounts = accounting.divide(stretches, *bounds)
+    kind = stretches.kind[accounts.stretch]
+    owner, bound = _owners(accounts, stretches, kind), _classes(graph, accounts, kind)
+    # A lag is shown where its owner is; time before the first cause has a lane only where somebody owns it.
+    lane = accounting.lanes(accounts, stretches)
+    lagging, begins = np.isin(accounts.part, (Part.LAG, Part.EXCESS)), accounts.part == Part.START
+    lane[lagging] = graph.event_table.lane[owner[lagging]]
+    lane[begins & (owner < 0)] = -1
+    kind[begins & (owner >= 0)] = EdgeKind.THREAD_ORDER
+    inferred = picked(graph.edge_table.inferred, stretches.edge[accounts.stretch], otherwise=False)
+    return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane).merged()
+
+
+def _tail(chain: Chain, window: ResolvedWindow) -> Stretches:
+    """What lies between the last point of the path and the window's end: its thread's, where that is known."""
+    if not len(chain.points):
+        return Stretches.empty()
+    on_thread = window.sink.lane >= 0
+    return Stretches.of(
+        walk=0, start=chain.times[:1], end=[window.end_ns], source=chain.points[0] if on_thread else -1, target=-1,
+        edge=-1, kind=EdgeKind.THREAD_ORDER if on_thread else -1, lane=window.sink.lane, pending=False,
+    )  # fmt: skip
+
+
+def _head(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stretches:
+    """What lies before the first recorded cause."""
+    if len(chain.points):
+        end, target = int(chain.times[-1]), int(chain.points[-1])
+        lane = int(graph.event_table.lane[event_of(chain.points[-1:])[0]])
+    else:
+        end, target, lane = window.end_ns, -1, window.sink.lane
+    return Stretches.of(
+        walk=0, start=[window.start_ns], end=[end], source=-1, target=target, edge=-1, kind=-1, lane=lane, pending=False
+    )
+
+
+def _owners(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
+    """Return whose the time is: of a lag the waiting event's, of a launch the call's."""
+    owner = accounts.owner.copy()
+    lags = np.isin(accounts.part, (Part.LAG, Part.EXCESS, Part.CALL))
+    of = stretches.take(accounts.stretch[lags])
+    owner[lags] = event_of(np.where(OWNED_BY_SOURCE[kind[lags]], of.source, of.target))
+    return owner
+
+
+def _classes(graph: DependencyGraph, accounts: Accounts, kind: Codes) -> Codes:
+    part, owner = accounts.part, accounts.owner
+    table = np.full(len(Part), -1, np.int8)
+    table[list(CLASS_OF_PART)] = list(CLASS_OF_PART.values())
+    bound = table[part]
+    lags, active, works = part == Part.LAG, part == Part.ACTIVITY, part == Part.WORK
+    bound[lags] = LAG_CLASS[kind[lags]]
+    bound[active] = _activity_classes(graph)[owner[active]]
+    bound[(part == Part.START) & (owner >= 0)] = BoundBy.CPU_GAP
+    bound[works] = np.where(_blocks_without_source(graph)[owner[works]], BoundBy.UNEXPLAINED, BoundBy.CPU_BOUND)
+    may_load = (bound == BoundBy.CPU_BOUND) | (bound == BoundBy.CPU_GAP)
+    bound[may_load & accounts.is_loading] = BoundBy.DATA_LOADING
+    return bound
+
+
+@remembered
+def _activity_classes(graph: DependencyGraph) -> Codes:
+    """Return the class of each activity's own time, by event."""
+    marks = graph.marks
+    classes = np.full(len(graph.event_table), BoundBy.GPU_COMPUTE_BOUND, np.int8)
+    classes[marks.communicates] = BoundBy.GPU_COMMUNICATION_BOUND
+    classes[marks.moves_memory] = BoundBy.GPU_MEMORY_BOUND
+    classes[marks.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
+    return classes
+
+
+@remembered
+def _blocks_without_source(graph: DependencyGraph) -> Bools:
+    """Mark blocking calls of which the graph does not know what they waited for.
+
+    A short one with all its work done before it began had nothing left to wait for.
+    """
+    events = graph.event_table
+    blind = graph.marks.blocking_call.copy()
+    returns = graph.edges_of(*RETURNS)
+    ended_inside = returns.source_ns >= events.start[returns.target]
+    short = events.end[returns.target] - events.start[returns.target] <= LEAST_EXPLAINED_NS
+    blind[returns.target[ended_inside | short]] = False
+    calls = graph.edges_of(EdgeKind.LAUNCH).source
+    blind[calls[graph.marks.synchronous_copy_call[calls]]] = False
+    return blind

@@ -1,0 +1,36 @@
+"""A path as pieces of time: each owned by one event and of one class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hta_graph.columns import Columns, first_of_runs, last_of_runs
+from hta_graph.model import Bools, Codes, Ids, Ints
+
+__all__ = ["Pieces"]
+
+
+@dataclass(frozen=True)
+class Pieces(Columns):
+    """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none."""
+
+    start: Ints
+    end: Ints
+    edge_kind: Codes
+    inferred: Bools
+    bound: Codes
+    event: Ids
+    lane: Ids
+
+    @property
+    def length(self) -> Ints:
+        """Durations (ns)."""
+        return self.end - self.start
+
+    def merged(self) -> Pieces:
+        """Sort by time and merge neighbours of equal event, edge and class."""
+        ordered = self.take(np.argsort(self.start, kind="stable"))
+        columns = ordered.edge_kind, ordered.inferred, ordered.bound, ordered.event, ordered.lane
+        return replace(ordered.take(first_of_runs(*columns)), end=ordered.end[last_of_runs(*columns)])

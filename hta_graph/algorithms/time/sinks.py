@@ -1,0 +1,119 @@
+"""Where a path ends: the last point of a step, an annotation, a moment, a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.algorithms.who.threads import working_threads
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.points import end_point
+from hta_graph.model import CPU_KINDS, EdgeKind, Ids, kind_mask
+from hta_graph.trace.table import Step
+
+__all__ = [
+    "Sink",
+    "later_sink",
+    "launched_from",
+    "launched_in",
+    "program_end",
+    "sink_at",
+    "sink_on_gpu",
+    "sink_on_thread",
+    "step_sink",
+]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where the walk begins: a point (-1: none) no later than ``time_ns``.
+
+    What lies between the point and the window's end belongs to ``lane`` (its open row, else a gap) or, without a lane,
+    is unexplained.
+    """
+
+    point: int
+    time_ns: int
+    lane: int = -1
+
+
+def step_sink(graph: DependencyGraph, item: Step) -> Sink:
+    """End a step with the later of its own end and the last GPU activity that any thread launched inside it."""
+    lane = int(graph.event_table.lane[item.event])
+    launched = launched_in(graph, item.start_ns, item.end_ns)
+    return later_sink(sink_on_thread(graph, lane, item.end_ns), sink_on_gpu(graph, launched))
+
+
+def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
+    """Return the later one; of equals the CPU's."""
+    return gpu if gpu is not None and gpu.time_ns > cpu.time_ns else cpu
+
+
+def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
+    """End at an instant on a thread: the last point there no later than that."""
+    calls = graph.calls
+    part = calls.lane_slice(lane)
+    before = np.searchsorted(calls.time[part], time_ns, side="right")
+    return Sink(int(calls.points[part][before - 1]) if before else -1, time_ns, lane)
+
+
+def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
+    """End with the activity that ends last; of equal ends the last in canonical order."""
+    if not len(activities):
+        return None
+    ends = graph.event_table.end[activities]
+    last = activities[len(ends) - 1 - int(np.argmax(ends[::-1]))]
+    return Sink(int(end_point(last)), int(graph.event_table.end[last]))
+
+
+def launched_in(graph: DependencyGraph, start_ns: int, end_ns: int, lanes: Ids | None = None) -> Ids:
+    """Return the activities whose launching call starts in [start, end), on any thread or on some."""
+    launches = graph.edges_of(EdgeKind.LAUNCH)
+    inside = (launches.source_ns >= start_ns) & (launches.source_ns < end_ns)
+    if lanes is not None:
+        inside &= np.isin(graph.event_table.lane[launches.source], lanes)
+    return np.sort(launches.target[inside])
+
+
+def launched_from(graph: DependencyGraph, lane: int, span: tuple[int, int]) -> Ids:
+    """Return what a thread, and those it handed work to meanwhile, launched in a stretch of time."""
+    lane_of, handed = graph.event_table.lane, graph.edges_of(EdgeKind.THREAD_HANDOFF)
+    here = (lane_of[handed.source] == lane) & (handed.source_ns >= span[0]) & (handed.source_ns < span[1])
+    return launched_in(graph, *span, np.append(lane_of[handed.target[here]], lane))
+
+
+def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
+    """End an explicit window: the activity running then that ends last, else the last point of a launching thread."""
+    events = graph.event_table
+    running = np.flatnonzero(graph.is_gpu & (events.start < end_ns) & (events.end >= end_ns))
+    on_gpu = sink_on_gpu(graph, running.astype(np.int32))
+    if on_gpu is not None:
+        return Sink(on_gpu.point, end_ns)
+    calls = graph.calls
+    launching = np.zeros(len(graph.lanes.labels), np.bool_)
+    launching[events.lane[graph.edges_of(EdgeKind.LAUNCH).source]] = True
+    on_launching = launching[events.lane[calls.event]]
+    allowed = (on_launching if on_launching.any() else True) & (calls.time <= end_ns)
+    candidates = calls.points[allowed]
+    if not len(candidates):
+        return Sink(-1, end_ns)
+    last = int(np.argmax(graph.timeline.position[candidates]))
+    return Sink(int(candidates[last]), end_ns, int(events.lane[calls.event[allowed][last]]))
+
+
+def program_end(graph: DependencyGraph) -> Sink:
+    """End the whole trace with the last activity or point of a thread that launches, synchronises or runs operators.
+
+    A watchdog's late poll is not the program's end.
+    """
+    events = graph.event_table
+    on_cpu = kind_mask(events.kind, CPU_KINDS)
+    candidates = np.flatnonzero((on_cpu & working_threads(graph)[events.lane]) | graph.is_gpu)
+    if not len(candidates):
+        candidates = np.flatnonzero(on_cpu)
+    if not len(candidates):
+        return Sink(-1, int(events.start.min()))
+    last = end_point(candidates[events.end[candidates] == events.end[candidates].max()])
+    point = last[np.argmax(graph.timeline.position[last])]
+    return Sink(int(point), int(graph.timeline.times[point]))

@@ -1,0 +1,66 @@
+"""Walk back from one point: at each point to the predecessor that finished last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.algorithms.time.stretches import Stretches, binding_edges, lane_runs
+from hta_graph.columns import laid_out
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.points import event_of
+from hta_graph.model import Ids, Ints
+
+__all__ = ["Chain", "walk_back"]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A walk back in time: ``edges[i]`` leads from ``points[i + 1]`` to ``points[i]``; ``times`` never increase."""
+
+    points: Ids
+    edges: Ids
+    times: Ints
+
+    def stretches(self, graph: DependencyGraph) -> Stretches:
+        """Return the times between the points, latest first."""
+        return Stretches.of(
+            walk=0,
+            start=self.times[1:],
+            end=self.times[:-1],
+            source=self.points[1:],
+            target=self.points[:-1],
+            edge=self.edges,
+            kind=graph.edge_table.kind[self.edges],
+            lane=graph.event_table.lane[event_of(self.points[:-1])],
+            pending=False,
+        )
+
+
+def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
+    """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor.
+
+    Stretches in which a lane's points follow each other are taken whole; they may reach beyond ``until_ns``. A point
+    that is not walked has no predecessor; of point -1 the chain is empty.
+    """
+    if sink < 0:
+        none = np.empty(0, np.int32)
+        return Chain(none, none, np.empty(0, np.int64))
+    runs, binding, times = lane_runs(graph), binding_edges(graph), graph.timeline.times
+    # Plain memory views: looking up one number at a time is several times faster than in an array.
+    oldest = runs.points[runs.first[runs.place]].data
+    edge_of, source_of, time_of = binding.data, graph.edge_table.source.data, times.data
+    entered = [sink]
+    while True:
+        left = oldest[entered[-1]]
+        edge = edge_of[left]
+        if edge < 0 or time_of[left] <= until_ns:
+            break
+        entered.append(source_of[edge])
+    # From each point that was entered back to its run's oldest one, as one column.
+    place = runs.place[np.array(entered, np.int32)]
+    count = place - runs.first[place] + 1
+    run, nth = laid_out(np.zeros_like(count), count)
+    walked: Ids = runs.points[place[run] - nth]
+    return Chain(walked, binding[walked[:-1]], np.minimum.accumulate(times[walked]))

@@ -1,0 +1,277 @@
+"""Which stretch of time is asked about, and at which point its path ends."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.algorithms.time.sinks import (
+    Sink,
+    later_sink,
+    launched_from,
+    launched_in,
+    program_end,
+    sink_at,
+    sink_on_gpu,
+    sink_on_thread,
+    step_sink,
+)
+from hta_graph.errors import QueryError, UsageError
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EventKind, Ints
+from hta_graph.shown import milliseconds
+from hta_graph.trace.table import Step
+
+__all__ = [
+    "WHOLE_TRACE",
+    "ResolvedWindow",
+    "Window",
+    "annotation",
+    "between",
+    "first_busy_step",
+    "step",
+    "whole",
+]
+
+WHOLE_TRACE = "whole trace"
+
+
+@dataclass(frozen=True, repr=False)
+class ResolvedWindow:
+    """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
+
+    ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
+    and the whole trace.
+    """
+
+    start_ns: int
+    end_ns: int
+    label: str
+    cpu_ns: int
+    gpu_ns: int
+    sink: Sink
+    cpu_start_ns: int | None = None
+    is_named: bool = True
+
+    def __repr__(self) -> str:
+        return f"<window {self.label}: {milliseconds(self.end_ns - self.start_ns)} ms from {self.start_ns} ns>"
+
+    @property
+    def cpu_span(self) -> tuple[int, int]:
+        """The CPU form of the window (ns): the step or annotation itself, else the window."""
+        start = self.start_ns if self.cpu_start_ns is None else self.cpu_start_ns
+        return start, start + self.cpu_ns
+
+
+@dataclass(frozen=True, repr=False)
+class Window:
+    """A question about time: give it a graph and it answers with a resolved window, or raises ``QueryError``.
+
+    >>> step(5, gpu_window=True), between(0, 2_000_000)
+    (<window step(5, gpu_window=True)>, <window between(0, 2000000)>)
+    """
+
+    asked: str
+    resolve: Callable[[DependencyGraph], ResolvedWindow]
+
+    def __call__(self, graph: DependencyGraph) -> ResolvedWindow:
+        """Answer for a graph.
+
+        Raises:
+            QueryError: the graph's trace has no such window.
+        """
+        return self.resolve(graph)
+
+    def __repr__(self) -> str:
+        return f"<window {self.asked}>"
+
+
+def _asked(question: str, *arguments: object, **options: object) -> str:
+    """Print a question as it was asked, without options that are not set."""
+    listed = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in options.items() if value)]
+    return f"{question}({', '.join(listed)})"
+
+
+def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> Window:
+    """Ask about ``ProfilerStep#number``: from its start to the later of its end and its last GPU activity.
+
+    Args:
+        number: the N of ``ProfilerStep#N``.
+        cpu_window: stop at the annotation's end.
+        gpu_window: run from the previous step's sink to this one's; these windows tile the run.
+    """
+    _one_of(cpu_window=cpu_window, gpu_window=gpu_window)
+
+    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        steps = graph.steps()
+        found = [at for at, item in enumerate(steps) if item.number == number]
+        if not found:
+            known = _shortened([str(item.number) for item in steps])
+            raise QueryError(
+                f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
+            )
+        return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
+
+    return Window(_asked("step", number, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+
+
+def annotation(
+    name: str, *, regex: bool = False, first: int = 0, last: int | None = None, cpu_window: bool = False
+) -> Window:
+    """Ask about instances of a CPU annotation, counted from 0 in order of time.
+
+    Args:
+        name: the exact name, or an expression that must match all of it.
+        regex: take ``name`` as a regular expression.
+        first: the first instance.
+        last: the last instance, included; the first one if not given.
+        cpu_window: stop at the annotation's end.
+    """
+
+    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        instances = _instances(graph, name, regex=regex)
+        until = first if last is None else last
+        if not 0 <= first <= until < len(instances):
+            asked = str(first) if until == first else f"{first}:{until}"
+            raise QueryError(
+                f"{graph.path}: there is no instance {asked} of {name!r}; they are 0 to {len(instances) - 1}"
+            )
+        events = graph.event_table
+        span = (int(events.start[instances[first]]), int(events.end[instances[first : until + 1]].max()))
+        lane = int(events.lane[instances[until]])
+        sink = later_sink(sink_on_thread(graph, lane, span[1]), sink_on_gpu(graph, launched_from(graph, lane, span)))
+        label = graph.name_of(int(instances[first])) + (f"[{first}:{until}]" if until > first else f"[{first}]")
+        return _with_sink(graph, span, label, lane, sink, cpu_window=cpu_window)
+
+    asked = _asked("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
+    return Window(asked, resolve)
+
+
+def between(start_ns: int, end_ns: int) -> Window:
+    """Ask about explicit times (absolute ns).
+
+    Raises:
+        UsageError: the end is not after the start.
+    """
+    if end_ns <= start_ns:
+        raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
+
+    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        length = end_ns - start_ns
+        events = graph.event_table
+        first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
+        if not len(events) or start_ns >= last or end_ns <= first:
+            raise QueryError(f"{graph.path}: holds nothing in {start_ns}:{end_ns}; it spans {_span(graph)}")
+        sink = sink_at(graph, end_ns)
+        return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
+
+    return Window(_asked("between", start_ns, end_ns), resolve)
+
+
+def whole() -> Window:
+    """Ask about the whole trace, from the first event's start to the last one's end."""
+
+    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        events = graph.event_table
+        if not len(events):
+            raise QueryError(
+                f"{graph.path}: holds no events, nothing was captured; record the trace again around the work"
+            )
+        start, end = int(events.start.min()), int(events.end.max())
+        length = end - start
+        return ResolvedWindow(start, end, WHOLE_TRACE, length, length, program_end(graph), is_named=False)
+
+    return Window(_asked("whole"), resolve)
+
+
+def first_busy_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
+    """Ask about the first step that launched GPU work, else the first step, else the whole trace: the default.
+
+    Args:
+        cpu_window: stop at the annotation's end; needs steps.
+        gpu_window: run from the previous step's sink to this one's; needs steps.
+    """
+    _one_of(cpu_window=cpu_window, gpu_window=gpu_window)
+
+    def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        steps = graph.steps()
+        if not steps and (cpu_window or gpu_window):
+            raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")
+        if not steps:
+            return whole()(graph)
+        busy = [at for at, item in enumerate(steps) if len(launched_in(graph, item.start_ns, item.end_ns))]
+        return _step_window(graph, steps, busy[0] if busy else 0, cpu_window=cpu_window, gpu_window=gpu_window)
+
+    return Window(_asked("first_busy_step", cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+
+
+def _one_of(*, cpu_window: bool, gpu_window: bool) -> None:
+    if cpu_window and gpu_window:
+        raise UsageError("choose one of the CPU window and the GPU window")
+
+
+def _step_window(
+    graph: DependencyGraph, steps: list[Step], at: int, *, cpu_window: bool = False, gpu_window: bool = False
+) -> ResolvedWindow:
+    item = steps[at]
+    lane = int(graph.event_table.lane[item.event])
+    span = (item.start_ns, item.end_ns)
+    resolved = _with_sink(
+        graph, span, f"ProfilerStep#{item.number}", lane, step_sink(graph, item), cpu_window=cpu_window
+    )
+    before = max((step_sink(graph, earlier).time_ns for earlier in steps[:at]), default=item.start_ns)
+    gpu_span = min(before, resolved.sink.time_ns), resolved.sink.time_ns
+    if not gpu_window:
+        gpu_end = max(before, step_sink(graph, item).time_ns)
+        return ResolvedWindow(
+            resolved.start_ns, resolved.end_ns, resolved.label, resolved.cpu_ns, gpu_end - before, resolved.sink
+        )
+    if before >= resolved.sink.time_ns:
+        raise QueryError(
+            f"{graph.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
+        )
+    length = gpu_span[1] - gpu_span[0]
+    label = f"{resolved.label} (GPU window)"
+    return ResolvedWindow(*gpu_span, label, resolved.cpu_ns, length, resolved.sink, item.start_ns)
+
+
+def _span(graph: DependencyGraph) -> str:
+    events = graph.event_table
+    return f"{int(events.start.min())}:{int(events.end.max())}" if len(events) else "nothing"
+
+
+def _with_sink(
+    graph: DependencyGraph, span: tuple[int, int], label: str, lane: int, sink: Sink, *, cpu_window: bool
+) -> ResolvedWindow:
+    cpu_ns, gpu_ns = span[1] - span[0], max(sink.time_ns - span[0], 0)
+    if cpu_window:
+        return ResolvedWindow(*span, f"{label} (CPU window)", cpu_ns, gpu_ns, sink_on_thread(graph, lane, span[1]))
+    return ResolvedWindow(span[0], sink.time_ns, label, cpu_ns, gpu_ns, sink)
+
+
+def _instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
+    """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
+    try:
+        expression = re.compile(name if regex else re.escape(name))
+    except re.error as error:
+        raise QueryError(f"{name!r} is not a regular expression: {error}") from None
+    kinds, codes = graph.event_table.kind, graph.event_table.name
+    named = np.array([expression.fullmatch(text) is not None for text in graph.names] or [False])[codes]
+    for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
+        found = np.flatnonzero(named & (kinds == kind))
+        if len(found):
+            return found
+    known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
+    listed = _shortened([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
+    raise QueryError(
+        f"{graph.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none")
+    )
+
+
+def _shortened(names: list[str], limit: int = 12) -> str:
+    shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

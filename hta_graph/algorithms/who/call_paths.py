@@ -1,0 +1,89 @@
+"""Call paths: the annotations and operators around an event, outermost first, numbered alike for several traces."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from hta_graph.columns import laid_out
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.marks import is_step
+from hta_graph.model import EventKind, Ids, kind_mask
+
+__all__ = ["CallPaths"]
+
+FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
+NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")
+TOP = 0
+
+
+class CallPaths:
+    """Numbers call paths; path 0 is the top, where nothing is open.
+
+    Profiler steps are left out, and numbers that stand alone are read as ``#``: they count iterations and compiled
+    regions, which differ between runs of one program.
+    """
+
+    def __init__(self) -> None:
+        self._number: dict[tuple[int, str], int] = {}
+        self._parent = [TOP]
+        self._name = [""]
+
+    def __len__(self) -> int:
+        return len(self._name)
+
+    def names(self, path: int) -> list[str]:
+        """Return the names on a path, outermost first."""
+        found: list[str] = []
+        while path != TOP:
+            found.append(self._name[path])
+            path = self._parent[path]
+        return found[::-1]
+
+    def label(self, path: int) -> str:
+        """Return a path as text; the top is empty."""
+        return " / ".join(self.names(path))
+
+    def around(self, graph: DependencyGraph, calls: Ids) -> Ids:
+        """Return the path that is open when each call (canonical row) starts; 0 for call -1."""
+        innermost = graph.enclosing(calls, *FRAMES)
+        return np.where(innermost >= 0, self.of(graph)[innermost], TOP).astype(np.int32)
+
+    def of(self, graph: DependencyGraph) -> Ids:
+        """Return the path of every annotation and operator, itself included; 0 for other rows."""
+        parent = graph.nesting(*FRAMES).parent
+        rows = np.flatnonzero(kind_mask(graph.event_table.kind, FRAMES)).astype(np.int32)
+        paths = np.zeros(len(graph.event_table), np.int32)
+        order: Ids = rows[np.argsort(parent[rows], kind="stable")]
+        sorted_parent = parent[order]
+        level: Ids = order[: np.searchsorted(sorted_parent, 0)]  # those without a parent
+        while len(level):
+            around = np.where(parent[level] >= 0, paths[parent[level]], TOP)
+            paths[level] = self._numbers(graph, level, around.astype(np.int32))
+            level = _children(order, sorted_parent, level)
+        return paths
+
+    def _numbers(self, graph: DependencyGraph, rows: Ids, around: Ids) -> Ids:
+        """Number the paths of rows whose parents' paths are known: one look-up per distinct pair."""
+        key = np.stack([around, graph.event_table.name[rows]])
+        distinct, place = np.unique(key, axis=1, return_inverse=True)
+        found = [self._step_into(path, graph.names[name]) for path, name in distinct.T.tolist()]
+        return np.array(found, np.int32)[place.reshape(-1)]
+
+    def _step_into(self, path: int, name: str) -> int:
+        if is_step(name):
+            return path
+        name = NUMBER.sub("#", name)
+        number = self._number.setdefault((path, name), len(self._name))
+        if number == len(self._name):
+            self._parent.append(path)
+            self._name.append(name)
+        return number
+
+
+def _children(order: Ids, sorted_parent: Ids, level: Ids) -> Ids:
+    """Return the rows whose parents are ``level``, given all rows ordered by their parents."""
+    first = np.searchsorted(sorted_parent, level, side="left")
+    last = np.searchsorted(sorted_parent, level, side="right")
+    return order[laid_out(first, last - first)[1]]

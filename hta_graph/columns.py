@@ -1,0 +1,165 @@
+"""What columns share: rows taken and joined, runs of equal values, ranges laid out, intervals cut, sums per group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any, Self, TypeVar, get_args, get_type_hints
+
+import numpy as np
+
+from hta_graph.model import Bools, Codes, Ids, Ints
+
+__all__ = [
+    "Columns",
+    "cut_at",
+    "first_of_runs",
+    "freeze",
+    "laid_out",
+    "last_of_runs",
+    "numbered_runs",
+    "picked",
+    "summed_by",
+]
+
+Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
+Rows = Ids | Ints | Bools | slice
+
+
+def freeze(array: Array) -> Array:
+    """Make an array read-only and return it."""
+    array.flags.writeable = False
+    return array
+
+
+class Columns:
+    """Base of frozen dataclasses whose fields are arrays of one length: a table, one entry per row.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Spans(Columns):
+    ...     start: Ints
+    ...     lane: Ids
+    >>> spans = Spans.join([Spans.of(start=[5, 7], lane=3), Spans.empty()])
+    >>> spans.take(np.array([1])), len(spans)
+    (Spans(start=array([7]), lane=array([3], dtype=int32)), 2)
+    """
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return len(getattr(self, next(iter(_types(type(self))))))
+
+    def take(self, rows: Rows) -> Self:
+        """Select rows by their places or by a mask, in that order."""
+        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in _types(type(self))})
+
+    @classmethod
+    def of(cls, **values: Any) -> Self:
+        """Make a table of lists, arrays and single values, which are repeated; each gets its column's type."""
+        size = max((len(value) for value in values.values() if np.ndim(value)), default=1)
+        types = _types(cls)
+        return cls(**{name: freeze(np.broadcast_to(np.asarray(values[name], types[name]), size)) for name in types})
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Make a table without rows."""
+        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in _types(cls).items()})
+
+    @classmethod
+    def join(cls, parts: Iterable[Self]) -> Self:
+        """Concatenate tables; of none the empty one."""
+        every = list(parts)
+        if not every:
+            return cls.empty()
+        return cls(**{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in _types(cls)})
+
+
+_DECLARED: dict[type[Any], dict[str, np.dtype[Any]]] = {}
+
+
+def _types(table: type[Any]) -> dict[str, np.dtype[Any]]:
+    """Return the type of each column, as the class declares it: ``NDArray[np.int32]`` is int32."""
+    if table not in _DECLARED:
+        hints = get_type_hints(table)
+        _DECLARED[table] = {f.name: np.dtype(get_args(get_args(hints[f.name])[1])[0]) for f in fields(table)}
+    return _DECLARED[table]
+
+
+def first_of_runs(*columns: np.ndarray[Any, Any]) -> Bools:
+    """Mark the rows that differ from the row before in any column.
+
+    >>> first_of_runs(np.array([4, 4, 5, 4])).tolist()
+    [True, False, True, True]
+    """
+    new = np.ones(len(columns[0]), np.bool_)
+    if len(new):
+        new[1:] = False
+    for column in columns:
+        new[1:] |= column[1:] != column[:-1]
+    return new
+
+
+def last_of_runs(*columns: np.ndarray[Any, Any]) -> Bools:
+    """Mark the rows that differ from the row after in any column.
+
+    >>> last_of_runs(np.array([4, 4, 5, 4])).tolist()
+    [False, True, True, True]
+    """
+    return np.append(first_of_runs(*columns)[1:], np.ones(min(len(columns[0]), 1), np.bool_))
+
+
+def numbered_runs(*columns: np.ndarray[Any, Any]) -> Ints:
+    """Number the runs of rows that are equal in all columns, from 0.
+
+    >>> numbered_runs(np.array([4, 4, 5, 4])).tolist()
+    [0, 0, 1, 2]
+    """
+    return np.cumsum(first_of_runs(*columns)) - 1
+
+
+def laid_out(first: Ids | Ints, count: Ids | Ints) -> tuple[Ints, Ints]:
+    """Lay ranges of numbers end to end: return for each number the place of its range, and the number.
+
+    >>> [part.tolist() for part in laid_out(np.array([3, 7, 9]), np.array([2, 0, 1]))]
+    [[0, 0, 2], [3, 4, 9]]
+    """
+    ends = np.cumsum(count, dtype=np.int64)
+    place = np.repeat(np.arange(len(count)), count)
+    return place, np.arange(len(place)) + (first - ends + count)[place]
+
+
+def cut_at(start: Ints, end: Ints, cuts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut intervals at sorted times; return for each part the interval that it comes from, its start and its end.
+
+    >>> cut_at(np.array([0, 10]), np.array([5, 20]), np.array([3, 10, 12]))
+    (array([0, 0, 1, 1]), array([ 0,  3, 10, 12]), array([ 3,  5, 12, 20]))
+    """
+    low = np.searchsorted(cuts, start, side="right")
+    count = np.maximum(np.searchsorted(cuts, end, side="left") - low, 0) + 1
+    interval, cut = laid_out(low, count)
+    padded = np.append(cuts, 0)
+    part_start = np.where(first_of_runs(interval), start[interval], padded[(cut - 1).clip(max=len(cuts))])
+    part_end = np.where(last_of_runs(interval), end[interval], padded[cut.clip(max=len(cuts))])
+    return interval, part_start, part_end
+
+
+def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, otherwise: Any = -1) -> Any:
+    """Take values by their places; another value where the place is -1.
+
+    >>> picked(np.array([5, 6]), np.array([1, -1])).tolist()
+    [6, -1]
+    """
+    column = np.asarray(values)
+    return np.append(column, np.array([otherwise], column.dtype))[np.where(rows >= 0, rows, len(column))]
+
+
+def summed_by(group: Codes | Ids | Ints, values: Ints, groups: int) -> Ints:
+    """Sum values per group.
+
+    >>> summed_by(np.array([1, 0, 1]), np.array([5, 6, 7]), 3).tolist()
+    [6, 12, 0]
+    """
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group, values)
+    return sums

@@ -1,0 +1,125 @@
+"""``.et`` files: a varint length before each message, metadata first, then nodes to the end of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hta_graph.errors import TraceError
+from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
+from hta_graph.trace.source import GZIP_MAGIC
+
+__all__ = ["EtFile", "attributes", "framed", "read_et"]
+
+LONGEST_LENGTH = 5
+"""Bytes of the varint of a 32-bit length."""
+
+
+@dataclass(frozen=True)
+class EtFile:
+    """One file's messages, as bytes."""
+
+    path: Path
+    messages: list[bytes]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the first message says."""
+        return {name: value for name, _, value in attributes(self._decoded(GlobalMetadata, self.messages[0]))}
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the first message is metadata; readers take it for that, so that a node there is lost."""
+        try:
+            first = GlobalMetadata.FromString(self.messages[0])
+        except DecodeError:
+            return False
+        size: int = first.ByteSize()
+        first.DiscardUnknownFields()
+        return bool(first.ByteSize() == size)
+
+    def nodes(self) -> Iterator[Any]:
+        """Decode one node after the other.
+
+        Raises:
+            TraceError: a message is no node.
+        """
+        for at in range(1, len(self.messages)):
+            yield self._decoded(Node, self.messages[at])
+
+    def _decoded(self, kind: Any, message: bytes) -> Any:
+        try:
+            return kind.FromString(message)
+        except DecodeError:
+            cause = "is no Chakra execution trace: a message does not fit the schema"
+            raise TraceError(self.path, cause, "hta-graph chakra convert writes one") from None
+
+
+def framed(messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of a file: each message after its length."""
+    for message in messages:
+        yield _varint(len(message))
+        yield message
+
+
+def read_et(path: str | Path) -> EtFile:
+    """Read one ``.et`` file.
+
+    Raises:
+        TraceError: it cannot be read, is compressed, breaks off, or holds something else.
+    """
+    path = Path(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+    if raw.startswith(GZIP_MAGIC):
+        raise TraceError(path, "is compressed, which ASTRA-sim does not read", "decompress it")
+    if not raw:
+        raise TraceError(path, "is empty", "convert the traces again")
+    return EtFile(path, list(_messages(path, raw)))
+
+
+def attributes(message: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield each attribute's name, the type of its value (such as ``int64_val``; "" where it has none), the value."""
+    for attribute in message.attr:
+        kind = attribute.WhichOneof("value") or ""
+        yield attribute.name, kind, getattr(attribute, kind) if kind else None
+
+
+def _varint(number: int) -> bytes:
+    """Write a number in base 128, lowest digits first.
+
+    >>> list(_varint(300))
+    [172, 2]
+    """
+    digits = bytearray()
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    digits.append(number)
+    return bytes(digits)
+
+
+def _messages(path: Path, raw: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(raw):
+        length, begin = _length(path, raw, at)
+        if begin + length > len(raw):
+            raise TraceError(path, f"breaks off in the message at byte {at:,}", "write it again")
+        yield raw[begin : begin + length]
+        at = begin + length
+
+
+def _length(path: Path, raw: bytes, at: int) -> tuple[int, int]:
+    """Return the length that stands at a byte, and where its message begins."""
+    length = 0
+    for place, byte in enumerate(raw[at : at + LONGEST_LENGTH]):
+        length |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return length, at + place + 1
+    is_short = at + LONGEST_LENGTH > len(raw)
+    cause = "breaks off in a length" if is_short else "is no Chakra execution trace: there is no length"
+    raise TraceError(path, f"{cause} at byte {at:,}", "write it again" if is_short else "")

@@ -1,0 +1,245 @@
+"""Host node ↔ Kineto operator: by record function id, else by an offset between ids, else by name and order.
+
+    matching = match_host_trace(graph, host)
+    matching.event                      # one entry per host node: canonical row of its operator or annotation; -1
+    matching.node                       # one entry per event: row of its host node; -1
+    matching.method, matching.share     # how, and which share of the host trace's operators found one
+
+Only equal names match. Measured on public pairs: Megatron TP2 (2024) agrees by ``Record function id`` in 1,880 of
+1,880 operators; Megatron TP8 (2023) by ``External id`` = ``rf_id`` + 2 in 5,422 of 5,424; DLRM (2023) by no offset
+(best: 801 of 1,673).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.algorithms.sequences.alignment import align
+from hta_graph.columns import freeze
+from hta_graph.errors import TraceError
+from hta_graph.export.chakra.host.host_trace import HostTrace
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.collect import integers
+from hta_graph.trace.details import Details, read_details
+from hta_graph.trace.rows import plain
+from hta_graph.trace.table import Trace
+
+__all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "Matching", "check_rank", "match_host_trace"]
+
+RECORD_FUNCTION_ID = "Record function id"
+"""The argument of a Kineto row that holds the host trace's ``rf_id``; 0 where no observer ran."""
+
+LEAST_SHARE = 0.5
+"""Two traces of which less matches are not of one run."""
+
+SURE_SHARE = 0.95
+"""Ids are believed where so many of those in both traces stand for operators of one name."""
+
+RARE = 16
+"""Names that occur at most so often on both sides tell an offset between ids."""
+
+OFFSETS_TRIED = 16
+"""So many of the most frequent differences of ids are looked at."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Which host node (row of :class:`HostTrace`) is which event (canonical row); -1 where there is none.
+
+    ``method`` says how they were matched, ``share`` how many of the host trace's operators and annotations have one.
+    """
+
+    event: Ids
+    node: Ids
+    method: str
+    share: float
+
+    def __str__(self) -> str:
+        matched = int(np.count_nonzero(self.event >= 0))
+        return f"{matched:,} host operators ({self.share:.1%}) matched by {self.method}".replace("%", " %")
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Operators and annotations of one trace in the order in which they began: rows, the host's name codes, threads."""
+
+    row: Ints
+    code: Ids
+    thread: Ints
+
+
+Pairs = tuple[Ints, Ints]
+
+
+def match_host_trace(
+    graph: DependencyGraph, host: HostTrace, *, details: Details | None = None, any_process: bool = False
+) -> Matching:
+    """Find the operator or annotation of each host node.
+
+    Args:
+        graph: the device trace's graph.
+        host: the host trace of the same process and recording.
+        details: ``Record function id`` of all events, where it has been read already.
+        any_process: do not ask whether both name the same process.
+
+    Raises:
+        TraceError: the traces are of different processes, or fewer than half of the operators match.
+    """
+    trace = graph.trace
+    hosted, recorded = _host_side(host), _device_side(trace, host)
+    if not len(hosted.row):
+        raise TraceError(host.path, "holds no operators", "record it while the program runs operators")
+    if not any_process:
+        _check_process(trace, host)
+    details = details or read_details(trace, [RECORD_FUNCTION_ID])
+    record_ids = integers(map(plain, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
+    method, (i, j) = _best_pairs(trace, host, hosted, recorded, record_ids)
+    share = len(i) / len(hosted.row)
+    if share < LEAST_SHARE:
+        cause = f"only {share:.1%} of its operators are in {trace.path} (by {method})".replace("%", " %")
+        raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
+    return _matching(host, trace, hosted.row[i], recorded.row[j], method, share)
+
+
+def check_rank(host: HostTrace, rank: int) -> None:
+    """Refuse the host trace of another rank, as far as the process groups that it lists tell.
+
+    Raises:
+        TraceError: it lists groups, none of them with this rank.
+    """
+    groups = [ranks for group in host.process_groups() if isinstance(ranks := group.get("ranks"), list) and ranks]
+    if groups and not any(rank in ranks for ranks in groups):
+        raise TraceError(host.path, f"lists process groups of other ranks only, not of {rank}", f"give that of {rank}")
+
+
+def _host_side(host: HostTrace) -> _Side:
+    rows = np.flatnonzero(host.is_operator)
+    return _Side(rows, host.name[rows], host.thread[rows])
+
+
+def _device_side(trace: Trace, host: HostTrace) -> _Side:
+    events = trace.events
+    code = {name: at for at, name in enumerate(host.names)}
+    of_name = np.array([code.get(name, -1) for name in trace.names] or [-1], np.int32)
+    rows = np.flatnonzero(kind_mask(events.kind, (EventKind.CPU_OP, EventKind.ANNOTATION)))
+    rows = rows[np.lexsort((events.external_id[rows], events.start[rows]))]  # of two at one instant ids tell the first
+    return _Side(rows, of_name[events.name[rows]], events.lane[rows].astype(np.int64))
+
+
+def _check_process(trace: Trace, host: HostTrace) -> None:
+    labels = [label.removeprefix("thread ").partition(":")[0] for label in trace.lanes.labels]
+    lanes = np.unique(trace.events.lane[trace.events.kind == EventKind.CPU_OP])
+    pids = sorted({int(labels[lane]) for lane in lanes.tolist() if labels[lane].isdecimal()})
+    if host.pid is None or not pids or host.pid in pids:
+        return
+    listed = ", ".join(map(str, pids[:8]))
+    raise TraceError(
+        host.path,
+        f"is of process {host.pid}, {trace.path} of process {listed}",
+        "give the traces of one rank (--any-process links them nevertheless)",
+    )
+
+
+def _best_pairs(trace: Trace, host: HostTrace, hosted: _Side, recorded: _Side, record_ids: Ints) -> tuple[str, Pairs]:
+    """Believe ids whose names agree, even where few are in both traces: order alone would pair unrelated loops."""
+    rf_id, external = host.rf_id[hosted.row], trace.events.external_id[recorded.row]
+    joined = _joined(rf_id, record_ids)
+    if _agree(hosted, recorded, joined):
+        return "record function id", _equal_names(hosted, recorded, joined)
+    offset = _offset(hosted, recorded, rf_id, external)
+    joined = _joined(rf_id, external - offset)
+    if _agree(hosted, recorded, joined):
+        return f"External id = rf_id + {offset}", _equal_names(hosted, recorded, joined)
+    return "name and order on each thread", _by_order(hosted, recorded)
+
+
+def _joined(left: Ints, right: Ints) -> Pairs:
+    """Join positive ids; of rows with one id the first."""
+    i, j = np.flatnonzero(left > 0), np.flatnonzero(right > 0)
+    left_ids, first_left = np.unique(left[i], return_index=True)
+    right_ids, first_right = np.unique(right[j], return_index=True)
+    _, at_left, at_right = np.intersect1d(left_ids, right_ids, assume_unique=True, return_indices=True)
+    return i[first_left[at_left]], j[first_right[at_right]]
+
+
+def _equal_names(hosted: _Side, recorded: _Side, pairs: Pairs) -> Pairs:
+    i, j = pairs
+    same = hosted.code[i] == recorded.code[j]
+    return i[same], j[same]
+
+
+def _agree(hosted: _Side, recorded: _Side, pairs: Pairs) -> bool:
+    """Say whether ids that both traces have stand for operators of one name."""
+    equal = len(_equal_names(hosted, recorded, pairs)[0])
+    return equal > 0 and equal >= SURE_SHARE * len(pairs[0])
+
+
+def _offset(hosted: _Side, recorded: _Side, rf_id: Ints, external: Ints) -> int:
+    """Return the difference between older ids and those of the host trace with which most names agree."""
+
+    def agreeing(offset: int) -> int:
+        return len(_equal_names(hosted, recorded, _joined(rf_id, external - offset))[0])
+
+    known = external > 0
+    return max([0, *_offsets(rf_id, hosted.code, external[known], recorded.code[known])], key=agreeing)
+
+
+def _offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) -> list[int]:
+    """List the commonest differences between ids of equal names: all pairs of rare ones, else equal occurrences."""
+    left, right = np.flatnonzero(rf_id > 0), np.flatnonzero(external_code >= 0)
+    left, right = left[np.argsort(code[left], kind="stable")], right[np.argsort(external_code[right], kind="stable")]
+    names = np.arange(int(max(code.max(initial=-1), external_code.max(initial=-1))) + 2)
+    first, other = np.searchsorted(code[left], names), np.searchsorted(external_code[right], names)
+    differences = []
+    for begin, end, begin_right, end_right in zip(first[:-1], first[1:], other[:-1], other[1:], strict=True):
+        ours, theirs = rf_id[left[begin:end]], external[right[begin_right:end_right]]
+        if max(len(ours), len(theirs)) <= RARE:
+            differences.append((theirs[None, :] - ours[:, None]).ravel())
+        else:
+            both = min(len(ours), len(theirs))
+            differences += [theirs[:both] - ours[:both], theirs[len(theirs) - both :] - ours[len(ours) - both :]]
+    found, count = np.unique(np.concatenate(differences or [np.empty(0, np.int64)]), return_counts=True)
+    commonest: list[int] = found[np.argsort(-count, kind="stable")][:OFFSETS_TRIED].tolist()
+    return commonest
+
+
+def _by_order(hosted: _Side, recorded: _Side) -> Pairs:
+    """Align the names on each logical thread with those on the Kineto thread that shares most of them."""
+    parts = []
+    for thread, lane in _threads_alike(hosted, recorded):
+        left, right = np.flatnonzero(hosted.thread == thread), np.flatnonzero(recorded.thread == lane)
+        right = right[np.isin(recorded.code[right], hosted.code[left])]
+        left = left[np.isin(hosted.code[left], recorded.code[right])]
+        i, j = align(hosted.code[left], recorded.code[right])
+        parts.append((left[i], right[j]))
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *(i for i, _ in parts)]), np.concatenate([none, *(j for _, j in parts)])
+
+
+def _threads_alike(hosted: _Side, recorded: _Side) -> list[tuple[int, int]]:
+    """Pair threads one to one, those that share most operators first."""
+    names = int(hosted.code.max(initial=-1)) + 1
+    known = recorded.code >= 0
+    ours, theirs = np.unique(hosted.thread), np.unique(recorded.thread[known])
+    counts = [np.bincount(hosted.code[hosted.thread == thread], minlength=names) for thread in ours]
+    shared = np.zeros((len(ours), len(theirs)), np.int64)
+    for at, lane in enumerate(theirs):
+        count = np.bincount(recorded.code[known & (recorded.thread == lane)], minlength=names)
+        shared[:, at] = [int(np.minimum(own, count).sum()) for own in counts]
+    pairs = []
+    while shared.max(initial=0) > 0:
+        i, j = np.unravel_index(int(shared.argmax()), shared.shape)
+        pairs.append((int(ours[i]), int(theirs[j])))
+        shared[i, :] = shared[:, j] = 0
+    return pairs
+
+
+def _matching(host: HostTrace, trace: Trace, node: Ints, event: Ints, method: str, share: float) -> Matching:
+    event_of = np.full(len(host), -1, np.int32)
+    event_of[node] = event
+    node_of = np.full(len(trace.events), -1, np.int32)
+    node_of[event] = node
+    return Matching(freeze(event_of), freeze(node_of), method, share)

@@ -1,0 +1,266 @@
+"""A linked trace (``hta-graph chakra link``, or Chakra's own linker) → the trace and the dependencies that it tells of.
+
+    linked = read_linked("linked.rank0.json")
+    graph = build_graph(linked.trace, (*DEFAULT_RULES, linked.waits))
+
+A linked trace holds operators and GPU activities with times, who launched what, and who waited for whom, but no
+calls. Calls without length stand in for launches, at the activity's start or the operator's end, whichever is first; a
+call ``[wait]`` for the time in which an operator was blocked (``blocked_dur``), at the operator's end.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hta_graph.errors import TraceError
+from hta_graph.export.chakra.host.host_nodes import Values
+from hta_graph.graph.points import end_point, start_point
+from hta_graph.links import EdgeTable, LinkContext
+from hta_graph.model import Bools, EdgeKind, Ids, Ints
+from hta_graph.trace.details import Details
+from hta_graph.trace.rank_files import name_rank
+from hta_graph.trace.read import trace_of_bytes
+from hta_graph.trace.source import GZIP_MAGIC, FileBytes, read_bytes
+from hta_graph.trace.table import Trace
+
+__all__ = ["LinkedInput", "has_chakra_schema", "holds_activities", "read_linked"]
+
+LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
+NANOSECOND = Decimal("0.001")
+REMEDY = "hta-graph chakra link writes one"
+
+HEAD = 4_096
+"""So many bytes of a file tell what it is."""
+
+USER_SCOPE = 7
+"""The scope of annotations in host traces."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LinkedInput:
+    """A linked trace as rows of events; ``node`` is the place of each event's host node (canonical rows; -1: none)."""
+
+    trace: Trace
+    node: Ids
+    _nodes: list[Row]
+    _rows: list[Row]
+    _waits: dict[EdgeKind, list[tuple[int, int]]]
+    _distributed: dict[str, Any]
+
+    def inputs(self, row: int) -> Values:
+        """Return what went into a host node."""
+        return _values(self._nodes[row].get("inputs"))
+
+    def outputs(self, row: int) -> Values:
+        """Return what came out of a host node.
+
+        Raises:
+            TraceError: that has another form.
+        """
+        try:
+            return _values(self._nodes[row].get("outputs"))
+        except msgspec.ValidationError as error:
+            place = f"node {self._nodes[row]['id']}"
+            raise TraceError(self.trace.path, f"{place} has outputs of no known form: {error}", REMEDY) from None
+
+    def attributes(self, row: int) -> Mapping[str, Any]:
+        """Return a host node's attributes by name."""
+        return _attributes(self._nodes[row])
+
+    def details(self, _: Trace, keys: Sequence[str], events: Ids | Ints | Bools) -> Details:
+        """Return arguments of events (canonical rows), as :func:`hta_graph.trace.details.read_details` does."""
+        index = self.trace.events.index[events].tolist()
+        columns = {}
+        for key in keys:
+            columns[key] = np.empty(len(index), object)
+            columns[key][:] = [self._rows[at]["args"].get(key) for at in index]
+        return Details(columns, self._distributed)
+
+    def waits(self, context: LinkContext) -> EdgeTable:
+        """Link what waits to what it waits for; a rule for :func:`hta_graph.build.build_graph`."""
+        events = context.trace.events
+        row = np.full(len(self._rows), -1, np.int32)
+        row[events.index] = np.arange(len(events), dtype=np.int32)
+        tables = []
+        for kind, pairs in self._waits.items():
+            source, target = (row[side] for side in np.array(pairs, np.int64).reshape(-1, 2).T)
+            source, target = source[known := (source >= 0) & (target >= 0)], target[known]
+            until = end_point(target) if kind == EdgeKind.STREAM_SYNC else start_point(target)
+            tables.append(EdgeTable.of_kind(kind, end_point(source), until))
+        return EdgeTable.join(tables)
+
+
+def holds_activities(path: Path) -> bool:
+    """Tell whether a file with Chakra's schema is a linked trace, by a key that host traces do not have."""
+    return b'"inclusive_dur"' in read_bytes(path).data
+
+
+def has_chakra_schema(path: Path) -> bool:
+    """Tell whether a file begins as a host or linked trace of Chakra's does."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError:
+        return False
+    if head.startswith(GZIP_MAGIC):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD)
+        except zlib.error:
+            return False
+    return LINKED.match(head) is not None
+
+
+def read_linked(path: str | Path) -> LinkedInput:
+    """Read a linked trace.
+
+    Raises:
+        TraceError: the file cannot be read, or is no linked trace.
+    """
+    path = Path(path)
+    content = read_bytes(path)
+    if content.broken:
+        raise TraceError(path, content.broken, "link the traces again")
+    document = _document(path, content.data)
+    try:
+        nodes = [node for node in document["nodes"] if isinstance(node.get("ts"), (int, Decimal))]
+        rows = _Rows(document, nodes)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
+    if not rows.activities:
+        raise TraceError(path, "holds no GPU nodes", "give a linked trace (hta-graph chakra link), not a host trace")
+    distributed = document.get("distributedInfo")
+    header = {"distributedInfo": distributed, "baseTimeNanoseconds": document.get("baseTimeNanoseconds", 0)}
+    text = msgspec.json.encode({**header, "traceEvents": rows.listed})
+    trace = trace_of_bytes(path, FileBytes(text))
+    rank = document.get("rank")
+    trace = replace(trace, rank=rank if _is_rank(rank) else name_rank(path))
+    node = np.array([rows.node.get(at, -1) for at in trace.events.index.tolist()], np.int32)
+    return LinkedInput(
+        trace, node, nodes, rows.listed, rows.waits, distributed if isinstance(distributed, dict) else {}
+    )
+
+
+def _document(path: Path, text: bytes | memoryview) -> Any:
+    try:
+        return msgspec.json.Decoder(float_hook=Decimal).decode(text)
+    except msgspec.DecodeError as error:
+        cause = f"the JSON breaks off at byte {len(text):,}" if "truncated" in str(error) else f"is not JSON: {error}"
+        raise TraceError(path, cause, "link the traces again") from None
+    except RecursionError:
+        raise TraceError(path, "nests JSON values too deeply to be a linked trace", REMEDY) from None
+
+
+def _is_rank(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+
+
+class _Rows:
+    """The nodes of a linked trace as rows of a device trace; ``waits`` are pairs of row numbers per kind of edge."""
+
+    def __init__(self, document: Row, nodes: list[Row]) -> None:
+        self.listed: list[Row] = []
+        self.node: dict[int, int] = {}
+        self.waits: dict[EdgeKind, list[tuple[int, int]]] = defaultdict(list)
+        self._pid = document.get("pid", 0)
+        self._row_of_id: dict[int, int] = {}
+        self.activities = [node for node in nodes if "cat" in node]
+        hosted = [(at, node) for at, node in enumerate(nodes) if "cat" not in node]
+        for at, node in hosted:
+            self.node[len(self.listed)] = at
+            self._add(node, _host_row(self._pid, node))
+        for node in self.activities:
+            self._launch(node)
+            self._add(node, _activity_row(node))
+        self._waits_between_nodes(nodes)
+        self._blocked([node for _, node in hosted])
+
+    def _add(self, node: Row, row: Row) -> None:
+        self._row_of_id[node["id"]] = len(self.listed)
+        self.listed.append(row)
+
+    def _launch(self, node: Row) -> None:
+        """Add the call that launched an activity; what one call launched has one correlation and one operator."""
+        owner = self.listed[self._row_of_id[node["ctrl_deps"]]]
+        begin, end = owner["ts"], owner["ts"] + owner["dur"] - NANOSECOND
+        self._call("[launch]", owner["tid"], max(begin, min(end, node["ts"])), 0, _correlation(node))
+
+    def _call(self, name: str, thread: int, start: Any, length: Any, correlation: int = 0) -> None:
+        self.listed.append(
+            {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": self._pid, "tid": thread, "ts": start,
+             "dur": length, "args": {"correlation": correlation}}
+        )  # fmt: skip
+
+    def _waits_between_nodes(self, nodes: list[Row]) -> None:
+        for node in nodes:
+            own = self._row_of_id[node["id"]]
+            for source in node.get("gpu_sync_dep") or []:
+                self.waits[EdgeKind.EVENT_WAIT].append((self._row_of_id[source], own))
+            if node.get("inter_thread_dep"):
+                self.waits[EdgeKind.THREAD_HANDOFF].append((self._row_of_id[node["inter_thread_dep"]], own))
+
+    def _blocked(self, hosted: list[Row]) -> None:
+        """Let each synchronised operator wait in the last operator before it on its thread that was blocked."""
+        blocked: dict[int, list[Row]] = defaultdict(list)
+        for node in sorted(hosted, key=lambda node: node["ts"]):
+            thread = _attributes(node).get("tid", 0)
+            if node.get("sync_dep"):
+                before = blocked[thread].pop() if blocked[thread] else None
+                self._wait(node, before, thread)
+            if node.get("blocked_dur") and _attributes(node).get("scope") != USER_SCOPE:
+                blocked[thread] = [node]
+
+    def _wait(self, node: Row, before: Row | None, thread: int) -> None:
+        end = min(before["ts"] + before["inclusive_dur"], node["ts"]) if before else node["ts"]
+        length = min(before["blocked_dur"], end - before["ts"]) if before else 0
+        self._call("[wait]", thread, end - length, length)
+        for source in node["sync_dep"]:
+            self.waits[EdgeKind.STREAM_SYNC].append((self._row_of_id[source], len(self.listed) - 1))
+
+
+def _host_row(pid: int, node: Row) -> Row:
+    known = _attributes(node)
+    inputs = _values(node.get("inputs"))
+    args = {
+        **(node.get("args") or {}),
+        "Sequence number": known.get("seq_id", -1),
+        "Fwd thread id": known.get("fw_tid", 0),
+        "Input Dims": inputs.shapes,
+        "Input type": [re.sub(r"^Tensor\((.*)\)$", r"\1", kind) for kind in inputs.types],
+    }
+    return {
+        "ph": "X", "cat": "user_annotation" if known.get("scope") == USER_SCOPE else "cpu_op", "name": node["name"],
+        "pid": pid, "tid": known.get("tid", 0), "ts": node["ts"], "dur": node["inclusive_dur"], "args": args,
+    }  # fmt: skip
+
+
+def _activity_row(node: Row) -> Row:
+    args = {"stream": node.get("stream", 0), **(node.get("args") or {}), "correlation": _correlation(node)}
+    return {
+        "ph": "X", "cat": node["cat"], "name": node["name"], "pid": args.get("device", 0), "tid": args["stream"],
+        "ts": node["ts"], "dur": node["inclusive_dur"], "args": {"device": 0, **args},
+    }  # fmt: skip
+
+
+def _correlation(node: Row) -> int:
+    found = (node.get("args") or {}).get("correlation")
+    return found if isinstance(found, int) else node["id"] + 1
+
+
+def _attributes(node: Row) -> dict[str, Any]:
+    return {attribute["name"]: attribute.get("value") for attribute in node["attrs"]}
+
+
+def _values(found: Any) -> Values:
+    return msgspec.convert(found or {}, Values)

@@ -1,0 +1,211 @@
+"""A linked trace as JSON, with the fields that Chakra's converter reads and those that its own linker loses.
+
+Per node: ``id``, ``name``, ``ctrl_deps`` (one id), ``inputs``, ``outputs``, ``attrs`` as in the host trace; a GPU node
+has those of the operator that launched it. Matched host nodes and GPU nodes: ``inclusive_dur``, ``exclusive_dur``,
+``ts`` (µs, as Kineto prints them; fractions are kept). Host nodes: ``inter_thread_dep`` (an id or null), ``sync_dep``
+(ids of GPU nodes; only where there are some). GPU nodes: ``cat``, ``ph``, ``stream``, ``pg_name`` where recorded.
+
+Beyond that: ``blocked_dur`` (µs of ``exclusive_dur`` that a host node waits for the GPU or another thread),
+``gpu_sync_dep`` (ids of GPU nodes of other streams that a GPU node waits for) and ``args`` (what Kineto recorded:
+``External id``, ``device``, ``context``, ``stream``, ``correlation``, ``bytes``, ``grid``, ``block`` and the fields of
+collectives); at the top ``rank``, ``baseTimeNanoseconds`` (``ts`` counts from there) and ``distributedInfo``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hta_graph.export.chakra.host.host_nodes import NODE_ATTRIBUTES, Attribute, HostNode
+from hta_graph.export.chakra.linked.linked_trace import DEVICE_ARGUMENTS, Dependencies, LinkedTrace
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.trace.clock import EXACT_FLOAT_LIMIT_US
+
+__all__ = ["linked_json"]
+
+WRITTEN_SCHEMA = {"1.0.1": "1.0.2-chakra.0.0.4", "1.0.4-chakra.0.0.4": "1.1.0-chakra.0.0.4"}
+"""Versions that Chakra's converter refuses, and the next one that it accepts; the others are kept."""
+
+CATEGORY = {EventKind.KERNEL: "kernel", EventKind.MEMCPY: "gpu_memcpy", EventKind.MEMSET: "gpu_memset"}
+
+NODES_AT_ONCE = 10_000
+
+
+class _Node(msgspec.Struct, gc=False):
+    """A node as it is written: host nodes first, what only GPU nodes have last; unset fields are left out."""
+
+    id: int
+    name: str
+    ctrl_deps: int
+    inputs: Any
+    outputs: Any
+    attrs: Any
+    inclusive_dur: Any = msgspec.UNSET
+    exclusive_dur: Any = msgspec.UNSET
+    ts: Any = msgspec.UNSET
+    inter_thread_dep: Any = msgspec.UNSET
+    sync_dep: Any = msgspec.UNSET
+    blocked_dur: Any = msgspec.UNSET
+    cat: Any = msgspec.UNSET
+    ph: Any = msgspec.UNSET
+    stream: Any = msgspec.UNSET
+    pg_name: Any = msgspec.UNSET
+    gpu_sync_dep: Any = msgspec.UNSET
+    args: Any = msgspec.UNSET
+
+
+def linked_json(linked: LinkedTrace) -> Iterator[bytes]:
+    """Yield the text of a linked trace, in pieces."""
+    encoder = msgspec.json.Encoder()
+    head = encoder.encode(_header(linked))
+    yield head[:-1] + b',"nodes":['
+    nodes = _nodes(linked)
+    for at in range(0, len(nodes), NODES_AT_ONCE):
+        yield b",\n" * (at > 0) + encoder.encode(nodes[at : at + NODES_AT_ONCE])[1:-1]
+    yield b"]}\n"
+
+
+def _header(linked: LinkedTrace) -> dict[str, Any]:
+    host = linked.host
+    return {
+        "schema": WRITTEN_SCHEMA.get(host.schema, host.schema),
+        "pid": host.pid or 0,
+        "time": str(host.header.time or ""),
+        "start_ts": _count(host.header.start_ts),
+        "finish_ts": _count(host.header.finish_ts),
+        "rank": linked.rank,
+        "baseTimeNanoseconds": linked.details.base_ns,
+        "distributedInfo": linked.details.distributed,
+    }
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _nodes(linked: LinkedTrace) -> list[_Node]:
+    """List host nodes and GPU nodes by id."""
+    hosted = _host_nodes(linked)
+    nodes = hosted + _gpu_nodes(linked, hosted)
+    order = np.argsort(np.concatenate([linked.host_id, linked.activity_id]))
+    return [nodes[at] for at in order.tolist()]
+
+
+def _host_nodes(linked: LinkedTrace) -> list[_Node]:
+    encode = msgspec.json.Encoder().encode
+    nodes = [
+        _Node(number, node.name, parent, node.inputs, node.outputs, msgspec.Raw(encode(_attributes(node))))
+        for number, parent, node in zip(
+            linked.host_id.tolist(), linked.parent_id.tolist(), linked.host.nodes, strict=True
+        )
+    ]
+    _add_times(linked, nodes)
+    _add_waits(linked, nodes)
+    return nodes
+
+
+def _attributes(node: HostNode) -> list[Attribute]:
+    """Return a node's attributes, with those that every node must have."""
+    names = {attribute.name for attribute in node.attributes}
+    missing = [Attribute(name, kind, value) for name, (kind, value) in NODE_ATTRIBUTES.items() if name not in names]
+    return node.attributes + missing
+
+
+def _add_times(linked: LinkedTrace, nodes: list[_Node]) -> None:
+    events, event = linked.graph.trace.events, linked.matching.event
+    matched = np.flatnonzero(event >= 0)
+    rows = event[matched]
+    columns = (
+        _microseconds(events.start[rows] - linked.details.base_ns),
+        _microseconds(events.end[rows] - events.start[rows]),
+        _microseconds(linked.own_time[rows]),
+        _microseconds(linked.blocked_time[rows]),
+        events.external_id[rows].tolist(),
+    )
+    for at, start, length, own, blocked, external in zip(matched.tolist(), *columns, strict=True):
+        node = nodes[at]
+        node.ts, node.inclusive_dur, node.exclusive_dur, node.inter_thread_dep = start, length, own, None
+        if blocked:
+            node.blocked_dur = blocked
+        if external >= 0:
+            node.args = {"External id": external}
+
+
+def _add_waits(linked: LinkedTrace, nodes: list[_Node]) -> None:
+    row = {number: at for at, number in enumerate(linked.host_id.tolist())}
+    for source, target in zip(linked.thread.source.tolist(), linked.thread.target.tolist(), strict=True):
+        nodes[row[target]].inter_thread_dep = source
+    for target, sources in _by_target(linked.sync):
+        nodes[row[target]].sync_dep = sources
+
+
+def _by_target(found: Dependencies) -> Iterator[tuple[int, list[int]]]:
+    targets, first = np.unique(found.target, return_index=True)
+    sources = np.split(found.source, first[1:])
+    return zip(targets.tolist(), (part.tolist() for part in sources), strict=False)
+
+
+def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
+    trace, rows = linked.graph.trace, linked.activity
+    events = trace.events
+    columns = (
+        linked.activity_id.tolist(),
+        linked.activity_owner.tolist(),
+        events.name[rows].tolist(),
+        events.kind[rows].tolist(),
+        _microseconds(events.start[rows] - linked.details.base_ns),
+        _microseconds(events.end[rows] - events.start[rows]),
+        _arguments(linked, rows),
+    )
+    nodes = []
+    for number, owner, name, kind, start, length, args in zip(*columns, strict=True):
+        own = hosted[owner]
+        node = _Node(number, trace.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start)
+        node.cat, node.ph, node.stream, node.args = CATEGORY[EventKind(kind)], "X", args["stream"], args
+        if (group := args.get("Process Group Name")) is not None:
+            node.pg_name = str(group)
+        nodes.append(node)
+    place = {number: at for at, number in enumerate(columns[0])}
+    for target, sources in _by_target(linked.gpu):
+        nodes[place[target]].gpu_sync_dep = sources
+    return nodes
+
+
+def _arguments(linked: LinkedTrace, rows: Ids) -> list[dict[str, Any]]:
+    """Return what Kineto recorded of each GPU activity, by its own keys."""
+    trace = linked.graph.trace
+    lane, lanes = trace.events.lane[rows], trace.lanes
+    known = {
+        "External id": trace.events.external_id[rows],
+        "correlation": trace.events.correlation[rows],
+        "device": lanes.device[lane],
+        "context": lanes.context[lane],
+    }
+    listed = {key: column.tolist() for key, column in known.items()}
+    found: list[dict[str, Any]] = [{"stream": stream} for stream in lanes.stream[lane].tolist()]
+    for key, values in listed.items():
+        for args, value in zip(found, values, strict=True):
+            if value >= 0:
+                args[key] = value
+    for key in DEVICE_ARGUMENTS:
+        column = linked.details[key][rows]
+        for at in np.flatnonzero(column != None).tolist():  # noqa: E711 - element by element
+            found[at][key] = column[at]
+    return found
+
+
+def _microseconds(ns: Ints) -> list[Any]:
+    """Return times as the JSON numbers of microseconds: whole ones where they are whole, else exact decimals.
+
+    >>> _microseconds(np.array([5000, 1500]))
+    [5.0, 1.5]
+    """
+    whole, rest = np.divmod(ns, 1000)
+    if not rest.any():
+        return whole.tolist()  # type: ignore[no-any-return]
+    if int(np.abs(whole).max()) < EXACT_FLOAT_LIMIT_US:
+        return (ns / 1000).tolist()  # type: ignore[no-any-return]
+    return [msgspec.Raw(b"%d.%03d" % pair) for pair in zip(whole.tolist(), rest.tolist(), strict=True)]

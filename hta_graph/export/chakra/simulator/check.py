@@ -1,0 +1,183 @@
+"""The linter: every rule by which ASTRA-sim aborts on a folder of ``.et`` files, stalls in silence, or errs.
+
+    result = check(read_folder("workload"))
+    result.findings, result.execution
+
+ASTRA-sim ends with exit status 0 even after a stall, so that a run proves little. The rules were found by running it
+and by reading it (master 518bd51 of 2026-03-25, branch chakra_main_paper 77e78a2).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hta_graph.export.chakra.files.et_folder import GROUPS_FILE, EtFolder
+from hta_graph.export.chakra.files.schema import NODE_TYPES
+from hta_graph.export.chakra.simulator.check_communication import (
+    Breach,
+    collectives_differ,
+    communication_breaches,
+    is_group_key,
+    messages_differ,
+)
+from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
+from hta_graph.export.chakra.simulator.executor import Execution, execute
+from hta_graph.export.chakra.simulator.stalls import stall_lines
+from hta_graph.export.chakra.workload.communications import SIMULATED
+from hta_graph.export.chakra.workload.issue_order import first_in_cycle
+
+__all__ = ["RULES", "Checked", "Finding", "check", "check_document"]
+
+AGAIN = "convert the traces again"
+
+RULES: dict[str, tuple[str, str]] = {
+    "not-writable": ("ASTRA-sim opens the file for writing and fails", "chmod u+w"),
+    "ranks": ("ASTRA-sim reads ranks 0 to n - 1", "renumber the files"),
+    "no-nodes": ("the rank has nothing to do", AGAIN),
+    "no-metadata": ("readers skip the first message of a file: the node is lost", "put a GlobalMetadata message first"),
+    "duplicate-id": ("of two nodes with one id the last wins, in silence", "give every node its own id"),
+    "node-type": ("ASTRA-sim aborts on it", f"use COMP_NODE or a COMM node; groups go into {GROUPS_FILE}"),
+    "absent-dependency": ("ASTRA-sim throws on a dependency on an id that no node has", "drop it, or add the node"),
+    "self-dependency": ("the node never runs, in silence", "drop the dependency"),
+    "cycle": ("nodes that wait for each other never run, in silence", "drop one of the dependencies"),
+    "attribute-type": ("readers throw on it or take it for 0", "is_cpu_op: bool_val; comm_priority: an integer"),
+    "communication-on-cpu": ("ASTRA-sim throws on a communication on the CPU", "set is_cpu_op to false"),
+    "comm-type": ("ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SIMULATED[:-2])}"),
+    "comm-size": ("ASTRA-sim aborts without it", "an integer, the bytes of this rank's input"),
+    "group": ("ASTRA-sim aborts, or takes all ranks", f"pg_name: text of a number from 1 that is in {GROUPS_FILE}"),
+    "groups-file": ("ASTRA-sim ignores or refuses it", 'keys from "1"; ranks that have files; no "empty" in the path'),
+    "message": ("ASTRA-sim aborts without both ends and a tag", "comm_src, comm_dst and comm_tag: integers, ranks"),
+    "involved-dim": ("ASTRA-sim exits on another type", "bool_list, one entry per dimension, or leave it out"),
+    "collectives-differ": ("the ranks of the group wait for each other for ever, in silence", AGAIN),
+    "message-without-partner": ("one end waits for ever, in silence", AGAIN),
+    "stall": ("the ranks wait for each other for ever, in silence", "issue all collectives in one order on all ranks"),
+}  # fmt: skip
+"""Rule → what happens, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that ASTRA-sim would stumble over: where, against which rule, and what it is."""
+
+    file: str
+    node: int | None
+    rule: str
+    what: str
+
+    def __str__(self) -> str:
+        happens, remedy = RULES[self.rule]
+        place = self.file if self.node is None else f"{self.file}: node {self.node}"
+        return f"{place}: {self.rule}: {self.what}; {happens}; {remedy}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found, what else to know, the ranks, and how they ran (``None`` where something speaks against it)."""
+
+    findings: list[Finding]
+    notes: list[str]
+    programs: dict[int, EtProgram]
+    execution: Execution | None
+
+
+def check(folder: EtFolder) -> Checked:
+    """Look at every file by itself, at all ranks together, and run them if nothing speaks against it."""
+    programs = {rank: EtProgram(rank, file) for rank, file in folder.files.items()}
+    groups = folder.groups or {}
+    findings = [*_names(folder, programs), *_groups(folder, programs)]
+    for program in programs.values():
+        findings += [_finding(program, *breach) for breach in _nodes(program)]
+        findings += [_finding(program, *breach) for breach in _dependencies(program)]
+        findings += [_finding(program, *breach) for breach in communication_breaches(program, groups, programs)]
+    if not findings:
+        differences = [*collectives_differ(programs, groups), *messages_differ(programs)]
+        findings = [_finding(programs[rank], *breach) for rank, breach in differences]
+    if findings:
+        return Checked(findings, _notes(programs), programs, None)
+    execution = execute({rank: program.program() for rank, program in programs.items()}, groups)
+    stalls = [_finding(programs[rank], at, "stall", why) for rank, at, why in stall_lines(programs, execution, groups)]
+    return Checked(stalls, _notes(programs), programs, execution)
+
+
+def check_document(result: Checked) -> dict[str, Any]:
+    """Return the result as a document of schema ``hta-graph/chakra-check/1``."""
+    findings = [
+        {"file": found.file, "node": found.node, "rule": found.rule, "what": found.what,
+         "happens": RULES[found.rule][0], "remedy": RULES[found.rule][1]}
+        for found in result.findings
+    ]  # fmt: skip
+    return {"schema": "hta-graph/chakra-check/1", "findings": findings, "notes": result.notes}
+
+
+def _finding(program: EtProgram, at: int, rule: str, what: str) -> Finding:
+    return Finding(program.file.path.name, int(program.ids[at]) if at >= 0 else None, rule, what)
+
+
+def _notes(programs: Mapping[int, EtProgram]) -> list[str]:
+    notes = []
+    if len(programs) == 1:
+        notes.append("one rank: ASTRA-sim refuses fewer than two; copy the file under the next rank's name")
+    if any(any(program.on_cpu) for program in programs.values()):
+        notes.append("with CPU nodes ASTRA-sim master writes no statistics per type; its finish times are right")
+    return notes
+
+
+def _names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+    if sorted(programs) != list(range(len(programs))):
+        yield Finding(folder.prefix, None, "ranks", f"there are files for {', '.join(map(str, sorted(programs)))}")
+    for program in programs.values():
+        path = program.file.path
+        if not os.access(path, os.W_OK):
+            yield Finding(path.name, None, "not-writable", "no write permission")
+        if not program.file.has_metadata:
+            yield Finding(path.name, None, "no-metadata", "the first message is no metadata")
+        if not len(program):
+            yield Finding(path.name, None, "no-nodes", "there is no node")
+
+
+def _groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+    if folder.groups is None and any(
+        "pg_name" in known for p in programs.values() for known in p.communication.values()
+    ):
+        yield Finding(GROUPS_FILE, None, "groups-file", "there is no such file, and nodes name groups")
+    if folder.groups and "empty" in str(folder.path):
+        yield Finding(GROUPS_FILE, None, "groups-file", f'its path, {folder.path}, contains "empty"')
+    for key, ranks in (folder.groups or {}).items():
+        absent = [rank for rank in ranks if rank not in programs]
+        if not is_group_key(key):
+            yield Finding(GROUPS_FILE, None, "groups-file", f"{key!r} is no key of a group")
+        if absent:
+            yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key} has no file")
+        if len(set(ranks)) < len(ranks):
+            yield Finding(GROUPS_FILE, None, "groups-file", f"group {key} names a rank twice")
+
+
+def _nodes(program: EtProgram) -> Iterator[Breach]:
+    for at in np.flatnonzero(program.ids[1:] == program.ids[:-1]).tolist():
+        yield at, "duplicate-id", "two nodes have this id"
+    runs = {NODE_TYPES["COMP_NODE"], *COMMUNICATION_TYPES}
+    labels = {number: label for label, number in NODE_TYPES.items()}
+    for at, kind in enumerate(program.types):
+        if kind not in runs:
+            yield at, "node-type", f"its type is {labels.get(kind, kind)}"
+    for at, found in enumerate(program.cpu_kinds):
+        if found != "bool_val":
+            yield at, "attribute-type", f"is_cpu_op is a {found or 'thing without a value'}"
+
+
+def _dependencies(program: EtProgram) -> Iterator[Breach]:
+    unknown = ~program.is_known
+    for absent, at in zip(program.awaited[unknown].tolist(), program.waiting[unknown].tolist(), strict=True):
+        yield at, "absent-dependency", f"it waits for id {absent}"
+    source, target = program.pairs
+    itself = source == target
+    for at in source[itself].tolist():
+        yield at, "self-dependency", "it waits for itself"
+    stuck = first_in_cycle(source[~itself], target[~itself], len(program))
+    if stuck >= 0:
+        yield stuck, "cycle", "it waits for itself, through others"

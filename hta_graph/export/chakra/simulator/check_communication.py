@@ -1,0 +1,145 @@
+"""The linter's rules for communication: what a node must say, and what ranks must agree on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from hta_graph.export.chakra.files.schema import COLLECTIVES
+from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, SEND, Attribute, EtProgram
+from hta_graph.export.chakra.simulator.executor import Message
+from hta_graph.export.chakra.workload.communications import SIMULATED
+
+__all__ = ["Breach", "collectives_differ", "communication_breaches", "is_group_key", "messages_differ"]
+
+WHOLE_NUMBERS = {f"{kind}_val" for kind in (
+    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64"
+)}  # fmt: skip
+
+TYPE_NAMES = {number: name for name, number in COLLECTIVES.items()}
+
+Breach = tuple[int, str, str]
+"""The place of a node in its rank, the rule it breaks, and how."""
+
+Known = Mapping[str, Attribute]
+
+
+def is_group_key(key: object) -> bool:
+    """Tell whether ASTRA-sim takes a text for a group: a whole number from 1.
+
+    >>> is_group_key("1"), is_group_key("0"), is_group_key("default_pg")
+    (True, False, False)
+    """
+    return isinstance(key, str) and key.isdecimal() and int(key) >= 1
+
+
+def communication_breaches(
+    program: EtProgram, groups: Mapping[str, Sequence[int]], ranks: Mapping[int, EtProgram]
+) -> Iterator[Breach]:
+    """Yield what one rank's communications lack or say wrongly."""
+    for at, known in program.communication.items():
+        if program.on_cpu[at]:
+            yield at, "communication-on-cpu", "is_cpu_op is true"
+        if _number(known, "comm_size") is None:
+            yield at, "comm-size", _as_found(known, "comm_size")
+        if "involved_dim" in known and known["involved_dim"].kind != "bool_list":
+            yield at, "involved-dim", _as_found(known, "involved_dim")
+        if "comm_priority" in known and known["comm_priority"].kind not in WHOLE_NUMBERS:
+            yield at, "attribute-type", _as_found(known, "comm_priority")
+        if program.types[at] == COLLECTIVE:
+            yield from _type(at, known)
+        else:
+            yield from _message(program, at, known, ranks)
+        if program.types[at] == COLLECTIVE or "pg_name" in known:
+            yield from _group(program.rank, at, known, groups)
+
+
+def _type(at: int, known: Known) -> Iterator[Breach]:
+    number = _number(known, "comm_type")
+    kind = TYPE_NAMES.get(-1 if number is None else number, "")
+    if kind not in SIMULATED:
+        yield at, "comm-type", kind or _as_found(known, "comm_type")
+
+
+def _group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]) -> Iterator[Breach]:
+    group = known["pg_name"].value if "pg_name" in known else ""
+    if not is_group_key(group):
+        yield at, "group", _as_found(known, "pg_name")
+    elif group not in groups:
+        yield at, "group", f"group {group} is not listed"
+    elif rank not in groups[group]:
+        yield at, "group", f"rank {rank} is not in group {group}"
+
+
+def _message(program: EtProgram, at: int, known: Known, ranks: Mapping[int, EtProgram]) -> Iterator[Breach]:
+    own, other = ("comm_src", "comm_dst") if program.types[at] == SEND else ("comm_dst", "comm_src")
+    missing = [name for name in (own, other, "comm_tag") if _number(known, name) is None]
+    if missing:
+        yield at, "message", _as_found(known, missing[0])
+    elif known[own].value != program.rank:
+        yield at, "message", f"{own} is {known[own].value} in the file of rank {program.rank}"
+    elif known[other].value not in ranks or known[other].value == program.rank:
+        yield at, "message", f"{other} is {known[other].value}"
+
+
+def _number(known: Known, name: str) -> int | None:
+    found = known.get(name)
+    return found.value if found and found.kind in WHOLE_NUMBERS and found.value >= 0 else None
+
+
+def _as_found(known: Known, name: str) -> str:
+    if name not in known:
+        return f"{name} is absent"
+    return f"{name} is {str(known[name].value)[:60]!r} ({known[name].kind or 'no value'})"
+
+
+def collectives_differ(
+    programs: Mapping[int, EtProgram], groups: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[int, Breach]]:
+    """Yield, per group and rank, the first collective that differs from the first member's of the same number."""
+    listed: dict[str, dict[int, list[int]]] = {key: {rank: [] for rank in ranks} for key, ranks in groups.items()}
+    for rank, program in programs.items():
+        for at, known in program.communication.items():
+            if program.types[at] == COLLECTIVE:
+                listed[known["pg_name"].value][rank].append(at)
+    for key, members in listed.items():
+        first = min(members, default=0)
+        for rank in sorted(members):
+            if breach := _first_difference(key, programs[first], members[first], programs[rank], members[rank]):
+                yield rank, breach
+
+
+def _first_difference(key: str, one: EtProgram, ours: list[int], other: EtProgram, theirs: list[int]) -> Breach | None:
+    rule = "collectives-differ"
+    for number, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+        if (left := _described(one, a)) != (right := _described(other, b)):
+            return b, rule, f"number {number} of group {key} is {right} on rank {other.rank}, {left} on rank {one.rank}"
+    if len(ours) == len(theirs):
+        return None
+    what = f"group {key} has {len(theirs)} collectives on rank {other.rank}, {len(ours)} on rank {one.rank}"
+    return theirs[-1] if theirs else -1, rule, what
+
+
+def _described(program: EtProgram, at: int) -> str:
+    known = program.communication[at]
+    return f"{TYPE_NAMES[known['comm_type'].value]} of {known['comm_size'].value:,} bytes"
+
+
+def messages_differ(programs: Mapping[int, EtProgram]) -> Iterator[tuple[int, Breach]]:
+    """Yield the sends without a receive of the same size, and the receives without a send."""
+    ends: dict[Message, dict[bool, list[tuple[int, int]]]] = defaultdict(lambda: {True: [], False: []})
+    for rank, program in programs.items():
+        for at in program.communication:
+            if program.types[at] != COLLECTIVE:
+                ends[program.message(at)][program.types[at] == SEND].append((rank, at))
+    for (source, target, tag), sides in ends.items():
+        name = f"the message from rank {source} to {target} with tag {tag}"
+        sizes = [
+            [programs[rank].communication[at]["comm_size"].value for rank, at in sides[end]] for end in (True, False)
+        ]
+        if sizes[0] != sizes[1]:
+            rank, at = (sides[True] or sides[False])[0]
+            yield (
+                rank,
+                (at, "message-without-partner", f"{name} is sent as {sizes[0]} and received as {sizes[1]} bytes"),
+            )

@@ -1,0 +1,139 @@
+"""One ``.et`` file as a simulator sees it: columns by ascending id, dependencies as places, what communicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hta_graph.export.chakra.files.et_file import EtFile, attributes
+from hta_graph.export.chakra.files.schema import NODE_TYPES
+from hta_graph.export.chakra.simulator.executor import NO_SLOT, Message, Program
+from hta_graph.export.chakra.workload.nodes import COMMUNICATION, COMPUTE, CPU
+from hta_graph.model import Bools, Ints
+
+__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "Attribute", "EtProgram"]
+
+COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
+COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
+
+IdColumn = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute's value and its type in the file, such as ``int64_val``."""
+
+    kind: str
+    value: Any
+
+
+class EtProgram:
+    """The nodes of one rank in the order of their ids; a *place* is a node's position in that order.
+
+    ``order`` are the nodes' positions in the file; ``micros`` their durations; ``cpu_kinds`` the types of the values
+    that say whether they are CPU work ("bool_val" where nothing is said).
+    """
+
+    def __init__(self, rank: int, file: EtFile) -> None:
+        self.rank, self.file = rank, file
+        scan = _Scan(file)
+        ids = np.array(scan.ids, np.uint64)
+        self.order: Ints = np.argsort(ids, kind="stable")
+        self.ids: IdColumn = ids[self.order]
+        order = self.order.tolist()
+        self.names, self.types, self.micros, self.on_cpu, self.cpu_kinds = (
+            [column[at] for at in order]
+            for column in (scan.names, scan.types, scan.micros, scan.on_cpu, scan.cpu_kinds)
+        )
+        place = np.empty(len(ids), np.int64)
+        place[self.order] = np.arange(len(ids))
+        self.awaited: IdColumn = np.array(scan.awaited, np.uint64)
+        self.waiting: Ints = np.repeat(place, np.array(scan.awaited_count, np.int64))
+        self.communication: dict[int, Mapping[str, Attribute]] = dict(
+            sorted((int(place[at]), known) for at, known in scan.communication.items())
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def is_known(self) -> Bools:
+        """Mark the dependencies (``awaited`` ids, ``waiting`` places) on ids that exist."""
+        known: Bools = np.isin(self.awaited, self.ids)
+        return known
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """The dependencies on ids that exist, as places, each pair once."""
+        source = np.searchsorted(self.ids, self.awaited[self.is_known])
+        size = max(len(self), 1)
+        key = np.unique(self.waiting[self.is_known] * size + source)
+        return key % size, key // size
+
+    def program(self) -> Program:
+        """Return what the executor runs; every communication must have its attributes."""
+        source, target = self.pairs
+        of_type = {kind: [at for at in self.communication if self.types[at] == kind] for kind in COMMUNICATION_TYPES}
+        return Program(
+            slot=[self._slot(kind, on_cpu=on_cpu) for kind, on_cpu in zip(self.types, self.on_cpu, strict=True)],
+            duration=[1000 * micros for micros in self.micros],
+            source=source,
+            target=target,
+            collective={at: str(self.communication[at]["pg_name"].value) for at in of_type[COLLECTIVE]},
+            sends={at: self.message(at) for at in of_type[SEND]},
+            receives={at: self.message(at) for at in of_type[RECEIVE]},
+        )
+
+    def message(self, at: int) -> Message:
+        """Return the source, destination and tag of a SEND or RECV."""
+        known = self.communication[at]
+        return known["comm_src"].value, known["comm_dst"].value, known["comm_tag"].value
+
+    @staticmethod
+    def _slot(kind: int, *, on_cpu: bool) -> int:
+        if kind in COMMUNICATION_TYPES:
+            return NO_SLOT if kind == RECEIVE else COMMUNICATION
+        return CPU if on_cpu else COMPUTE
+
+
+class _Scan:
+    """One pass over a file's nodes, which keeps what simulators look at."""
+
+    def __init__(self, file: EtFile) -> None:
+        self.ids: list[int] = []
+        self.names: list[str] = []
+        self.types: list[int] = []
+        self.micros: list[int] = []
+        self.on_cpu: list[bool] = []
+        self.cpu_kinds: list[str] = []
+        self.awaited: list[int] = []
+        self.awaited_count: list[int] = []
+        self.communication: dict[int, dict[str, Attribute]] = {}
+        known: dict[str, str] = {}
+        for at, node in enumerate(file.nodes()):
+            self.ids.append(node.id)
+            self.names.append(known.setdefault(node.name, node.name))
+            self.types.append(node.type)
+            self.micros.append(node.duration_micros)
+            on_cpu, kind = _on_cpu(node)
+            self.on_cpu.append(on_cpu)
+            self.cpu_kinds.append(kind)
+            before = len(self.awaited)
+            self.awaited += node.data_deps
+            self.awaited += node.ctrl_deps
+            self.awaited_count.append(len(self.awaited) - before)
+            if node.type in COMMUNICATION_TYPES:
+                self.communication[at] = {name: Attribute(kind, value) for name, kind, value in attributes(node)}
+
+
+def _on_cpu(node: Any) -> tuple[bool, str]:
+    """Tell whether a node is CPU work, GPU work if it does not say; and the type of the value that says so."""
+    for attribute in node.attr:
+        if attribute.name == "is_cpu_op":
+            kind = attribute.WhichOneof("value") or ""
+            return bool(kind and getattr(attribute, kind)), kind
+    return False, "bool_val"

@@ -1,0 +1,251 @@
+"""What each communication kernel does: its type, the bytes of its input, its group of ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.export.chakra.workload.input_bytes import Arguments, input_bytes
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.trace.details import Details, read_details
+from hta_graph.trace.table import Trace
+
+__all__ = [
+    "SIMULATED",
+    "Communication",
+    "Communications",
+    "Group",
+    "ReadDetails",
+    "communications",
+]
+
+TYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"reduce_?scatter", "REDUCE_SCATTER"),
+        (r"all_?reduce|cross_device_reduce", "ALL_REDUCE"),
+        (r"all_?gather", "ALL_GATHER"),
+        (r"all_?to_?all", "ALL_TO_ALL"),
+        (r"broadcast", "BROADCAST"),
+        (r"barrier", "BARRIER"),
+        (r"send_?recv", ""),
+        (r"(?<![a-z])i?send(?![a-z])", "SEND"),
+        (r"(?<![a-z])i?recv(?![a-z])", "RECV"),
+        (r"(?<![a-z])gather", "GATHER"),
+        (r"(?<![a-z])scatter", "SCATTER"),
+        (r"(?<![a-z])reduce(?![a-z])", "REDUCE"),
+    )
+)
+"""What a name says, the first pattern that is found: of the collective, an annotation, an operator, or a kernel."""
+
+SIMULATED = ("ALL_REDUCE", "ALL_GATHER", "ALL_TO_ALL", "REDUCE_SCATTER", "BROADCAST", "SEND", "RECV")
+"""What ASTRA-sim runs; REDUCE, GATHER, SCATTER, REDUCE_SCATTER_BLOCK and BARRIER end it."""
+
+KEYS = (
+    "Collective name", "In msg nelems", "dtype", "Process Group Name", "Process Group Ranks", "Group size",
+    "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank", "Input Dims", "Input dims", "Input type",
+)  # fmt: skip
+
+MOST_RANKS = 1 << 20
+"""A larger group is taken for a broken number."""
+
+PEER = re.compile(r"\d+\s*(?:->|<-)\s*(\d+)")
+"""``nccl:send 0->1`` and ``nccl:recv 1<-0``: own rank and the other, numbered within their group."""
+
+ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
+"""Gives arguments of events (canonical rows)."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that communicate, and the name of their process group ("" where none is recorded)."""
+
+    name: str
+    ranks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        ranks = self.ranks
+        listed = ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
+        return f"group {self.name} [{listed}]" if self.name else f"the group [{listed}]"
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
+
+    ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
+    """
+
+    event: int
+    kind: str
+    size: int
+    group: Group
+    peer: int = -1
+    sequence: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.size:,} bytes"
+
+
+@dataclass(frozen=True)
+class Communications:
+    """A rank's communications in the order in which they were launched.
+
+    ``early`` are the kernels launched before the recording, of which nothing is known but their names; ``alone`` those
+    of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
+    """
+
+    known: list[Communication]
+    early: list[int]
+    alone: list[int]
+    unknown: list[tuple[int, str]]
+
+
+def communications(graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_details) -> Communications:
+    """Describe a rank's communication kernels.
+
+    What the profiler recorded on the kernel or on the operator that launched it counts first; then what the names of
+    the annotation (``nccl:all_reduce``), the operator and the kernel say, and the shapes of the annotation's inputs.
+
+    Args:
+        graph: the rank's graph.
+        world: all ranks of the job, for kernels of which no group is recorded.
+        details: where arguments of events come from.
+    """
+    trace = graph.trace
+    kernels = np.flatnonzero(graph.marks.communicates)
+    calls = graph.launching_call[kernels]
+    order = np.lexsort((trace.events.start[kernels], trace.events.start[calls], calls >= 0))
+    kernels, calls = kernels[order], calls[order]
+    launched = calls >= 0
+    found = Communications([], kernels[~launched].tolist(), [], [])
+    if launched.any():
+        for kernel, described in _described(graph, kernels[launched], calls[launched], world, details):
+            if isinstance(described, str):
+                found.unknown.append((kernel, described))
+            elif len(described.group.ranks) < 2:
+                found.alone.append(kernel)
+            else:
+                found.known.append(described)
+    return found
+
+
+def _described(
+    graph: DependencyGraph, kernels: Ints, calls: Ids, world: Sequence[int], read: ReadDetails
+) -> Iterator[tuple[int, Communication | str]]:
+    operators = graph.operator_around[calls]
+    annotations = graph.enclosing(calls, EventKind.ANNOTATION)
+    rows = np.concatenate([kernels, operators, annotations])
+    details = read(graph.trace, KEYS, np.where(rows >= 0, rows, kernels[0]))
+    groups = _Groups(details, graph.trace.rank, world)
+    for at, kernel in enumerate(kernels.tolist()):
+        sources = [kernel, int(operators[at]), int(annotations[at])]
+        given = [_arguments(details, at + side * len(kernels)) if row >= 0 else {} for side, row in enumerate(sources)]
+        names = [graph.trace.name_of(row) if row >= 0 else "" for row in sources]
+        yield kernel, _communication(kernel, names, given, groups)
+
+
+def _arguments(details: Details, at: int) -> Arguments:
+    return {key: column[at] for key, column in details.arguments.items() if column[at] is not None}
+
+
+def _communication(
+    event: int, names: Sequence[str], given: Sequence[Arguments], groups: _Groups
+) -> Communication | str:
+    """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
+    kernel, operator, annotation = names
+    recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
+    kind = _kind([*recorded, annotation, operator, kernel])
+    if not kind:
+        return "neither recorded arguments nor names say which collective it is"
+    if kind not in SIMULATED:
+        return f"it is a {kind}, which ASTRA-sim does not run"
+    size = input_bytes(kind, given)
+    if size is None:
+        return "neither recorded arguments nor shapes say how much it sends (record_shapes=True records them)"
+    arguments = {**given[1], **given[0]}
+    group = groups.of(arguments)
+    if group is None:
+        return "the ranks of its group are not recorded"
+    peer = _peer(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
+    if peer is None:
+        return "its other rank is not recorded"
+    return Communication(event, kind, size, group, peer, _number(arguments.get("Seq")))
+
+
+def _kind(names: Iterable[str]) -> str:
+    """Return the collective that the first telling name tells; "" if none does.
+
+    >>> _kind(["", "nccl:_all_gather_base"]), _kind(["ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
+    ('ALL_GATHER', '')
+    """
+    for name in names:
+        for pattern, kind in TYPES:
+            if pattern.search(name):
+                if kind:
+                    return kind
+                break
+    return ""
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else -1
+
+
+def _peer(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
+    """Return the other rank of a message: recorded as it is, in annotations by its number within the group."""
+    recorded = _number(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
+    if recorded >= 0:
+        return recorded
+    match = PEER.search(annotation)
+    within = int(match[1]) if match else -1
+    return group.ranks[within] if 0 <= within < len(group.ranks) else None
+
+
+class _Groups:
+    """Process groups, by what a kernel's arguments, the file's header and the job say."""
+
+    def __init__(self, details: Details, rank: int | None, world: Sequence[int]) -> None:
+        size = _number(details.distributed.get("world_size"))
+        self._world = tuple(range(size)) if max(world, default=-1) < size <= MOST_RANKS else tuple(world)
+        configured = details.distributed.get("pg_config")
+        self._by_name = {
+            str(entry.get("pg_name")): entry.get("ranks")
+            for entry in (configured if isinstance(configured, list) else [])
+            if isinstance(entry, dict)
+        }
+        self._rank = rank
+
+    def of(self, arguments: Arguments) -> Group | None:
+        """Return the group that arguments name; without any, that of all ranks."""
+        name = str(arguments.get("Process Group Name", ""))
+        ranks = self._ranks(name, arguments)
+        if ranks is None:
+            return None
+        return Group(name, tuple(ranks)) if self._rank is None or self._rank in ranks else None
+
+    def _ranks(self, name: str, arguments: Arguments) -> Sequence[int] | None:
+        size = arguments.get("Group size")
+        for listed in (_rank_list(arguments.get("Process Group Ranks")), _rank_list(self._by_name.get(name))):
+            if listed and (not isinstance(size, int) or len(listed) == size):
+                return listed
+        start, stride = (_number(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
+        if start >= 0 and stride > 0 and 0 < _number(size) <= MOST_RANKS:
+            return [start + at * stride for at in range(_number(size))]
+        return self._world if size in (None, len(self._world)) else None
+
+
+def _rank_list(value: object) -> list[int]:
+    """Read a list of ranks, which may be text; one that is cut short ("[0, 1, ...]") counts as none.
+
+    >>> _rank_list("[0, 1]"), _rank_list([2, 3]), _rank_list("[0, 1, ...]")
+    ([0, 1], [2, 3], [])
+    """
+    if isinstance(value, list):
+        return value if all(isinstance(rank, int) and rank >= 0 for rank in value) else []
+    text = value if isinstance(value, str) else ""
+    return [int(rank) for rank in text[1:-1].split(",")] if re.fullmatch(r"\[\d+(, ?\d+)*\]", text) else []

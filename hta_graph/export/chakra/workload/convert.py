@@ -1,0 +1,264 @@
+"""Traces of all ranks → a folder of ``.et`` files that ASTRA-sim runs, checked before it is there.
+
+    conversion = convert([RankInput(0, graph), RankInput(1, other_graph)], "workload")
+    conversion.ranks[0].measured_ns, conversion.ranks[0].simulated_ns
+
+The folder holds a ``PREFIX.<npu>.et`` for each rank, ``comm_groups.json`` (for ``--comm-group-configuration``) and
+``group_names.json`` (which process groups and ranks the numbers stand for).
+
+Every order is a data dependency: of threads, launches, streams, graphs, event waits, synchronisation, hand-offs between
+threads, forward and backward, and one order of all collectives. A CPU node is the work of a thread up to the next
+operator or launch (:mod:`hta_graph.export.chakra.workload.cpu_work`), without the time in which it waited. Time that no
+dependency explains (Python between operators, launch latency, unexplained waits) is a delay: above 10 µs a node
+``[delay]``, else part of its node's duration (``delay_nanos``). So the replay takes as long as the recording, and
+tells work from delays; ``start_nanos`` and ``duration_nanos`` are what was recorded. A collective lasts as long as on
+the rank that came last. Ranks begin as far apart as their recordings did (by the ends of their common collectives).
+The profile ``gpu`` leaves CPU nodes out: what the GPU waited for them becomes delays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.export.chakra.files.et_file import framed
+from hta_graph.export.chakra.files.et_folder import (
+    GROUPS_FILE,
+    NAMES_FILE,
+    check_prefix,
+    check_target,
+    read_folder,
+    write_folder,
+)
+from hta_graph.export.chakra.simulator.check import check
+from hta_graph.export.chakra.simulator.executor import Execution
+from hta_graph.export.chakra.workload.channels import Channel, Recorded, missing_ranks
+from hta_graph.export.chakra.workload.collective_order import agree
+from hta_graph.export.chakra.workload.communications import Communication, Group
+from hta_graph.export.chakra.workload.nodes import COMPUTE, CPU
+from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+
+__all__ = ["Conversion", "ConversionError", "ConvertedRank", "Wishes", "conversion_document", "convert"]
+
+SCHEMA = "hta-graph/chakra-et/1"
+
+
+class ConversionError(HtaGraphError):
+    """Traces cannot become a workload."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How to convert.
+
+    ``profile`` is ``full`` or ``gpu``, ``prefix`` how the files' names begin. ``unknown``: kernels whose communication
+    is not known are an ``error`` or become nodes ``as-compute``. ``missing``: communication with ranks whose traces
+    are not given is an ``error``, becomes nodes ``as-compute``, or such ranks get a ``copy`` of the lowest given one.
+    ``force``: an earlier folder is replaced.
+    """
+
+    profile: str = "full"
+    prefix: str = "trace"
+    unknown: str = "error"
+    missing: str = "error"
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class ConvertedRank:
+    """A rank's file: its number for the simulator, its own number, how many nodes it has, and times in ns.
+
+    ``measured_ns`` lasts from the beginning of the first recording to the end of this rank's last node. The delays
+    are times at which the CPU or compute slot idles for no reason that the trace tells.
+    """
+
+    npu: int
+    rank: int
+    nodes: int
+    measured_ns: int
+    simulated_ns: int
+    cpu_delay_ns: int
+    gpu_delay_ns: int
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What became of the traces; ``notes`` are lines for the user."""
+
+    ranks: list[ConvertedRank]
+    notes: list[str]
+
+
+def convert(inputs: Iterable[RankInput], target: str | Path, wishes: Wishes | None = None) -> Conversion:
+    """Write a workload for simulators.
+
+    Args:
+        inputs: all ranks.
+        target: the folder to write.
+        wishes: profile, prefix, and what to do where something is not known.
+
+    Raises:
+        OutputError: the folder exists, or it or the prefix cannot be written.
+        CollectiveError: what the ranks did together does not fit.
+        ConversionError: a communication is not known, ranks are missing, or ASTRA-sim would not run the result.
+    """
+    target, wishes = Path(target), wishes or Wishes()
+    check_target(target, force=wishes.force)
+    check_prefix(wishes.prefix)
+    listed = sorted(inputs, key=lambda item: item.rank)
+    ranks = [item.rank for item in listed]
+    works = [RankWork(item, ranks) for item in listed]
+    workload = _Workload(works, wishes)
+    copies = {workload.name(rank): workload.name(ranks[0]) for rank in workload.copied}
+    seen: list[Execution] = []
+    write_folder(target, workload.files(), copies, lambda folder: seen.append(_examined(folder, wishes)))
+    return Conversion(list(workload.converted(seen[0])), workload.notes)
+
+
+def conversion_document(conversion: Conversion) -> dict[str, Any]:
+    """Return what became of the traces as a document of schema ``hta-graph/chakra-convert/1``."""
+    ranks = [asdict(rank) for rank in conversion.ranks]
+    return {"schema": "hta-graph/chakra-convert/1", "ranks": ranks, "notes": conversion.notes}
+
+
+def _examined(folder: Path, wishes: Wishes) -> Execution:
+    """Check what was written, and run it.
+
+    Raises:
+        ConversionError: ASTRA-sim would not run it.
+    """
+    result = check(read_folder(folder))
+    if result.execution is None or result.findings:
+        first, count = result.findings[0], len(result.findings)
+        hint = "; --missing-ranks as-compute asks less of the ranks" if wishes.missing == "copy" else ""
+        others = f" (the first of {count} findings)" if count > 1 else ""
+        raise ConversionError(f"ASTRA-sim would not run this{others}: {first}{hint}")
+    return result.execution
+
+
+class _Workload:
+    """All ranks, brought together."""
+
+    def __init__(self, works: Sequence[RankWork], wishes: Wishes) -> None:
+        self._wishes = wishes
+        self.notes: list[str] = []
+        known = [self._known(work) for work in works]
+        recorded = [work.recorded(items) for work, items in zip(works, known, strict=True)]
+        missing = missing_ranks(recorded)
+        self.copied = sorted(missing) if wishes.missing == "copy" else []
+        if missing:
+            recorded = self._with_missing(works, recorded, missing)
+        agreed = agree(recorded)
+        self.notes += [*_cut_early(works), *agreed.notes]
+        self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
+        if any(rank != npu for rank, npu in self._npu.items()):
+            self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
+        self._groups = _group_keys(recorded, agreed.number)
+        self._finished = [
+            work.finished(own, agreed, wishes.profile, self._groups, self._npu)
+            for work, own in zip(works, recorded, strict=True)
+        ]
+
+    def _known(self, work: RankWork) -> list[Communication]:
+        """Return a rank's communications; tell of those that are not known.
+
+        Raises:
+            ConversionError: there are some, and nobody said what to do.
+        """
+        trace, found = work.graph.trace, work.found
+        if not len(work.nodes):
+            raise TraceError(trace.path, "holds nothing to simulate: no operator, call or GPU activity")
+        if self._wishes.profile == "gpu" and not trace.is_gpu.any():
+            raise TraceError(trace.path, "holds no GPU activity", "--profile full simulates its CPU work")
+        if found.unknown:
+            kernel, why = found.unknown[0]
+            place = f"{trace.path}: event {trace.events.index[kernel]}, kernel {trace.name_of(kernel)[:120]!r}: {why}"
+            more = f" (and {len(found.unknown) - 1:,} more such kernels)" if len(found.unknown) > 1 else ""
+            if self._wishes.unknown != "as-compute":
+                raise ConversionError(f"{place}{more}; --unknown-collectives as-compute goes on")
+            self.notes.append(f"{place}{more}; taken as compute")
+        if gloo := work.count_gloo():
+            self.notes.append(f"rank {work.rank}: {gloo:,} collectives of Gloo run on the CPU and show as CPU time")
+        if found.alone:
+            self.notes.append(
+                f"rank {work.rank}: {len(found.alone):,} collectives of groups of one rank stay compute nodes"
+            )
+        return found.known
+
+    def _with_missing(
+        self, works: Sequence[RankWork], recorded: Sequence[Recorded], missing: Mapping[int, Channel]
+    ) -> list[Recorded]:
+        """Leave out what goes to missing ranks, or let these be copies.
+
+        Raises:
+            ConversionError: nobody said what to do.
+        """
+        rank, channel = next(iter(missing.items()))
+        listed = ", ".join(map(str, sorted(missing)[:16])) + (", …" if len(missing) > 16 else "")
+        if self._wishes.missing == "copy":
+            self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
+            return list(recorded)
+        if self._wishes.missing != "as-compute":
+            raise ConversionError(
+                f"{works[0].graph.trace.path}: missing ranks: {listed}; rank {rank} is in {channel}; give all "
+                "traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
+                "(communication with them becomes compute nodes)"
+            )
+        self.notes.append(f"without a trace: {listed}; communication with them becomes compute nodes")
+        kept = [[item for item in own.known if not missing.keys() & _partners(item)] for own in recorded]
+        return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
+
+    def name(self, rank: int) -> str:
+        """Return the name of a rank's file."""
+        return f"{self._wishes.prefix}.{self._npu[rank]}.et"
+
+    def files(self) -> dict[str, Iterable[bytes]]:
+        """Return the files by name, as pieces."""
+        known: dict[str, str | int] = {"schema": SCHEMA, "profile": self._wishes.profile, "world_size": len(self._npu)}
+        files: dict[str, Iterable[bytes]] = {
+            self.name(rank.work.rank): framed(rank.messages(**known)) for rank in self._finished
+        }
+        files[GROUPS_FILE] = [
+            _json({key: [self._npu[rank] for rank in group.ranks] for group, key in self._groups.items()})
+        ]
+        names = {key: {"name": group.name, "ranks": list(group.ranks)} for group, key in self._groups.items()}
+        npus = {str(npu): rank for rank, npu in self._npu.items()}
+        files[NAMES_FILE] = [_json({"schema": "hta-graph/chakra-groups/1", "groups": names, "rank_of_npu": npus})]
+        return files
+
+    def converted(self, execution: Execution) -> Iterator[ConvertedRank]:
+        """Tell of each rank how it ran."""
+        by_rank = {rank.work.rank: rank for rank in self._finished}
+        lowest = self._finished[0]
+        for rank, npu in self._npu.items():
+            own: FinishedRank = by_rank.get(rank, lowest)
+            ends = execution.end[npu]
+            yield ConvertedRank(
+                npu, rank, len(ends), own.measured_ns, max(ends), own.delay_ns(CPU), own.delay_ns(COMPUTE)
+            )
+
+
+def _partners(item: Communication) -> set[int]:
+    return {item.peer} if item.peer >= 0 else set(item.group.ranks)
+
+
+def _cut_early(works: Sequence[RankWork]) -> list[str]:
+    early = {work.rank: len(work.found.early) for work in works if work.found.early}
+    if not early:
+        return []
+    listed = ", ".join(f"{count} on rank {rank}" for rank, count in list(early.items())[:16])
+    return [f"communication launched before the recording is cut: {listed}"]
+
+
+def _group_keys(recorded: Sequence[Recorded], number: Mapping[tuple[int, int], int]) -> dict[Group, str]:
+    """Number the groups that are used, from 1, in the order in which the ranks use them."""
+    used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in number]
+    return {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, indent=1).encode() + b"\n"

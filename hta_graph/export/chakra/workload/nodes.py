@@ -1,0 +1,135 @@
+"""A graph as nodes that a simulator runs: pieces of CPU work and GPU activities, and what each depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
+
+__all__ = ["COMMUNICATION", "COMPUTE", "CPU", "Nodes", "Pairs", "nodes_of"]
+
+CPU, COMPUTE, COMMUNICATION = range(3)
+"""The slots of a simulated rank: each runs one node at a time, whatever the thread or stream."""
+
+ON_GPU = (EdgeKind.STREAM_ORDER, EdgeKind.GRAPH_ORDER, EdgeKind.EVENT_WAIT)
+
+Pairs = tuple[Ints, Ints]
+"""Dependencies: the nodes that are waited for, and those that wait."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Columns, one entry per node, within a thread or stream (``lane``) in its order; and the dependencies.
+
+    A node works from ``start`` to ``end`` (ns) and takes a ``slot`` meanwhile. ``row`` is the event that gives it its
+    name; ``operator`` the one that starts in it or launched it (-1: none). ``issued`` counts up in the order of issue:
+    CPU work by its start, GPU work right after what launched it, first of all what was launched before the recording.
+    """
+
+    slot: Codes
+    lane: Ids
+    row: Ids
+    operator: Ids
+    start: Ints
+    end: Ints
+    issued: Ints
+    source: Ints
+    target: Ints
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def depending(self, *more: Pairs) -> Nodes:
+        """Return the same nodes with more dependencies; each pair stands once, by target and source."""
+        source = np.concatenate([self.source, *(pairs[0] for pairs in more)])
+        target = np.concatenate([self.target, *(pairs[1] for pairs in more)])
+        size = max(len(self), 1)
+        key = np.unique((target * size + source)[source != target])
+        return replace(self, source=key % size, target=key // size)
+
+
+def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
+    """Make a graph's nodes; ``is_communication`` marks events.
+
+    Every order becomes a dependency of a node's beginning on another one's end. Activities of one stream follow each
+    other even where they overlap a little (programmatic dependent launch, graph branches shown on one stream).
+    """
+    events, work = graph.trace.events, CpuWork(graph)
+    activities = np.flatnonzero(graph.trace.is_gpu)
+    activities = activities[np.argsort(graph.timeline.position[2 * activities])]
+    calls = graph.launching_call[activities]
+    launcher = np.where(calls >= 0, work.launching(calls), -1)
+    slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
+    nodes = Nodes(
+        slot=np.append(np.full(len(work), CPU), slot).astype(np.int8),
+        lane=np.append(work.lane, events.lane[activities]),
+        row=np.append(work.row, activities).astype(np.int32),
+        operator=np.append(work.operator, np.where(calls >= 0, graph.operator_around[calls], -1)).astype(np.int32),
+        start=np.append(work.start, events.start[activities]),
+        end=np.append(work.end, events.end[activities]),
+        issued=_issued(work, launcher, events.start[activities]),
+        source=np.empty(0, np.int64),
+        target=np.empty(0, np.int64),
+    )
+    node = np.full(len(events), -1, np.int64)
+    node[activities] = np.arange(len(work), len(nodes))
+    launched = np.flatnonzero(launcher >= 0)
+    launches = launcher[launched], len(work) + launched
+    previous = _lane_order(nodes)
+    return nodes.depending(
+        launches, previous, _on_gpu(graph, node), _waits(graph, work, node, previous), _backward(graph, work)
+    )
+
+
+def _issued(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
+    """Return the place of each node in the order of issue; ``launcher`` and ``start`` are the activities'."""
+    launched = launcher >= 0
+    piece = np.append(np.arange(len(work)), launcher)
+    time = np.append(work.start, np.where(launched, np.append(work.end, 0)[launcher], np.iinfo(np.int64).min))
+    order = np.lexsort((np.append(work.start, start), np.append(np.zeros(len(work)), np.ones(len(start))), piece, time))
+    issued = np.empty(len(order), np.int64)
+    issued[order] = np.arange(len(order))
+    return issued
+
+
+def _lane_order(nodes: Nodes) -> Pairs:
+    """Link each node to the next on its thread or stream."""
+    order = np.argsort(nodes.lane, kind="stable")
+    same = np.flatnonzero(np.diff(nodes.lane[order]) == 0)
+    return order[same], order[same + 1]
+
+
+def _on_gpu(graph: DependencyGraph, node: Ints) -> Pairs:
+    edges = graph.edge_table
+    chosen = np.isin(edges.kind, ON_GPU)
+    return node[edges.source[chosen] >> 1], node[edges.target[chosen] >> 1]
+
+
+def _waits(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -> Pairs:
+    """Link what held a thread to the piece that begins with the wait.
+
+    Where an activity's start held it (a full launch queue), that is the end of the activity before it on its stream.
+    """
+    edges = graph.edge_table
+    chosen = np.isin(edges.kind, HOLDING)
+    source, target = edges.source[chosen], edges.target[chosen]
+    before = np.full(int(max(node.max(initial=-1), len(work))) + 2, -1, np.int64)
+    before[previous[1]] = previous[0]
+    activity = node[source >> 1]
+    is_gpu = activity >= 0
+    held_by = np.where(is_gpu & (source & 1 == 0), before[activity], activity)
+    held_by = np.where(is_gpu, held_by, work.until(source))
+    known = held_by >= 0
+    return held_by[known], work.holding(target[known])
+
+
+def _backward(graph: DependencyGraph, work: CpuWork) -> Pairs:
+    edges = graph.edge_table
+    chosen = edges.kind == EdgeKind.FORWARD_BACKWARD
+    forward, backward = work.until(edges.source[chosen]), work.since(edges.target[chosen])
+    known = (forward >= 0) & (backward >= 0)
+    return forward[known], backward[known]

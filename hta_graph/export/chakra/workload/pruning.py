@@ -1,0 +1,68 @@
+"""Nodes taken out of a graph, and what followed them linked to what they followed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from hta_graph.export.chakra.workload.issue_order import issue_order
+from hta_graph.export.chakra.workload.nodes import Nodes
+from hta_graph.model import Bools, Ints
+
+__all__ = ["without"]
+
+Frontier = dict[int, int]
+"""Per thread or stream the last kept node that something waits for: that one's predecessors there are implied."""
+
+
+def without(nodes: Nodes, removed: Bools) -> Nodes:
+    """Take nodes out; what depended on one depends on what that one depended on, directly or through others."""
+    if not removed.any():
+        return nodes
+    behind = _frontiers(nodes, removed)
+    touched = removed[nodes.source] & ~removed[nodes.target]
+    bridges = [
+        (before, after)
+        for gone, after in zip(nodes.source[touched].tolist(), nodes.target[touched].tolist(), strict=True)
+        for before in behind[gone].values()
+    ]
+    pairs = np.array(bridges, np.int64).reshape(-1, 2)
+    linked = nodes.depending((pairs[:, 0], pairs[:, 1]))
+    return _kept(linked, ~removed)
+
+
+def _frontiers(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
+    """Find what each removed node waits for among those that stay, in the order in which they were issued."""
+    into = removed[nodes.target]
+    source, target = nodes.source[into], nodes.target[into]
+    first = np.searchsorted(target, np.arange(len(nodes) + 1)).tolist()
+    before, lane, gone = source.tolist(), nodes.lane.tolist(), removed.tolist()
+    order = issue_order(nodes)
+    found: dict[int, Frontier] = {}
+    for node in order[removed[order]].tolist():
+        frontier: Frontier = {}
+        for earlier in before[first[node] : first[node + 1]]:
+            if not gone[earlier]:
+                _advance(frontier, lane[earlier], earlier)
+            elif not frontier:
+                frontier = found[earlier] if first[node + 1] - first[node] == 1 else dict(found[earlier])
+            else:
+                for where, other in found[earlier].items():
+                    _advance(frontier, where, other)
+        found[node] = frontier
+    return found
+
+
+def _advance(frontier: Frontier, lane: int, node: int) -> None:
+    if frontier.get(lane, -1) < node:
+        frontier[lane] = node
+
+
+def _kept(nodes: Nodes, kept: Bools) -> Nodes:
+    number = np.cumsum(kept) - 1
+    inside = kept[nodes.source] & kept[nodes.target]
+    columns = {f.name: getattr(nodes, f.name) for f in fields(nodes)}
+    source, target = (number[columns.pop(side)[inside]] for side in ("source", "target"))
+    chosen: dict[str, Ints] = {name: column[kept] for name, column in columns.items()}
+    return Nodes(**chosen, source=source, target=target)  # type: ignore[arg-type]

@@ -1,0 +1,175 @@
+"""One rank on its way from a graph to the nodes of an ``.et`` file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from hta_graph.export.chakra.workload.channels import CollectiveError, Recorded
+from hta_graph.export.chakra.workload.collective_order import Agreement
+from hta_graph.export.chakra.workload.communications import (
+    Communication,
+    Group,
+    ReadDetails,
+    communications,
+)
+from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
+from hta_graph.export.chakra.workload.issue_order import issue_order
+from hta_graph.export.chakra.workload.nodes import COMMUNICATION, COMPUTE, CPU, Nodes, Pairs, nodes_of
+from hta_graph.export.chakra.workload.pruning import without
+from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
+from hta_graph.export.files import printable
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EventKind
+from hta_graph.trace.details import read_details
+
+GLOO = re.compile("gloo:")
+"""How the annotations of Gloo's collectives begin."""
+
+__all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
+
+
+class Tensors(Protocol):
+    """What a host trace adds to a rank."""
+
+    def dependencies(self, nodes: Nodes) -> Pairs:
+        """Return the dependencies between nodes by the tensors that one writes and another reads."""
+
+    def describe(self, operator: int, node: Any) -> None:
+        """Add inputs, outputs and attributes of an operator (canonical row, -1: none) to a node's message."""
+
+
+@dataclass(frozen=True)
+class RankInput:
+    """A rank, its graph, what a host trace adds, and where arguments come from if not from the trace's file."""
+
+    rank: int
+    graph: DependencyGraph
+    tensors: Tensors | None = None
+    details: ReadDetails = read_details
+
+
+class RankWork:
+    """A rank's nodes and its communications."""
+
+    def __init__(self, given: RankInput, world: Sequence[int]) -> None:
+        self.rank, self.graph, self._tensors = given.rank, given.graph, given.tensors
+        self.found = communications(given.graph, world, given.details)
+        nodes = nodes_of(given.graph, given.graph.marks.communicates)
+        self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
+
+    @property
+    def begin(self) -> int:
+        """When the recording began (ns)."""
+        return int(self.nodes.start.min(initial=np.iinfo(np.int64).max))
+
+    def count_gloo(self) -> int:
+        """Return how many collectives Gloo ran on the CPU."""
+        trace = self.graph.trace
+        named = trace.names_starting_with(GLOO)[trace.events.name]
+        return int(np.count_nonzero(named & (trace.events.kind == EventKind.ANNOTATION)))
+
+    def recorded(self, known: Sequence[Communication]) -> Recorded:
+        """Return some of the rank's communications with their times."""
+        events = self.graph.trace.events
+        rows = np.array([item.event for item in known], np.int64)
+        return Recorded(self.rank, self.begin, known, events.start[rows], events.end[rows])
+
+    def finished(
+        self,
+        recorded: Recorded,
+        agreed: Agreement,
+        profile: str,
+        groups: Mapping[Group, str],
+        npu: Mapping[int, int],
+    ) -> FinishedRank:
+        """Cut what is not on every rank, put the collectives in order, and find out how long each node takes.
+
+        Raises:
+            CollectiveError: the common order contradicts what this rank waited for.
+        """
+        cut = {recorded.known[at].event for at in agreed.cut[self.rank]} | set(self.found.early)
+        nodes = _communicating(self.nodes, {item.event for item in recorded.known} | cut)
+        node = _communication_nodes(nodes)
+        chain = np.array([node[recorded.known[at].event] for at in agreed.order[self.rank]], np.int64)
+        chained = nodes.depending((chain[:-1], chain[1:]))
+        if len(issue_order(chained)) < len(chained):
+            raise CollectiveError(
+                f"{self.graph.trace.path}: collectives of several groups wait for each other in one order here, in "
+                "another one on other ranks; a simulated rank does one at a time and would stall"
+            )
+        removed = (nodes.slot == CPU) & (profile == "gpu")
+        removed[[node[event] for event in cut]] = True
+        kept = without(chained, removed)
+        exchanges = dict(self._exchanges(recorded, agreed, groups, npu))
+        origin = agreed.clock[self.rank]
+        return FinishedRank(self, kept, replay_times(kept, origin), exchanges, origin)
+
+    def _exchanges(
+        self, recorded: Recorded, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
+    ) -> Iterator[tuple[int, Exchange]]:
+        own = npu[self.rank]
+        for at, item in enumerate(recorded.known):
+            place = self.rank, at
+            if place not in agreed.number:
+                continue
+            other = npu[item.peer] if item.peer >= 0 else -1
+            ends = {"SEND": (own, other), "RECV": (other, own)}.get(item.kind, (-1, -1))
+            size, duration, number = agreed.size[place], agreed.duration[place], agreed.number[place]
+            yield item.event, Exchange(item.kind, size, groups[item.group], duration, *ends, number)
+
+    def describe(self, operator: int, node: Any) -> None:
+        """Add what a host trace says about an operator."""
+        if self._tensors:
+            self._tensors.describe(operator, node)
+
+
+def _communication_nodes(nodes: Nodes) -> dict[int, int]:
+    """Return the node of each event that takes the communication slot."""
+    chosen = np.flatnonzero(nodes.slot == COMMUNICATION)
+    return dict(zip(nodes.row[chosen].tolist(), chosen.tolist(), strict=True))
+
+
+def _communicating(nodes: Nodes, events: Collection[int]) -> Nodes:
+    """Let only these events take the communication slot; what else was taken for communication computes."""
+    computes = (nodes.slot == COMMUNICATION) & ~np.isin(nodes.row, np.fromiter(events, np.int64, len(events)))
+    return replace(nodes, slot=np.where(computes, COMPUTE, nodes.slot).astype(np.int8))
+
+
+@dataclass(frozen=True)
+class FinishedRank:
+    """All that a rank's file holds; ``origin`` is when the simulation begins (ns, the rank's clock)."""
+
+    work: RankWork
+    nodes: Nodes
+    times: ReplayTimes
+    exchanges: dict[int, Exchange]
+    origin: int
+
+    @property
+    def measured_ns(self) -> int:
+        """How long the recording took from the beginning of the simulation to the end of the last node."""
+        return int(self.nodes.end.max(initial=self.origin)) - self.origin
+
+    def delay_ns(self, slot: int) -> int:
+        """How long a slot idles for no known reason."""
+        of_slot = self.nodes.slot == slot
+        if slot == COMPUTE:
+            of_slot = self.nodes.slot != CPU
+        return int(self.times.delay[of_slot].sum())
+
+    def messages(self, **more: str | int) -> Iterator[bytes]:
+        """Yield the file's messages; ``more`` goes into its metadata."""
+        trace = self.work.graph.trace
+        known: dict[str, str | int] = {
+            "trace": printable(Path(trace.path.name)),
+            "rank": self.work.rank,
+            "origin_nanos": self.origin,
+        }
+        yield metadata(**known, measured_nanos=self.measured_ns, **more)
+        yield from node_messages(trace, self.nodes, self.times, self.exchanges, self.work.describe)

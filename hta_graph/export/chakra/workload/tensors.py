@@ -1,0 +1,145 @@
+"""What a host trace adds to nodes: inputs, outputs, attributes, and dependencies by the tensors between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from hta_graph.export.chakra.host.host_nodes import Values
+from hta_graph.export.chakra.workload.cpu_work import CpuWork
+from hta_graph.export.chakra.workload.nodes import CPU, Nodes, Pairs
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.points import end_point, start_point
+from hta_graph.model import Ids, Ints
+
+__all__ = ["HostNodes", "HostTensors"]
+
+ATTRIBUTES = ("rf_id", "fw_parent", "seq_id", "scope", "fw_tid")
+"""Numbers of a host node that its nodes keep."""
+
+TENSOR_FIELDS = 6
+"""A tensor stands as [tensor id, storage id, offset, number of elements, bytes of an element, device]."""
+
+
+class HostNodes(Protocol):
+    """Host nodes by row."""
+
+    def inputs(self, row: int) -> Values:
+        """Return what went in."""
+
+    def outputs(self, row: int) -> Values:
+        """Return what came out."""
+
+    def attributes(self, row: int) -> Mapping[str, Any]:
+        """Return attributes by name."""
+
+
+class HostTensors:
+    """The host nodes of one rank, by the events that they are."""
+
+    def __init__(self, graph: DependencyGraph, host: HostNodes, node: Ids) -> None:
+        """Take host nodes; ``node`` is the row of each event's (canonical rows), -1 where it has none."""
+        self._graph, self._host, self._node = graph, host, node
+
+    def describe(self, operator: int, node: Any) -> None:
+        """Add inputs, outputs and attributes of an operator (canonical row, -1: none) to a node's message."""
+        row = int(self._node[operator]) if operator >= 0 else -1
+        if row < 0:
+            return
+        for side, found in ((node.inputs, self._host.inputs(row)), (node.outputs, self._host.outputs(row))):
+            side.values, side.shapes, side.types = map(_text, (found.values, found.shapes, found.types))
+        known = self._host.attributes(row)
+        for name in ATTRIBUTES:
+            if isinstance(number := known.get(name), int) and number < 2**63:
+                node.attr.add(name=name, int64_val=number)
+        node.attr.add(name="op_schema", string_val=_text(known.get("op_schema", "")))
+
+    def dependencies(self, nodes: Nodes) -> Pairs:
+        """Link the last operator that put out a tensor to each one that takes it in, on the CPU and on the GPU.
+
+        On the GPU it is the last activity launched inside the one operator, and those that the other launched. What
+        another thread or stream did earlier than it was ready is left out: such a tensor was written in place.
+        """
+        writer, reader = self._passed()
+        work = CpuWork(self._graph)
+        on_cpu = work.until(end_point(writer)), work.since(start_point(reader))
+        on_gpu = self._on_gpu(nodes, writer, reader)
+        source, target = (np.concatenate(sides) for sides in zip(on_cpu, on_gpu, strict=True))
+        possible = (source >= 0) & (target >= 0) & (source != target)
+        possible[possible] &= nodes.end[source[possible]] <= nodes.start[target[possible]]
+        return source[possible], target[possible]
+
+    def _passed(self) -> tuple[Ids, Ids]:
+        """Pair the operator that put out a tensor last with each that took it in after that (canonical rows)."""
+        events = self._graph.trace.events
+        rows = np.flatnonzero(self._node >= 0)
+        put, taken = self._tensors(rows, outputs=True), self._tensors(rows, outputs=False)
+        order = np.lexsort((events.end[put[0]], put[1]))
+        put = put[0][order], put[1][order]
+        tensors, begin = np.unique(put[1], return_index=True)
+        if not len(tensors):
+            return np.empty(0, np.int32), np.empty(0, np.int32)
+        moment = np.unique(np.concatenate([events.end[put[0]], events.start[taken[0]]]))
+        scale = len(moment) + 1
+        put_key = np.searchsorted(tensors, put[1]) * scale + np.searchsorted(moment, events.end[put[0]])
+        tensor = np.searchsorted(tensors, taken[1]).clip(max=len(tensors) - 1)
+        taken_key = tensor * scale + np.searchsorted(moment, events.start[taken[0]])
+        last = np.searchsorted(put_key, taken_key, side="right") - 1
+        known = (tensors[tensor] == taken[1]) & (last >= begin[tensor])
+        return put[0][last[known]], taken[0][known]
+
+    def _tensors(self, rows: Ints, *, outputs: bool) -> tuple[Ids, Ints]:
+        """List (event, tensor id) of all inputs or outputs."""
+        side = self._host.outputs if outputs else self._host.inputs
+        found = [(row, tensor) for row in rows.tolist() for tensor in _tensor_ids(side(int(self._node[row])).values)]
+        pairs = np.array(found, np.int64).reshape(-1, 2)
+        return pairs[:, 0].astype(np.int32), pairs[:, 1]
+
+    def _on_gpu(self, nodes: Nodes, writer: Ids, reader: Ids) -> Pairs:
+        place = self._graph.timeline.position
+        activities = np.flatnonzero(nodes.slot != CPU)
+        calls = self._graph.launching_call[nodes.row[activities]]
+        activities, calls = activities[calls >= 0], calls[calls >= 0]
+        lane = self._graph.trace.events.lane
+        scale = len(self._graph.timeline.order) + 1
+        key = lane[calls].astype(np.int64) * scale + place[start_point(calls)]
+        order = np.lexsort((activities, key))
+        here = lane[writer].astype(np.int64) * scale
+        last = np.searchsorted(key[order], here + place[end_point(writer)]) - 1
+        inside = (last >= 0) & (np.append(key[order], -1)[last] >= here + place[start_point(writer)])
+        return _joined(activities[order][last[inside]], reader[inside], nodes.operator[activities], activities)
+
+
+def _text(value: object) -> str:
+    """Print a value as Chakra does; what cannot be encoded becomes a question mark."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _joined(source: Ints, reader: Ids, operator: Ids, activities: Ints) -> Pairs:
+    """Pair each source with all activities that its reader launched."""
+    order = np.argsort(operator, kind="stable")
+    first, end = (np.searchsorted(operator[order], reader, side=side) for side in ("left", "right"))
+    count = end - first
+    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(source, count), activities[order][np.repeat(first, count) + offset]
+
+
+def _tensor_ids(values: list[Any]) -> list[int]:
+    """List the ids of the tensors among arguments, and in lists of tensors.
+
+    >>> _tensor_ids([[8, 9, 0, 1, 4, "cuda:0"], 0, [[5, 6, 0, 2, 4, "cpu"]], "x"])
+    [8, 5]
+    """
+    found: list[int] = []
+    waiting = values[::-1]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, list):
+            continue
+        if len(value) == TENSOR_FIELDS and isinstance(value[-1], str) and isinstance(value[0], int):
+            found.append(value[0])
+        else:
+            waiting += value[::-1]
+    return found

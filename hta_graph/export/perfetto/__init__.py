@@ -1,0 +1,1 @@
+"""Traces with rows appended for Perfetto and other viewers: the path, counters, marks."""

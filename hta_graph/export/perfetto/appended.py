@@ -1,0 +1,184 @@
+"""A trace's text with rows appended: what it holds stays as it is, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+
+from hta_graph.errors import TraceError
+from hta_graph.model import Ints
+from hta_graph.trace.clock import base_time
+from hta_graph.trace.reader import closed_text, paused_gc
+from hta_graph.trace.source import read_bytes
+from hta_graph.trace.table import Trace
+
+__all__ = [
+    "Original",
+    "OriginalRow",
+    "as_seen",
+    "free_numbers",
+    "gzipped",
+    "integers_in",
+    "microseconds",
+    "read_original",
+]
+
+GZIP_LEVEL = 3
+PIECE = 1 << 24
+
+
+class OriginalRow(msgspec.Struct, gc=False):
+    """What appended rows must know of a row: its phase, its ids, its arguments as text."""
+
+    ph: Any = None
+    pid: Any = None
+    tid: Any = None
+    id: Any = None
+    args: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_ROWS = msgspec.json.Decoder(list[OriginalRow | str | float | bool | list[msgspec.Raw] | None])
+
+
+class _Document(msgspec.Struct):
+    rows: msgspec.Raw = msgspec.field(name="traceEvents")
+    base: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="baseTimeNanoseconds")
+
+
+@dataclass(frozen=True)
+class Original:
+    """A trace's text, where the bracket that closes its rows stands, the rows' ids, and its base time."""
+
+    text: bytes
+    end: int
+    rows: list[OriginalRow]
+    base_ns: int
+
+    def with_rows(self, lines: Iterable[str]) -> Iterator[bytes]:
+        """Yield the text, piece by piece, with rows behind its own."""
+        for at in range(0, self.end, PIECE):
+            yield self.text[at : min(at + PIECE, self.end)]
+        added = ",\n".join(lines).encode()
+        yield b",\n" if self.rows and added else b""
+        yield added
+        yield b"\n" + self.text[self.end :]
+
+
+def read_original(trace: Trace) -> Original:
+    """Read a trace's file once more, to append rows to it.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    content = read_bytes(trace.path)
+    text = closed_text(trace.path, content) if trace.salvaged else content.data
+    with paused_gc():
+        try:
+            original = _located(text, tolerant=False)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            original = _located(_strict(trace.path, text), tolerant=True)
+    if int(trace.events.index.max(initial=-1)) >= len(original.rows):
+        raise TraceError(trace.path, "has changed since it was read", "run the command again")
+    return original
+
+
+def _located(text: bytes, *, tolerant: bool) -> Original:
+    if re.match(rb"\s*\[", text):
+        return Original(text, len(text.rstrip()) - 1, _rows(text), 0)
+    document = msgspec.json.decode(text, type=_Document)
+    array = memoryview(document.rows)
+    end = _address(array) - _address(text) + len(array) - 1
+    return Original(text, end, _rows(array), _base_ns(document.base, tolerant=tolerant))
+
+
+def _rows(array: bytes | memoryview) -> list[OriginalRow]:
+    return [row if isinstance(row, OriginalRow) else OriginalRow() for row in _ROWS.decode(array)]
+
+
+def _address(buffer: bytes | memoryview) -> int:
+    """Return where a buffer lies in memory: msgspec's raw values are views into the text that they come from."""
+    return int(np.frombuffer(buffer, np.uint8).ctypes.data)
+
+
+def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
+    """Read the base time as the reader of traces does, which takes a fraction or exponent in tolerated files only."""
+    value = msgspec.json.decode(printed)
+    exact = bytes(printed).decode() if tolerant and isinstance(value, float) else value
+    return base_time(exact) or 0
+
+
+def _strict(path: Path, text: bytes) -> bytes:
+    """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
+    mended = _LONE_SURROGATE.sub(_replaced, text.decode("utf-8", "replace").lstrip("\ufeff"))
+    digits = orjson.Fragment
+    try:
+        return orjson.dumps(
+            json.loads(mended, strict=False, parse_float=digits, parse_int=digits, parse_constant=lambda _: None)
+        )
+    except (ValueError, TypeError, RecursionError):
+        raise TraceError(path, "has changed since it was read, or cannot be written as strict JSON") from None
+
+
+_LONE_SURROGATE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
+
+
+def _replaced(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape[1] else escape[0]
+
+
+def gzipped(content: Iterable[bytes]) -> Iterator[bytes]:
+    """Compress pieces of a file; the same bytes for the same content."""
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=31)
+    yield from map(packer.compress, content)
+    yield packer.flush()
+
+
+def microseconds(ns: int) -> str:
+    """Print nanoseconds as microseconds, exactly.
+
+    >>> microseconds(1712195495519689125), microseconds(2000), microseconds(-1)
+    ('1712195495519689.125', '2', '-0.001')
+    """
+    whole, rest = divmod(abs(ns), 1000)
+    sign = "-" if ns < 0 else ""
+    return f"{sign}{whole}.{rest:03d}" if rest else f"{sign}{whole}"
+
+
+def as_seen(ns: Ints) -> Ints:
+    """Round times as Perfetto does: fractions of microseconds pass through a float64, whole ones do not."""
+    whole = ns // 1000
+    seen = np.rint((whole + (ns - whole * 1000) / 1000.0) * 1000.0).astype(np.int64)
+    return np.where(ns == whole * 1000, ns, seen)
+
+
+def integers_in(ids: Iterable[Any]) -> set[int]:
+    """Return every integer that a viewer may read an id as: viewers take text as decimal or hexadecimal.
+
+    >>> sorted(integers_in([7, "12", "Spans", None]))
+    [7, 12, 18]
+    """
+    distinct = {value for value in ids if isinstance(value, (int, float, str))}
+    found = {value for value in distinct if isinstance(value, int)}
+    for value in distinct - found:
+        for radix in (10, 16):
+            try:
+                found.add(int(value, radix) if isinstance(value, str) else int(value))
+            except (ValueError, OverflowError):
+                continue
+    return found
+
+
+def free_numbers(taken: set[int], first: int) -> Iterator[int]:
+    """Yield the numbers from ``first`` on that are not taken."""
+    return (number for number in count(first) if number not in taken)

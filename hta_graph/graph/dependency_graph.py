@@ -1,0 +1,438 @@
+"""DependencyGraph: a read-only facade that speaks of events, waits, launches and lanes; its storage never leaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hta_graph.columns import freeze, picked
+from hta_graph.errors import QueryError
+from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
+from hta_graph.graph.launches import launching_calls
+from hta_graph.graph.marks import Marks
+from hta_graph.graph.nesting import Nesting
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.graph.reach import reachable, shortest_path
+from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.views import edges_frame, events_frame, to_networkx, to_rustworkx
+from hta_graph.model import EDGE_MEANING, WALKABLE, Bools, EdgeKind, EventKind, Evidence, Ids, Ints, kind_mask
+from hta_graph.shown import html_table
+from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas as pd
+    import rustworkx
+
+__all__ = ["BUILD_DIAGNOSTICS", "DIAGNOSTICS", "DependencyGraph"]
+
+BUILD_DIAGNOSTICS: dict[str, str] = {
+    "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
+    "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
+    "nesting_violations": "operators and calls that end after the row around them",
+    "edges_clamped": "edges whose target is stamped up to 1 ms before its source, a clock fault; kept with lag 0",
+    "edges_dropped_back_in_time": "edges left out because they go back in time by more than 1 ms",
+    "edges_dropped_cycle": "edges left out because they would close a cycle",
+    "event_waits": "stream waits for events, with or without a record of the profiler",
+    "event_waits_unresolved": "of those, the ones whose record or recorded stream remains unknown",
+    "event_waits_for_nothing": "of those, the ones for a stream on which the trace shows no work",
+    "stream_syncs_unresolved": "stream synchronisations whose stream remains unknown",
+    "event_syncs_unresolved": "event synchronisations whose record or recorded stream remains unknown",
+    "event_queries": "Event Sync records of event queries, which do not wait",
+    "sync_records_without_call": "synchronisation records whose CPU call is not in the file",
+    "forward_backward_unresolved": "forward-backward pairs without two operators that follow each other",
+}
+"""What building the graph counted: key → meaning."""
+
+DIAGNOSTICS: dict[str, str] = {**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS}
+"""All keys of ``graph.diagnostics``."""
+
+
+class DependencyGraph:
+    """One rank's events and the reasons why each could not have happened earlier.
+
+    Every event is named by its ``event_index``, its position in ``traceEvents``. Algorithms see columns instead, one
+    entry per event in canonical order (:attr:`event_table`); there an event is its row.
+    """
+
+    def __init__(
+        self, trace: Trace, timeline: Timeline, edges: EdgeTable, notes: dict[str, int], wait_calls: WaitCalls
+    ) -> None:
+        self._trace = trace
+        self._timeline = timeline
+        self._edges = edges
+        self._notes = notes
+        self._wait_calls = wait_calls
+        self.answers: dict[Callable[[Any], Any], Any] = {}
+        """Answers that algorithms gave (:func:`remembered`)."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<DependencyGraph {self._trace.path.name}: {len(self._trace.events):,} events, {len(self._edges):,} edges>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook how many edges of each kind there are, recorded and inferred."""
+        rows = [(kind, *counts.values(), _meaning(kind)) for kind, counts in self.edge_counts().items()]
+        return html_table(repr(self), ["edge", *(evidence.label for evidence in Evidence), "meaning"], rows)
+
+    # -- the trace, and its events as columns --------------------------------------------------------------------------
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that this graph was built from."""
+        return self._trace
+
+    @property
+    def path(self) -> Path:
+        """The file that the trace was read from."""
+        return self._trace.path
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of the trace, if that is known."""
+        return self._trace.rank
+
+    @property
+    def event_table(self) -> EventTable:
+        """The events as columns, for algorithms."""
+        return self._trace.events
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The texts that ``event_table.name`` counts."""
+        return self._trace.names
+
+    @property
+    def lanes(self) -> LaneTable:
+        """The threads and streams that ``event_table.lane`` counts."""
+        return self._trace.lanes
+
+    @property
+    def is_gpu(self) -> Bools:
+        """Mark the GPU activities."""
+        return self._trace.is_gpu
+
+    def name_of(self, row: int) -> str:
+        """Return the name of an event."""
+        return self._trace.name_of(row)
+
+    @cached_property
+    def marks(self) -> Marks:
+        """What names and categories tell of the events."""
+        return Marks(self._trace)
+
+    def steps(self) -> list[Step]:
+        """List the profiler steps on the CPU in time order."""
+        return self._trace.steps()
+
+    # -- who lies in whom, who launched what ---------------------------------------------------------------------------
+
+    @property
+    def timeline(self) -> Timeline:
+        """The order of points and the nesting of rows, for walks."""
+        return self._timeline
+
+    @property
+    def calls(self) -> Nesting:
+        """The nesting of operators and runtime calls on each thread."""
+        return self._timeline.calls
+
+    def nesting(self, *kinds: EventKind) -> Nesting:
+        """Return the nesting of rows of some kinds (annotations, Python frames) on each lane."""
+        if kinds not in self._nestings:
+            self._nestings[kinds] = self._timeline.lookups(*kinds)
+        return self._nestings[kinds]
+
+    @cached_property
+    def _nestings(self) -> dict[tuple[EventKind, ...], Nesting]:
+        return {}
+
+    def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
+        """Return the innermost row of some kinds that is open on each CPU row's thread when it starts; -1: none."""
+        events = self._trace.events
+        return self.nesting(*kinds).open_at(picked(events.lane, rows), events.start[rows])
+
+    def place(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
+        """Return the places of events' starts, or of their ends, in the one order of all; -1 for row -1."""
+        point = np.where(rows >= 0, np.where(at_end, end_point(rows), start_point(rows)), -1)
+        places: Ints = picked(self._timeline.position, point).astype(np.int64)
+        return places
+
+    def place_before(self, times: Ints) -> Ints:
+        """Return the place of the last start or end before each time (ns) in the one order of all; -1 if none is."""
+        return np.searchsorted(self._timeline.times[self._timeline.order], times, side="left") - 1
+
+    @cached_property
+    def launching_call(self) -> Ids:
+        """For every event the call that launched it; -1 for orphans and for what is not on a GPU."""
+        return launching_calls(self._trace)
+
+    @cached_property
+    def operator_around(self) -> Ids:
+        """For every operator and runtime call the innermost operator around it; -1 where there is none."""
+        around = self.calls.parent.copy()
+        kind = self._trace.events.kind
+        while (inside_call := (around >= 0) & (kind[around] == EventKind.RUNTIME)).any():
+            around[inside_call] = around[around[inside_call]]
+        return freeze(around)
+
+    @cached_property
+    def launching_operator(self) -> Ids:
+        """For every GPU activity the innermost operator around its launching call; -1 where there is none.
+
+        The activity's own ``External id`` is not asked: it names another operator in many traces.
+        """
+        return freeze(picked(self.operator_around, self.launching_call))
+
+    @cached_property
+    def outermost_operator(self) -> Ids:
+        """For every row the outermost operator around it, or the row itself if it is that; -1 where none is.
+
+        A GPU activity's is that of its launching call.
+        """
+        every = np.arange(len(self._trace.events), dtype=np.int32)
+        on_cpu = np.where(self.is_gpu, self.launching_call, every)
+        is_operator = picked(self._trace.events.kind == EventKind.CPU_OP, on_cpu, otherwise=False)
+        found = np.where(is_operator | (on_cpu < 0), on_cpu, self.operator_around[on_cpu]).astype(np.int32)
+        while (inside := (found >= 0) & (self.operator_around[found] >= 0)).any():
+            found[inside] = self.operator_around[found[inside]]
+        return freeze(found)
+
+    # -- edges ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def edge_table(self) -> EdgeTable:
+        """The edges as columns of points, for walks and files."""
+        return self._edges
+
+    def edges_of(self, *kinds: EdgeKind) -> EventEdges:
+        """Return the edges of some kinds (of all, if none is named) as pairs of events."""
+        rows = np.flatnonzero(np.isin(self._edges.kind, kinds)) if kinds else np.arange(len(self._edges))
+        return EventEdges.of_rows(self._edges, rows, self._timeline.times)
+
+    def edges_at(self, rows: Ids | Ints) -> EventEdges:
+        """Return some edges, by their rows in :attr:`edge_table`, as pairs of events."""
+        return EventEdges.of_rows(self._edges, rows, self._timeline.times)
+
+    @property
+    def wait_calls(self) -> WaitCalls:
+        """The CPU calls that let streams wait for events."""
+        return self._wait_calls
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    @property
+    def diagnostics(self) -> dict[str, int]:
+        """What was dropped, repaired or left unresolved; the keys are those of :data:`DIAGNOSTICS`."""
+        return {**self._trace.diagnostics, **self._notes}
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """All events, as a copy.
+
+        Columns: event_index, kind, name, lane, start_ns, end_ns, duration_ns, correlation, external_id.
+        """
+        return self._all_events.copy()
+
+    @cached_property
+    def _all_events(self) -> pd.DataFrame:
+        return self.events_of(np.arange(len(self._trace.events)))
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """All edges, as a copy.
+
+        Columns: kind, evidence, rule, clamped, source_index, source_point, target_index, target_point, lag_ns.
+        """
+        return self._all_edges.copy()
+
+    @cached_property
+    def _all_edges(self) -> pd.DataFrame:
+        return self._edge_frame(self._edges)
+
+    def edge_counts(self) -> dict[str, dict[str, int]]:
+        """Count the edges per kind and evidence."""
+        counts = np.zeros((len(EdgeKind), 2), np.int64)
+        np.add.at(counts, (self._edges.kind, self._edges.inferred.astype(np.int8)), 1)
+        return {
+            kind.label: {evidence.label: int(counts[kind, evidence]) for evidence in Evidence}
+            for kind in EdgeKind
+            if counts[kind].any()
+        }
+
+    def event(self, event_index: int) -> pd.Series[Any]:
+        """Return one event.
+
+        Raises:
+            QueryError: there is no such event.
+        """
+        return self.events_of(np.array([self._row(event_index)])).iloc[0]
+
+    def predecessors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
+        """Return the edges into an event's start and end from other events, optionally of some kinds only."""
+        return self._touching(event_index, self._edges.target, kinds)
+
+    def successors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
+        """Return the edges from an event's start and end to other events, optionally of some kinds only."""
+        return self._touching(event_index, self._edges.source, kinds)
+
+    def ancestors(self, event_index: int) -> pd.DataFrame:
+        """Return the events without which this one could not have ended."""
+        return self._reachable(end_point(np.array([self._row(event_index)])), backward=True)
+
+    def descendants(self, event_index: int) -> pd.DataFrame:
+        """Return the events that could not have happened before this one started."""
+        return self._reachable(start_point(np.array([self._row(event_index)])), backward=False)
+
+    def path_between(self, source_index: int, target_index: int) -> pd.DataFrame:
+        """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
+        ends = np.array([self._row(source_index), self._row(target_index)])
+        found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
+        return self._edge_frame(self._edges.take(found))
+
+    def neighbourhood(self, event_index: int, depth: int = 1) -> DependencyGraph:
+        """Return the subgraph of the events at most ``depth`` edges away, in either direction."""
+        near = np.array([self._row(event_index)])
+        source, target = event_of(self._edges.source), event_of(self._edges.target)
+        for _ in range(depth):
+            inside = np.zeros(len(self._trace.events), np.bool_)
+            inside[near] = True
+            touched = inside[source] | inside[target]
+            near = np.unique(np.concatenate([near, source[touched], target[touched]]))
+        return self._induced(near)
+
+    def filter(
+        self,
+        *,
+        kind: str | Sequence[str] | None = None,
+        name: str | None = None,
+        lane: str | Sequence[str] | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> DependencyGraph:
+        """Return the subgraph of the events that match all conditions.
+
+        Args:
+            kind: one or several event kinds, as in output.
+            name: a regular expression found in the name.
+            lane: one or several lanes, as in output.
+            start_ns: keep events that end at or after this time.
+            end_ns: keep events that start at or before this time.
+
+        Raises:
+            QueryError: an unknown kind or lane, or a bad expression.
+        """
+        events = self._trace.events
+        keep = np.ones(len(events), np.bool_)
+        if kind is not None:
+            keep &= np.isin(events.kind, _codes(kind, [member.label for member in EventKind], "kind"))
+        if name is not None:
+            keep &= self._trace.matching_names(_expression(name))[events.name]
+        if lane is not None:
+            keep &= np.isin(events.lane, _codes(lane, self._trace.lanes.labels, "lane"))
+        if start_ns is not None:
+            keep &= events.end >= start_ns
+        if end_ns is not None:
+            keep &= events.start <= end_ns
+        return self._induced(np.flatnonzero(keep))
+
+    def subgraph(self, event_indices: Iterable[int]) -> DependencyGraph:
+        """Return the graph of these events and of the edges between them.
+
+        Raises:
+            QueryError: an event is not there.
+        """
+        return self._induced(np.unique(np.array([self._row(index) for index in event_indices], np.int64)))
+
+    def to_networkx(self) -> networkx.MultiDiGraph[Any]:
+        """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
+        return to_networkx(self._trace, self._points(), self._edges, self._timeline.times)
+
+    def to_rustworkx(self) -> rustworkx.PyDiGraph[int, int]:
+        """Return a rustworkx graph; a node's payload is its point (2 × row of ``events``, + 1 for the end).
+
+        An edge's payload is its row in ``edges``.
+        """
+        return to_rustworkx(self._points(), self._edges)
+
+    def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
+        """Return the DataFrame of canonical rows."""
+        return events_frame(self._trace, rows)
+
+    def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
+        return edges_frame(self._trace, edges, self._timeline.times)
+
+    def _points(self) -> Ids:
+        rows = np.flatnonzero(kind_mask(self._trace.events.kind, WALKABLE))
+        return np.sort(np.concatenate([start_point(rows), end_point(rows)]))
+
+    @cached_property
+    def _row_of_index(self) -> Ids:
+        rows = np.full(int(self._trace.events.index.max(initial=-1)) + 1, -1, np.int32)
+        rows[self._trace.events.index] = np.arange(len(self._trace.events), dtype=np.int32)
+        return rows
+
+    def _row(self, event_index: int) -> int:
+        row = int(self._row_of_index[event_index]) if 0 <= event_index < len(self._row_of_index) else -1
+        if row < 0:
+            raise QueryError(
+                f"{self._trace.path}: there is no event {event_index}; an event's number is its place in traceEvents"
+            )
+        return row
+
+    def _touching(self, event_index: int, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
+        row = self._row(event_index)
+        chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
+        if kinds is not None:
+            chosen &= np.isin(self._edges.kind, _codes(kinds, [member.label for member in EdgeKind], "edge kind"))
+        return self._edge_frame(self._edges.take(chosen))
+
+    def _reachable(self, points: Ids, *, backward: bool) -> pd.DataFrame:
+        seen = reachable(self._edges, self._point_count, points, backward=backward)
+        rows = np.unique(event_of(np.flatnonzero(seen).astype(np.int32)))
+        return self.events_of(rows[rows != event_of(points)[0]])
+
+    @property
+    def _point_count(self) -> int:
+        return len(self._timeline.times)
+
+    def _induced(self, rows: Ints) -> DependencyGraph:
+        """Keep these canonical rows and the edges between them; their order, and so all results, stay as they are."""
+        trace = self._trace.select(rows)
+        number = np.full(len(self._trace.events), -1, np.int32)
+        number[rows] = np.arange(len(rows), dtype=np.int32)
+        point = np.stack([start_point(number), end_point(number)], axis=1).ravel()
+        point[np.repeat(number < 0, 2)] = -1
+        source, target = point[self._edges.source], point[self._edges.target]
+        inside = (source >= 0) & (target >= 0)
+        edges = replace(self._edges.take(inside), source=freeze(source[inside]), target=freeze(target[inside]))
+        calls = self._wait_calls
+        kept = WaitCalls(picked(number, calls.source), picked(number, calls.target), picked(number, calls.call))
+        kept = kept.take((kept.source >= 0) & (kept.target >= 0) & (kept.call >= 0))
+        return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, self._notes, kept)
+
+
+def _meaning(label: str) -> str:
+    return EDGE_MEANING[EdgeKind[label.upper()]].says
+
+
+def _codes(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:
+    chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+    for name in chosen:
+        if name not in known:
+            raise QueryError(f"there is no {what} {name!r}; there are: {', '.join(known[:20])}")
+    return [known.index(name) for name in chosen]
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise QueryError(f"{pattern!r} is not a regular expression: {error}") from None

@@ -1,0 +1,122 @@
+"""Edges as columns, by points for the rooms that walk, by events for all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.columns import Columns, first_of_runs, freeze
+from hta_graph.graph.points import event_of, is_end
+from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
+
+__all__ = ["EdgeTable", "EventEdges", "WaitCalls"]
+
+
+@dataclass(frozen=True)
+class EdgeTable(Columns):
+    """Ten bytes an edge: int32 points, int8 kind and rule; lag, evidence and clamping follow from those."""
+
+    source: Ids
+    target: Ids
+    kind: Codes
+    rule: Codes
+
+    @classmethod
+    def of_kind(
+        cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, rule: Rule | Codes = Rule.RECORDED
+    ) -> EdgeTable:
+        """Make edges of one kind, by one rule or a rule each."""
+        size = len(source)
+        return cls(
+            freeze(np.asarray(source, np.int32)),
+            freeze(np.asarray(target, np.int32)),
+            freeze(np.full(size, kind, np.int8)),
+            freeze(np.broadcast_to(np.asarray(rule, np.int8), size).copy()),
+        )
+
+    @classmethod
+    def distinct(cls, kind: EdgeKind, source: Ids, target: Ids, rule: Codes) -> EdgeTable:
+        """Make edges of one kind, each pair of points once; what is recorded wins over what is inferred."""
+        chosen = np.lexsort((rule, source, target))
+        chosen = chosen[first_of_runs(source[chosen], target[chosen])]
+        return cls.of_kind(kind, source[chosen], target[chosen], rule[chosen])
+
+    @property
+    def inferred(self) -> Bools:
+        """Mark the edges that a rule deduced."""
+        inferred: Bools = self.rule != Rule.RECORDED
+        return inferred
+
+    def lags(self, times: Ints) -> Ints:
+        """Return target time − source time (ns), never below 0."""
+        lags: Ints = np.maximum(times[self.target] - times[self.source], 0)
+        return lags
+
+    def clamped(self, times: Ints) -> Bools:
+        """Mark the edges whose clocks disagree: the target is stamped before the source."""
+        back: Bools = times[self.target] < times[self.source]
+        return back
+
+
+@dataclass(frozen=True)
+class EventEdges(Columns):
+    """Edges as what they join: events (canonical rows), which end of each, and when that was (ns).
+
+    ``row`` is an edge's row in the :class:`EdgeTable`.
+    """
+
+    row: Ids
+    kind: Codes
+    inferred: Bools
+    source: Ids
+    target: Ids
+    from_end: Bools
+    to_end: Bools
+    source_ns: Ints
+    target_ns: Ints
+
+    @classmethod
+    def of_rows(cls, edges: EdgeTable, rows: Ids | Ints, times: Ints) -> EventEdges:
+        """Describe rows of a table, given the times of all points."""
+        chosen = edges.take(rows)
+        return cls(
+            freeze(np.asarray(rows, np.int32)),
+            chosen.kind,
+            freeze(chosen.inferred),
+            freeze(event_of(chosen.source)),
+            freeze(event_of(chosen.target)),
+            freeze(is_end(chosen.source)),
+            freeze(is_end(chosen.target)),
+            freeze(times[chosen.source]),
+            freeze(times[chosen.target]),
+        )
+
+    @property
+    def lag(self) -> Ints:
+        """Target time − source time (ns), never below 0."""
+        lag: Ints = np.maximum(self.target_ns - self.source_ns, 0)
+        return lag
+
+
+@dataclass(frozen=True)
+class WaitCalls(Columns):
+    """The CPU ``call`` that let the activity ``target`` wait for the activity ``source``; each pair once."""
+
+    source: Ids
+    target: Ids
+    call: Ids
+
+    def of_pairs(self, source: Ids, target: Ids) -> Ids:
+        """Return the call behind each pair of activities; -1 where none is known."""
+        if not len(self):
+            return np.full(len(source), -1, np.int32)
+        key = _pair_key(self.source, self.target)
+        order = np.argsort(key, kind="stable")
+        wanted = _pair_key(source, target)
+        at = order[np.searchsorted(key[order], wanted).clip(max=len(key) - 1)]
+        return np.where(key[at] == wanted, self.call[at], -1).astype(np.int32)
+
+
+def _pair_key(source: Ids, target: Ids) -> Ints:
+    return source.astype(np.int64) << 32 | target  # rows are int32, so both fit

@@ -1,0 +1,35 @@
+"""Who launched what: calls and the GPU activities with their correlation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.trace.table import EventTable, Trace
+
+__all__ = ["CallsByCorrelation", "launching_calls"]
+
+
+class CallsByCorrelation:
+    """Runtime calls by their correlation; of two calls with one correlation the outermost."""
+
+    def __init__(self, events: EventTable) -> None:
+        calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation > 0))
+        self._correlation, first = np.unique(events.correlation[calls], return_index=True)
+        self._call = calls[first].astype(np.int32)
+
+    def of(self, correlations: Ints) -> Ids:
+        """Return the call with each correlation; -1 where the file has none."""
+        if not len(self._call):
+            return np.full(len(correlations), -1, np.int32)
+        at = np.searchsorted(self._correlation, correlations).clip(max=len(self._call) - 1)
+        return np.where(self._correlation[at] == correlations, self._call[at], -1).astype(np.int32)
+
+
+def launching_calls(trace: Trace) -> Ids:
+    """Return for every event (canonical row) the call that launched it; -1 for orphans and for what is not on a GPU."""
+    activities = np.flatnonzero(trace.is_gpu)
+    calls = np.full(len(trace.events), -1, np.int32)
+    calls[activities] = CallsByCorrelation(trace.events).of(trace.events.correlation[activities])
+    return freeze(calls)

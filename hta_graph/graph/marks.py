@@ -1,0 +1,113 @@
+"""What names and categories tell of events, as marks: algorithms ask these and know no profiler's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.errors import QueryError
+from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.trace.table import Trace
+from hta_graph.trace.vocabulary import (
+    AUTOGRAD_OPERATOR,
+    BLOCKING_CALL,
+    COMMUNICATION_KERNEL,
+    COPY_KIND,
+    DATA_LOADING,
+    DEVICE_COPY,
+    DEVICE_WAIT,
+    MODULE_FRAME,
+    STEP_NAME,
+    SYNCHRONOUS_COPY_CALL,
+)
+
+__all__ = ["Marks", "data_loading_patterns", "is_step"]
+
+UNKNOWN_COPY = "Memcpy Unknown"
+
+
+def is_step(name: str) -> bool:
+    """Tell whether a name is that of a profiler step."""
+    return STEP_NAME.fullmatch(name) is not None
+
+
+def data_loading_patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:
+    """Compile expressions of operators and annotations that mean data loading; without any, those of PyTorch's loaders.
+
+    Raises:
+        QueryError: one of them is not a regular expression.
+    """
+    try:
+        return [re.compile(expression) for expression in expressions or DATA_LOADING]
+    except re.error as error:
+        raise QueryError(f"a data-loading pattern is not a regular expression: {error}") from None
+
+
+class Marks:
+    """Marks of a trace's events, one entry per event; each is made when it is first asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def _named(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
+        """Mark the events of a kind whose name a pattern matches from its start."""
+        events = self._trace.events
+        return freeze((events.kind == kind) & self._trace.names_starting_with(pattern)[events.name])
+
+    @cached_property
+    def blocking_call(self) -> Bools:
+        """Calls that return only when GPU work is done: their inside is a wait, not work."""
+        return self._named(BLOCKING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def synchronous_copy_call(self) -> Bools:
+        """Copy calls that may block in any direction."""
+        return self._named(SYNCHRONOUS_COPY_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def autograd(self) -> Bools:
+        """Operators of PyTorch's autograd engine and of its nodes."""
+        return self._named(AUTOGRAD_OPERATOR, EventKind.CPU_OP)
+
+    @cached_property
+    def module_frame(self) -> Bools:
+        """Python frames of a module's call."""
+        return self._named(MODULE_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def communicates(self) -> Bools:
+        """Kernels that talk to other ranks: by their recorded collective, else by name."""
+        events = self._trace.events
+        talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
+        return freeze(talks & (events.kind == EventKind.KERNEL))
+
+    @cached_property
+    def moves_memory(self) -> Bools:
+        """Copies and sets, and the rows among an MTIA device's kernels that move memory."""
+        kind = self._trace.events.kind
+        copies = (kind == EventKind.MEMCPY) | (kind == EventKind.MEMSET)
+        return freeze(copies | self._named(DEVICE_COPY, EventKind.KERNEL))
+
+    @cached_property
+    def waits_on_device(self) -> Bools:
+        """Rows in which a stream of an MTIA device waits for an event or marks one; it works on nothing."""
+        return self._named(DEVICE_WAIT, EventKind.KERNEL)
+
+    def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
+        """Mark the operators and annotations that mean data loading (:func:`data_loading_patterns`)."""
+        events = self._trace.events
+        may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
+        marked: Bools = may_load & self._trace.matching_names(*data_loading_patterns(expressions))[events.name]
+        return marked
+
+    def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
+        """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""
+        names, code = np.unique(self._trace.events.name[rows], return_inverse=True)
+        found: list[Any] = [COPY_KIND.match(self._trace.names[name]) for name in names.tolist()]
+        kinds, kind = np.unique([match[0] if match else UNKNOWN_COPY for match in found], return_inverse=True)
+        return kinds.tolist(), kind[code].astype(np.int32)

@@ -1,0 +1,158 @@
+"""Rows that lie inside each other on a lane: who is innermost when, and who is around whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hta_graph.columns import first_of_runs, freeze
+from hta_graph.graph.points import event_of, is_end
+from hta_graph.model import Bools, Ids, Ints
+from hta_graph.trace.table import EventTable
+
+__all__ = ["Nesting", "innermost_of", "nest"]
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """The points of the chosen rows, lane by lane in order, and who is innermost after each.
+
+    ``owner[i]`` is the innermost open row between ``points[i]`` and ``points[i + 1]`` (-1: none, or the lane ends);
+    ``parent[event]`` is the row around an event (-1: none); ``first[lane]`` is where a lane begins in ``points``.
+
+        row A      |--------------|
+        row B         |-----|
+        points     A  B     B     A
+        owner      A  B     A    -1
+    """
+
+    points: Ids
+    owner: Ids
+    parent: Ids
+    first: Ints
+    violations: int
+    point_times: Ints
+    """The times (ns) of all points of the trace."""
+
+    @cached_property
+    def event(self) -> Ids:
+        """The event of each point."""
+        return freeze(event_of(self.points))
+
+    @cached_property
+    def is_end(self) -> Bools:
+        """Whether each point is an end."""
+        return freeze(is_end(self.points))
+
+    @cached_property
+    def time(self) -> Ints:
+        """The time of each point (ns)."""
+        return freeze(self.point_times[self.points])
+
+    def lane_slice(self, lane: int) -> slice:
+        """Return the part of the points that belongs to a lane."""
+        return slice(int(self.first[lane]), int(self.first[lane + 1]))
+
+    def changes(self, lane: int) -> tuple[Ints, Ids]:
+        """Return the times (ns) at which a lane's innermost row may change, and that row from there on (-1: none)."""
+        part = self.lane_slice(lane)
+        return self.time[part], self.owner[part]
+
+    def open_at(self, lanes: Ids, times: Ints) -> Ids:
+        """Return the innermost row that is open on each lane (-1: none) just after each time; -1 where none is."""
+        found = np.full(len(lanes), -1, np.int32)
+        for lane, here in _by_lane(lanes):
+            change, owner = self.changes(lane)
+            at = np.searchsorted(change, times[here], side="right") - 1
+            found[here[at >= 0]] = owner[at[at >= 0]]
+        return found
+
+
+def _by_lane(lanes: Ids) -> Iterator[tuple[int, Ints]]:
+    """Yield each lane but -1 with the places where it stands."""
+    order = np.argsort(lanes, kind="stable")
+    begins = np.flatnonzero(first_of_runs(lanes[order]))
+    for here in np.split(order, begins[1:]):
+        if len(here) and lanes[here[0]] >= 0:
+            yield int(lanes[here[0]]), here
+
+
+def innermost_of(nestings: Sequence[Nesting], lane: int) -> tuple[Ints, Ids]:
+    """Return the times at which a lane's innermost row changes, and that row; an earlier nesting's goes first."""
+    changes = [nesting.changes(lane) for nesting in nestings]
+    cuts = np.unique(np.concatenate([times for times, _ in changes]))
+    found = np.full(len(cuts), -1, np.int32)
+    for nesting in nestings:
+        own = nesting.open_at(np.full(len(cuts), lane, np.int32), cuts)
+        found = np.where(found < 0, own, found)
+    return cuts, found
+
+
+def nest(events: EventTable, times: Ints, ordered: Ids, lane_count: int) -> Nesting:
+    """Find the innermost row after each point and each row's parent.
+
+    Args:
+        events: the trace's events.
+        times: the times of all points (ns).
+        ordered: the points of the rows to nest, in global order.
+        lane_count: how many lanes there are.
+    """
+    lane = events.lane[event_of(ordered)]
+    points = ordered[np.argsort(lane.astype(np.int16) if lane_count < 2**15 else lane, kind="stable")]
+    first = np.searchsorted(events.lane[event_of(points)], np.arange(lane_count + 1))
+    owner, broken = _owners_by_depth(points)
+    if broken.any():
+        _repair(points, owner, broken)
+    parent = np.full(len(events), -1, np.int32)
+    # Who owned the time before a row began is around it; before a lane's first point nobody does.
+    starts = np.flatnonzero(~is_end(points))
+    inner = starts[~np.isin(starts, first)]
+    parent[event_of(points[inner])] = owner[inner - 1]
+    child = np.flatnonzero(parent >= 0)
+    violations = int(np.count_nonzero(events.end[child] > events.end[parent[child]]))
+    return Nesting(freeze(points), freeze(owner), freeze(parent), freeze(first), violations, times)
+
+
+def _owners_by_depth(points: Ids) -> tuple[Ids, Bools]:
+    """Take as owner the last row opened at the present depth, right where rows nest; mark ends where they do not."""
+    is_start = ~is_end(points)
+    depth = np.cumsum(np.where(is_start, 1, -1), dtype=np.int32)
+    # Among the points of one depth, in order, the latest start before a point opened the row that is on top there.
+    by_depth = np.argsort(depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable")
+    opened = np.where(is_start[by_depth], np.arange(len(points)), 0)
+    last_opened = by_depth[np.maximum.accumulate(opened)]
+    owner = np.empty(len(points), np.int32)
+    owner[by_depth] = event_of(points[last_opened])
+    owner[depth <= 0] = -1
+    # Where rows nest, each end closes the row that owned the time before it.
+    broken = ~is_start
+    broken[1:] &= owner[:-1] != event_of(points[1:])
+    return owner, broken
+
+
+def _repair(points: Ids, owner: Ids, broken: Bools) -> None:
+    """Where rows overlap without nesting, let the open one that started last own the interval (rare, so row by row)."""
+    event, start = event_of(points), ~is_end(points)
+    closed_before = np.concatenate([[True], owner[:-1] == -1]) & start
+    cluster = np.cumsum(closed_before)  # rows that touch each other, from one silence of the lane to the next
+    hit = np.zeros(cluster[-1] + 1, np.bool_)
+    hit[cluster[broken]] = True
+    open_rows: list[int] = []
+    is_open: set[int] = set()
+    for at in np.flatnonzero(hit[cluster]).tolist():
+        row = int(event[at])
+        if closed_before[at]:
+            open_rows.clear()
+            is_open.clear()
+        if start[at]:
+            open_rows.append(row)
+            is_open.add(row)
+        else:
+            is_open.discard(row)
+        # Rows that ended out of turn leave the stack only when they come to its top.
+        while open_rows and open_rows[-1] not in is_open:
+            open_rows.pop()
+        owner[at] = open_rows[-1] if open_rows else -1

@@ -1,0 +1,101 @@
+"""Points, the starts and ends of events, in the one order in which they happened.
+
+A point is a number: ``2 * event`` is the event's start, ``2 * event + 1`` its end. Only this room, ``links`` and the
+walks of ``algorithms`` use the number; all others ask the functions below.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.model import GPU_KINDS, Bools, Ids, Ints, kind_mask
+from hta_graph.trace.table import EventTable
+
+__all__ = ["end_point", "event_of", "is_end", "ordered_points", "point_times", "start_point"]
+
+# Classes of points at one instant, in the order in which they happen.
+GPU_END, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO, GPU_ZERO, GPU_START = range(7)
+
+
+def start_point(events: Ids | Ints) -> Ids:
+    """Return the start points of events."""
+    return (2 * events).astype(np.int32)
+
+
+def end_point(events: Ids | Ints) -> Ids:
+    """Return the end points of events."""
+    return (2 * events + 1).astype(np.int32)
+
+
+def event_of(points: Ids) -> Ids:
+    """Return the events whose starts or ends points are; -1 for point -1."""
+    return points >> 1
+
+
+def is_end(points: Ids) -> Bools:
+    """Tell which points are ends."""
+    ends: Bools = points & 1 == 1
+    return ends
+
+
+def point_times(events: EventTable) -> Ints:
+    """Return the time of every point (ns); length twice the number of events."""
+    times = np.empty(2 * len(events), np.int64)
+    times[0::2] = events.start
+    times[1::2] = events.end
+    return times
+
+
+def ordered_points(events: EventTable, rows: Ints) -> Ids:
+    """Return the points of rows in the order in which they happened.
+
+    At equal times on a thread: ends, then starts, outer before inner; a zero-length row on a boundary lies inside the
+    row that ends there. GPU ends come before and GPU starts after what the CPU does at that instant.
+
+        time t    GPU ends | rows without length whose lane ends a row here | CPU ends | CPU starts | …
+                  … | rows without length alone | GPU rows without length | GPU starts
+    """
+    # Ends go in reverse, so that of rows that end together the one listed last, the innermost, ends first.
+    zero = events.start[rows] == events.end[rows]
+    starts, zeros, ends = rows[~zero], rows[zero], rows[~zero][::-1]
+    items = np.concatenate([ends, zeros, starts])
+    gpu = kind_mask(events.kind, GPU_KINDS)
+    group = np.concatenate([
+        np.where(gpu[ends], GPU_END, CPU_END),
+        np.where(gpu[zeros], GPU_ZERO, np.where(_at_an_end(events, zeros, ends), CPU_ZERO_AT_END, CPU_ZERO)),
+        np.where(gpu[starts], GPU_START, CPU_START),
+    ])  # fmt: skip
+    time = np.concatenate([events.end[ends], events.start[zeros], events.start[starts]])
+    origin = time.min() if len(time) else 0
+    first_point = np.concatenate([2 * ends + 1, 2 * zeros, 2 * starts])
+    is_pair = np.zeros(len(items), np.bool_)
+    is_pair[len(ends) : len(ends) + len(zeros)] = True
+    # A stable sort keeps canonical order among starts (outer first) and its reverse among ends (inner first).
+    order = np.argsort((time - origin) * 8 + group, kind="stable")
+    # A row without length is one item of that sort, so that nothing comes between its start and its end.
+    repeats = np.where(is_pair[order], 2, 1)
+    points = np.repeat(first_point[order], repeats)
+    second = np.cumsum(repeats)[is_pair[order]] - 1
+    points[second] += 1
+    return freeze(points.astype(np.int32))
+
+
+def _at_an_end(events: EventTable, zeros: Ints, ends: Ints) -> Bools:
+    """Mark the zero-length rows at whose instant another row of their lane ends."""
+    marked = np.zeros(len(zeros), np.bool_)
+    candidates = np.flatnonzero(_among(events.start[zeros], np.sort(events.end[ends])))
+    if len(candidates):
+        near = ends[_among(events.end[ends], np.sort(events.start[zeros[candidates]]))]
+        seen = set(zip(events.lane[near].tolist(), events.end[near].tolist(), strict=True))
+        here = zip(events.lane[zeros[candidates]].tolist(), events.start[zeros[candidates]].tolist(), strict=True)
+        marked[candidates] = [key in seen for key in here]
+    return marked
+
+
+def _among(values: Ints, ordered: Ints) -> Bools:
+    """Mark the values that are among some sorted ones; faster than ``np.isin``, which sorts both or hashes."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    found: Bools = ordered[np.searchsorted(ordered, values).clip(max=len(ordered) - 1)] == values
+    return found

@@ -1,0 +1,33 @@
+"""Questions about something that never changes, answered once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["remembered"]
+
+Answer = TypeVar("Answer")
+
+
+class _Remembers(Protocol):
+    """Keeps the answers that it has given, by question."""
+
+    answers: dict[Callable[[Any], Any], Any]
+
+
+Subject = TypeVar("Subject", bound=_Remembers)
+
+
+def remembered(question: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
+    """Let a question be answered the first time it is asked; the answer is kept with what it is about."""
+
+    @wraps(question)
+    def ask(subject: Subject) -> Answer:
+        if question not in subject.answers:
+            subject.answers[question] = question(subject)
+        answer: Answer = subject.answers[question]
+        return answer
+
+    return ask

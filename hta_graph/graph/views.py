@@ -1,0 +1,120 @@
+"""The columns as a person's objects: DataFrames, a networkx and a rustworkx graph; imported only when asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hta_graph.graph.edges import EdgeTable
+from hta_graph.model import BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Rule
+from hta_graph.trace.table import Trace
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas as pd
+    import rustworkx
+
+__all__ = [
+    "POINT_NAMES",
+    "edge_columns",
+    "edges_frame",
+    "event_columns",
+    "events_frame",
+    "labels",
+    "to_networkx",
+    "to_rustworkx",
+]
+
+POINT_NAMES = ("start", "end")
+Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy]
+
+
+def labels(members: Kinds, codes: Any) -> np.ndarray[Any, np.dtype[np.object_]]:
+    """Return the names of enum codes as an object array.
+
+    >>> labels(EdgeKind, np.array([2, 0], np.int8)).tolist()
+    ['launch', 'thread_order']
+    """
+    names: np.ndarray[Any, np.dtype[np.object_]] = np.array([member.label for member in members], dtype=object)
+    chosen: np.ndarray[Any, np.dtype[np.object_]] = names[codes]
+    return chosen
+
+
+def event_columns(trace: Trace, rows: Ids | Ints) -> dict[str, Any]:
+    """Return the output columns of events: index, kind, name, lane, start and end (ns, absolute)."""
+    events = trace.events
+    return {
+        "event_index": events.index[rows],
+        "kind": labels(EventKind, events.kind[rows]),
+        "name": np.array(trace.names or ("",), dtype=object)[events.name[rows]],
+        "lane": np.array(trace.lanes.labels or ("",), dtype=object)[events.lane[rows]],
+        "start_ns": events.start[rows],
+        "end_ns": events.end[rows],
+    }
+
+
+def edge_columns(trace: Trace, edges: EdgeTable, times: Ints) -> dict[str, Any]:
+    """Return the output columns of edges; events by their ``event_index``."""
+    index = trace.events.index
+    return {
+        "kind": labels(EdgeKind, edges.kind),
+        "evidence": labels(Evidence, edges.inferred.astype(np.int8)),
+        "clamped": edges.clamped(times),
+        "source_index": index[edges.source >> 1],
+        "source_point": np.array(POINT_NAMES, dtype=object)[edges.source & 1],
+        "target_index": index[edges.target >> 1],
+        "target_point": np.array(POINT_NAMES, dtype=object)[edges.target & 1],
+        "lag_ns": edges.lags(times),
+    }
+
+
+def events_frame(trace: Trace, rows: Ids | Ints) -> pd.DataFrame:
+    """Build the events' DataFrame, with ``duration_ns``, ``correlation`` and ``external_id`` (-1 where absent)."""
+    import pandas as pd
+
+    frame = pd.DataFrame(event_columns(trace, rows))
+    frame["duration_ns"] = frame["end_ns"] - frame["start_ns"]
+    frame["correlation"] = trace.events.correlation[rows]
+    frame["external_id"] = trace.events.external_id[rows]
+    return frame
+
+
+def edges_frame(trace: Trace, edges: EdgeTable, times: Ints) -> pd.DataFrame:
+    """Build the edges' DataFrame, with the ``rule`` that produced each."""
+    import pandas as pd
+
+    frame = pd.DataFrame(edge_columns(trace, edges, times))
+    frame.insert(2, "rule", labels(Rule, edges.rule))
+    return frame
+
+
+def to_rustworkx(points: Ids, edges: EdgeTable) -> rustworkx.PyDiGraph[int, int]:
+    """Build a rustworkx graph: a node's payload is its point, an edge's payload its row in the edges."""
+    import rustworkx
+
+    node = np.full(int(points.max(initial=-1)) + 1, -1, np.int64)
+    node[points] = np.arange(len(points))
+    graph: rustworkx.PyDiGraph[int, int] = rustworkx.PyDiGraph(multigraph=True)
+    graph.add_nodes_from(points.tolist())
+    rows = range(len(edges))
+    graph.add_edges_from(list(zip(node[edges.source].tolist(), node[edges.target].tolist(), rows, strict=True)))
+    return graph
+
+
+def to_networkx(trace: Trace, points: Ids, edges: EdgeTable, times: Ints) -> networkx.MultiDiGraph[Any]:
+    """Build a networkx multigraph of (event_index, "start" | "end") nodes with the columns as attributes."""
+    import networkx
+
+    graph: networkx.MultiDiGraph[Any] = networkx.MultiDiGraph()
+    columns = {key: column.tolist() for key, column in event_columns(trace, points >> 1).items()}
+    for at, (point, time) in enumerate(zip(points.tolist(), times[points].tolist(), strict=True)):
+        node = (columns["event_index"][at], POINT_NAMES[point & 1])
+        graph.add_node(node, time_ns=time, **{key: values[at] for key, values in columns.items()})
+    listed = {key: column.tolist() for key, column in edge_columns(trace, edges, times).items()}
+    for at in range(len(edges)):
+        source = (listed["source_index"][at], listed["source_point"][at])
+        target = (listed["target_index"][at], listed["target_point"][at])
+        attributes = {key: listed[key][at] for key in ("evidence", "clamped", "lag_ns")}
+        graph.add_edge(source, target, key=listed["kind"][at], kind=listed["kind"][at], **attributes)
+    return graph

@@ -1,0 +1,105 @@
+"""A graph as bytes, for the way from one process to another: a line of JSON, then each column as it lies in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Protocol, get_type_hints
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.timeline import Timeline
+from hta_graph.trace.table import Trace
+
+__all__ = ["graph_pieces", "read_graph"]
+
+Column = np.ndarray[Any, Any]
+Described = dict[str, dict[str, Any]]
+
+
+class Source(Protocol):
+    """A stream of bytes."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill a buffer, or its beginning; return how many bytes came."""
+
+
+def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
+    """Yield a graph's bytes, piece by piece."""
+    trace = graph.trace
+    columns: list[Column] = []
+    head = {
+        "trace": _described(trace, columns),
+        "edges": _described(graph.edge_table, columns),
+        "wait_calls": _described(graph.wait_calls, columns),
+        "notes": {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics},
+    }
+    yield json.dumps(head).encode() + b"\n"
+    for column in columns:
+        yield _memory(column)
+
+
+def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
+    """Make a graph of what :func:`graph_pieces` gave: its first line, parsed, and a stream of the rest.
+
+    Raises:
+        EOFError: the stream ends early.
+    """
+    trace: Trace = _table(Trace, head["trace"], source)
+    edges: EdgeTable = _table(EdgeTable, head["edges"], source)
+    calls: WaitCalls = _table(WaitCalls, head["wait_calls"], source)
+    return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, head["notes"], calls)
+
+
+def _described(table: Any, columns: list[Column]) -> Described:
+    """Describe a table as JSON: of a column its type and length, while the column itself is set aside."""
+    found: Described = {"columns": {}, "tables": {}, "values": {}}
+    for f in fields(table):
+        value = getattr(table, f.name)
+        if isinstance(value, np.ndarray):
+            columns.append(value)
+            found["columns"][f.name] = [value.dtype.str, len(value)]
+        elif is_dataclass(value):
+            found["tables"][f.name] = _described(value, columns)
+        else:
+            found["values"][f.name] = str(value) if isinstance(value, Path) else value
+    return found
+
+
+def _table(kind: Any, described: Described, source: Source) -> Any:
+    """Undo :func:`_described`; the columns come from a stream, in the order of the fields."""
+    types = get_type_hints(kind)
+    made: dict[str, Any] = {}
+    for f in fields(kind):
+        if f.name in described["columns"]:
+            made[f.name] = _column(source, *described["columns"][f.name])
+        elif f.name in described["tables"]:
+            made[f.name] = _table(types[f.name], described["tables"][f.name], source)
+        else:
+            made[f.name] = _value(types[f.name], described["values"][f.name])
+    return kind(**made)
+
+
+def _value(kind: Any, value: Any) -> Any:
+    """Undo what JSON does to a tuple and a path."""
+    return Path(value) if kind is Path else tuple(value) if isinstance(value, list) else value
+
+
+def _column(source: Source, dtype: str, size: int) -> Column:
+    column = np.empty(size, dtype)
+    rest = _memory(column)
+    while len(rest):
+        count = source.readinto(rest)
+        if not count:
+            raise EOFError("the columns end early")
+        rest = rest[count:]
+    return freeze(column)
+
+
+def _memory(column: Column) -> memoryview:
+    return np.ascontiguousarray(column).data.cast("B") if len(column) else memoryview(b"")

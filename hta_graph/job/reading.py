@@ -1,0 +1,179 @@
+"""Files and folders → the graphs of all ranks: who reads what, when, and in which order the results come."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+from weakref import ref
+
+from hta_graph.build import build_graph
+from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.graph import DependencyGraph
+from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
+from hta_graph.job.pool import Answer, Pool, Reading, can_start_processes
+from hta_graph.trace.peek import text_size
+from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
+from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
+
+__all__ = ["Progress", "Report", "read_graphs"]
+
+Progress = Callable[[int, int], None]
+"""Is called with how many files are done, and of how many."""
+Report = Callable[[HtaGraphError], None]
+"""Is called with the error of a file that is left out."""
+
+WORTH_PROCESSES = 32 << 20
+"""How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
+
+
+def read_graphs(
+    inputs: str | Path | Sequence[str | Path],
+    *,
+    ranks: Collection[int] | None = None,
+    jobs: int | None = None,
+    memory: int | None = None,
+    salvage: bool = False,
+    report: Report | None = None,
+    say: Say = lambda _: None,
+    progress: Progress = lambda *_: None,
+) -> Iterator[DependencyGraph]:
+    """Build the graph of each rank behind files or folders, lowest rank first, in parallel processes where that pays.
+
+    ``{graph.trace.rank: graph for graph in read_graphs("folder")}`` holds all ranks; where one is looked at after the
+    other, no more are in memory than ``memory`` allows.
+
+    Args:
+        inputs: a file, a folder of rank files, or several of either.
+        ranks: read only these ranks.
+        jobs: how many processes may read at once; by default one for each processor. With 1, this process reads.
+        memory: how many bytes reading may take; by default a share of what is available. One file is always read.
+        salvage: read the whole events of files that break off.
+        report: is called with the error of each file that cannot be read, which is left out then; without it the error
+            is raised. If no file can be read an error is raised in any case.
+        say: is called with a line about each file that is skipped or numbered by order.
+        progress: is called with how many files are done, and of how many.
+
+    Raises:
+        HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
+    """
+    listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    paths = expand([Path(item) for item in listed])
+    if len(paths) == 1:
+        yield build_graph(read_only(paths[0], ranks, salvage=salvage))
+        return
+    files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
+    processes = _worthwhile_processes(files, jobs)
+    if processes > 1:
+        limit = memory_share() if memory is None else memory
+        answers = _in_processes(files, processes, limit, salvage=salvage, progress=progress)
+    else:
+        answers = _here(files, salvage=salvage, progress=progress)
+    with closing(answers):
+        yield from _sound(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+
+
+def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
+    """Return how many processes to use; 1 where starting them would take longer than it saves."""
+    sizes = sorted(text_size(file.path) for file in files if not file.error)
+    if len(sizes) < 2 or not can_start_processes():
+        return 1
+    if jobs is None and sum(sizes[:-1]) < WORTH_PROCESSES:
+        return 1
+    return min(jobs or _processors(), len(sizes))
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _sound(answers: Iterable[Answer], report: Report | None, inputs: str) -> Iterator[DependencyGraph]:
+    """Pass the graphs on and report the errors.
+
+    Raises:
+        HtaGraphError: there is nobody to report to, or nothing but errors.
+    """
+    is_any = False
+    for answer in answers:
+        if isinstance(answer, DependencyGraph):
+            is_any = True
+            yield answer
+        elif report:
+            report(answer)
+        else:
+            raise answer
+    if not is_any:
+        raise TraceError(inputs, "no sound trace among these files")
+
+
+def _here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) -> Generator[Answer, None, None]:
+    """Read one file after the other in this process."""
+    for done, file in enumerate(files):
+        progress(done, len(files))
+        yield _read(file, salvage=salvage)
+    progress(len(files), len(files))
+
+
+def _read(file: RankFile, *, salvage: bool) -> Answer:
+    try:
+        return build_graph(read_rank(file, salvage=salvage))
+    except HtaGraphError as error:
+        return error
+
+
+class _Memory:
+    """What is used of a limit: by processes that read, by graphs that wait for their turn, by graphs handed out."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._given: list[tuple[ref[DependencyGraph], int]] = []
+
+    def give(self, answer: Answer | None) -> Answer:
+        """Note that a graph is handed out; it counts for as long as it is in use."""
+        if isinstance(answer, DependencyGraph):
+            self._given.append((ref(answer), graph_bytes(answer)))
+        return cast("Answer", answer)
+
+    def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
+        """Tell whether one more file may be read; one always may."""
+        self._given = [(graph, size) for graph, size in self._given if graph() is not None]
+        used = sum(size for _, size in self._given) + sum(map(_bytes, readings))
+        return not readings or used + peak_bytes(file.path) <= self._limit
+
+
+def _bytes(reading: Reading) -> int:
+    """Return what a process takes that reads, or the graph that it made."""
+    if reading.answer is None:
+        return peak_bytes(reading.file.path)
+    return graph_bytes(reading.answer) if isinstance(reading.answer, DependencyGraph) else 0
+
+
+def _in_processes(
+    files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, progress: Progress
+) -> Generator[Answer, None, None]:
+    """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
+    memory = _Memory(limit)
+    waiting = deque(files)
+    readings: deque[Reading] = deque()
+    with Pool() as pool:
+        while waiting or readings:
+            busy = sum(reading.answer is None for reading in readings)
+            progress(len(files) - len(waiting) - busy, len(files))
+            if waiting and busy < processes and memory.has_room(waiting[0], readings):
+                readings.append(_started(waiting.popleft(), pool, salvage=salvage))
+            elif readings[0].answer is not None:
+                yield memory.give(readings.popleft().answer)
+            else:
+                pool.wait(readings)
+    progress(len(files), len(files))
+
+
+def _started(file: RankFile, pool: Pool, *, salvage: bool) -> Reading:
+    return Reading(file, file.error) if file.error else pool.read(file, salvage=salvage)

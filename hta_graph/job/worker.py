@@ -1,0 +1,65 @@
+"""A process that reads trace files for another one: paths come in as lines, graphs go out as columns."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from hta_graph.build import build_graph
+from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.job.graph_bytes import graph_pieces
+from hta_graph.job.remedies import READ_FEWER, SHOW_WHERE
+from hta_graph.trace.read import read_trace
+
+__all__ = ["serve"]
+
+FIRST_VICTIM = "500"
+"""Let the system, where it runs out of memory, end this process before the one that waits for it."""
+
+
+def serve() -> None:
+    """Answer each line of standard input until there are no more; never outlive the process that asks."""
+    gc.disable()
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM, encoding="ascii")
+    asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    Thread(target=_listen, args=[asked], daemon=True).start()
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what others print must not get among the columns
+    with suppress(BrokenPipeError):
+        while True:
+            out.writelines(_answer(**asked.get()))
+            out.flush()
+    os._exit(0)
+
+
+def _listen(asked: SimpleQueue[dict[str, Any]]) -> None:
+    """Pass on what is asked, and leave at once when the asking process is gone."""
+    for line in sys.stdin:
+        asked.put(json.loads(line))
+    os._exit(0)
+
+
+def _answer(path: str, rank: int, *, salvage: bool) -> Iterable[bytes | memoryview]:
+    try:
+        trace = replace(read_trace(path, salvage=salvage), rank=rank)
+        return list(graph_pieces(build_graph(trace)))
+    except HtaGraphError as error:
+        return [_error(error)]
+    except MemoryError:
+        return [_error(TraceError(path, "not enough memory to read it", READ_FEWER))]
+    except Exception as error:  # noqa: BLE001 - a defect here must not leave the asking process without an answer
+        return [_error(TraceError(path, f"reading it failed, {type(error).__name__}: {error}", SHOW_WHERE))]
+
+
+def _error(error: HtaGraphError) -> bytes:
+    return json.dumps({"error": [str(error), error.on_command_line]}).encode() + b"\n"

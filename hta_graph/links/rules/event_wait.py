@@ -1,0 +1,34 @@
+"""event_wait: a stream was told to wait for an event of another stream."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.columns import first_of_runs
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.links.context import LinkContext
+from hta_graph.links.inference.wait_resolution import stream_waits
+from hta_graph.model import EdgeKind
+
+__all__ = ["event_wait"]
+
+
+def event_wait(context: LinkContext) -> EdgeTable:
+    """Link the work that a record captured to the next work enqueued on the waiting stream, by whatever thread.
+
+    One activity may have many waits: all are kept. Of a graph the first row on each stream waits. Where several calls
+    ask for one pair, a recorded one counts, then the first.
+    """
+    queues, waits = context.queues, stream_waits(context).waits
+    captured = stream_waits(context).captured_by_waits()
+    item = queues.item_after(waits.lane, waits.place)[captured.query]
+    pair, waiting = queues.heads.expand(item)
+    awaited, rule = captured.activity[pair], captured.rule[pair]
+    place = waits.place[captured.query[pair]]
+    call = event_of(context.timeline.order[place])
+    # Of one pair's calls the recorded (rule 0) and then the earliest comes first, and is kept.
+    order = np.lexsort((place, rule, awaited, waiting))
+    chosen = order[first_of_runs(awaited[order], waiting[order])]
+    context.wait_calls = WaitCalls(awaited, waiting, call).take(chosen)
+    return EdgeTable.of_kind(EdgeKind.EVENT_WAIT, end_point(awaited), start_point(waiting), rule).take(chosen)

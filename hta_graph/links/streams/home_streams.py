@@ -1,0 +1,59 @@
+"""On which stream was a graph launched? The trace shows only the streams on which its rows ran."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.graph.points import start_point
+from hta_graph.graph.timeline import Timeline
+from hta_graph.model import Ids
+from hta_graph.trace.table import Trace
+from hta_graph.trace.vocabulary import GRAPH_LAUNCH_CALL
+
+__all__ = ["home_streams"]
+
+
+def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -> Ids:
+    """Return for each activity the stream on which it was enqueued: its own, or its graph's launching stream.
+
+    A graph belongs to the stream among its own on which other work is launched too; where its rows run on streams of
+    their own (as CUDA shows captured ones), to the stream of the thread's launches next to it.
+    """
+    home = trace.events.lane[activities].copy()
+    launches = trace.matching_names(GRAPH_LAUNCH_CALL)[trace.events.name[call]] & (call >= 0)
+    if not launches.any():
+        return freeze(home)
+    plain = np.flatnonzero(~launches & (call >= 0))
+    is_regular = np.zeros(len(trace.lanes.labels), np.bool_)
+    is_regular[home[plain]] = True
+    neighbours = _Neighbours(trace, timeline, call[plain], home[plain])
+    of_graph = np.flatnonzero(launches)
+    of_graph = of_graph[np.argsort(call[of_graph], kind="stable")]
+    # One round per graph launch: few, even where graphs hold most of the work.
+    for rows in np.split(of_graph, np.flatnonzero(np.diff(call[of_graph])) + 1):
+        regular = home[rows[is_regular[home[rows]]]]
+        home[rows] = regular[0] if len(regular) else neighbours.stream(int(call[rows[0]]), int(home[rows[0]]))
+    return freeze(home)
+
+
+class _Neighbours:
+    """Plain launches, to find the ones next to a graph launch on its thread."""
+
+    def __init__(self, trace: Trace, timeline: Timeline, call: Ids, home: Ids) -> None:
+        self._lane, self._device = trace.events.lane, trace.lanes.device
+        self._timeline = timeline
+        key = timeline.lane_key(start_point(call))
+        order = np.argsort(key, kind="stable")
+        self._call, self._home, self._key = call[order], home[order], key[order]
+        self._used = np.bincount(home, minlength=len(trace.lanes.labels))
+
+    def stream(self, call: int, own: int) -> int:
+        """Return the stream of the launches next to a call on its thread and device; of two the one it uses more."""
+        at = int(np.searchsorted(self._key, self._timeline.lane_key(start_point(np.array([call]))))[0])
+        near = [int(self._home[i]) for i in (at - 1, at) if 0 <= i < len(self._call) and self._same_thread(i, call)]
+        near = [stream for stream in near if self._device[stream] == self._device[own]]
+        return max(near, key=lambda stream: self._used[stream]) if near else own
+
+    def _same_thread(self, launch: int, call: int) -> bool:
+        return bool(self._lane[self._call[launch]] == self._lane[call])

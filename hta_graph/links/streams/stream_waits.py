@@ -1,0 +1,114 @@
+"""Stream waits for events: what each record captured, and what is still pending on a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.columns import Columns
+from hta_graph.links.streams.queues import StreamQueues
+from hta_graph.model import Codes, Ids, Ints
+
+__all__ = ["Captured", "StreamWaits", "Waits"]
+
+
+@dataclass(frozen=True)
+class Waits(Columns):
+    """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``."""
+
+    lane: Ids
+    place: Ints
+    record_lane: Ids
+    record_place: Ints
+    rule: Codes
+
+
+@dataclass(frozen=True)
+class Captured(Columns):
+    """Triples (number of the query, activity that it waits for, rule of the waits between them: 0 is recorded)."""
+
+    query: Ints
+    activity: Ids
+    rule: Codes
+
+
+class StreamWaits:
+    """Resolved waits and what they capture.
+
+    A record captures the last work enqueued on its stream before it, and the waits that are pending there: waits behind
+    which nothing has been enqueued yet (CUDA stream semantics; no trace shows the pending ones as work).
+
+        stream 7   [a] record e
+        stream 8              wait e, record f          nothing is enqueued behind the wait before the record
+        stream 9                               wait f [b]     so f holds what e holds: b waits for a
+    """
+
+    def __init__(self, queues: StreamQueues, waits: Waits) -> None:
+        self.waits = waits.take(np.lexsort((waits.place, waits.lane)))
+        self._queues = queues
+        self._key = queues.key(self.waits.lane, self.waits.place)
+        self._home = dict(zip(queues.rows.tolist(), queues.home.tolist(), strict=True)) if len(self._key) else {}
+        self._sources = self._capture_all()
+
+    def _capture_all(self) -> list[dict[int, int]]:
+        """Resolve the waits in the order in which they were issued: a record only captures waits before it.
+
+        What belongs to the waiting stream itself adds nothing to stream order. What is reached by an inferred wait is
+        itself inferred.
+        """
+        waits = self.waits
+        # What each record holds as work: the last of its stream, here by wait (activity -> rule).
+        item = self._queues.item_before(waits.record_lane, waits.record_place)
+        low, high = self._pending(waits.record_lane, waits.record_place, item)
+        query, activity = self._queues.tails.expand(item)
+        rule = np.where(waits.rule[query] > 0, waits.rule[query], self._attribution(query, activity, waits.record_lane))
+        direct: list[dict[int, int]] = [{} for _ in range(len(waits.lane))]
+        for wait, source, own_rule in zip(query.tolist(), activity.tolist(), rule.tolist(), strict=True):
+            direct[wait][source] = own_rule
+        # And what it holds as waits: those pending there were issued earlier, so ``sources`` knows theirs already.
+        sources: list[dict[int, int]] = [{} for _ in direct]
+        rules = waits.rule.tolist()
+        for wait in np.argsort(waits.place, kind="stable").tolist():
+            captured = direct[wait]
+            for pending in range(low[wait], high[wait]):
+                for source, source_rule in sources[pending].items():
+                    captured.setdefault(source, rules[wait] or source_rule)
+            own = int(waits.lane[wait])
+            sources[wait] = {source: why for source, why in captured.items() if self._home[source] != own}
+        return sources
+
+    def _pending(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
+        """Find the range of waits that stand behind each stream's last item."""
+        since = np.where(item >= 0, self._queues.item_place[item], -1) if len(self._queues.item_place) else item
+        low = np.searchsorted(self._key, self._queues.key(lane, since), side="left")
+        return low, np.searchsorted(self._key, self._queues.key(lane, place), side="left")
+
+    def held_by(self, lane: Ids, place: Ints) -> Captured:
+        """Find all that streams hold at places: the tails of their last item and what their pending waits captured."""
+        query, activity = self._queues.tails.expand(self._queues.item_before(lane, place))
+        last = Captured(query, activity, self._attribution(query, activity, lane))
+        return Captured.join([last, self.pending_at(lane, place)])
+
+    def _attribution(self, query: Ints, activity: Ids, lane: Ids) -> Codes:
+        return self._queues.attribution(activity, lane[query])
+
+    def pending_at(self, lane: Ids, place: Ints) -> Captured:
+        """Find what the pending waits of streams captured."""
+        low, high = self._pending(lane, place, self._queues.item_before(lane, place))
+        triples = [
+            (at, source, rule)
+            for at in np.flatnonzero(high > low).tolist()
+            for wait in range(low[at], high[at])
+            for source, rule in self._sources[wait].items()
+        ]
+        return _captured(triples)
+
+    def captured_by_waits(self) -> Captured:
+        """Find what each wait holds its stream back for."""
+        return _captured([(wait, *item) for wait, sources in enumerate(self._sources) for item in sources.items()])
+
+
+def _captured(triples: list[tuple[int, int, int]]) -> Captured:
+    query, activity, rule = (np.array([triple[side] for triple in triples], np.int64) for side in range(3))
+    return Captured(query, activity.astype(np.int32), rule.astype(np.int8))

@@ -1,0 +1,34 @@
+"""How objects show themselves in notebooks: a caption and small tables, nothing that a trace could inject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+__all__ = ["html_table", "milliseconds"]
+
+
+def milliseconds(ns: int) -> str:
+    """Print a duration without its unit.
+
+    >>> milliseconds(1234567890)
+    '1,234.568'
+    """
+    return f"{ns / 1e6:,.3f}"
+
+
+def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as HTML; all texts are escaped, numbers get separators and stand on the right.
+
+    >>> html_table("<b>", ["lane"], [("stream 0",)])
+    '<table><caption>&lt;b&gt;</caption><tr><th>lane</th></tr><tr><td>stream 0</td></tr></table>'
+    """
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f'<td style="text-align:right">{value:,}</td>'
+    return f"<td>{escape(str(value))}</td>"

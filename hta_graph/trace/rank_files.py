@@ -1,0 +1,130 @@
+"""Which rank is this file? From the header, else the file's name, else its place in the order, said so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.trace.rows import Header
+from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
+
+__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count"]
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A trace file and the rank that its header tells, if any; or why it cannot be read."""
+
+    path: Path
+    in_header: int | None
+    error: HtaGraphError | None = None
+
+
+@dataclass(frozen=True)
+class RankFile:
+    """A trace file, its rank, and where the rank comes from: ``header``, ``file name`` or ``order``.
+
+    A file that cannot be read has an ``error``; its rank is the one that its name tells, or its place in the order.
+    """
+
+    path: Path
+    rank: int
+    source: str
+    error: HtaGraphError | None = None
+
+
+def header_count(header: Header, key: str) -> int | None:
+    """Return a key of ``distributedInfo`` such as ``rank`` if it is a number."""
+    info: Any = header.distributed
+    value = info.get(key) if isinstance(info, dict) else None
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
+
+
+def name_rank(path: Path) -> int | None:
+    """Read a rank from a file's name.
+
+    >>> name_rank(Path("node-3-rank-07-x.json.gz")), name_rank(Path("trace.json"))
+    (7, None)
+    """
+    match = RANK_IN_FILE_NAME.search(path.name)
+    digits = match and (match[1] or match[2])
+    return int(digits) if digits and len(digits) < 10 else None
+
+
+def expand(paths: Sequence[Path]) -> list[Path]:
+    """Replace each folder by the trace files in it, in order of name.
+
+    Raises:
+        TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file.
+    """
+    found: list[Path] = []
+    for path in paths:
+        try:
+            inside = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in (".json", ".gz", ".zst"))
+        except NotADirectoryError:
+            inside = [path]
+        except FileNotFoundError:
+            raise TraceError(path, "no such file") from None
+        except OSError as error:
+            raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+        if not inside:
+            raise TraceError(path, "this folder holds no .json, .json.gz or .json.zst file")
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:
+    """Give each file its rank, lowest first; one that cannot be read takes no rank from another.
+
+    Raises:
+        TraceError: two files claim one rank.
+    """
+    known: list[RankFile] = []
+    unknown: list[FoundFile] = []
+    for file in files:
+        in_name = name_rank(file.path)
+        if file.in_header is not None:
+            known.append(RankFile(file.path, file.in_header, "header"))
+        elif in_name is not None:
+            known.append(RankFile(file.path, in_name, "file name", file.error))
+        else:
+            unknown.append(file)
+    taken = _claims(known)
+    # As many numbers as there are files are enough to give each of the unknown ones a free one.
+    free = (rank for rank in range(len(taken) + len(unknown)) if rank not in taken)
+    known += [RankFile(file.path, rank, "order", file.error) for file, rank in zip(unknown, free, strict=False)]
+    return sorted(known, key=lambda file: (file.rank, file.error is not None))
+
+
+def _claims(files: Iterable[RankFile]) -> dict[int, RankFile]:
+    """Return who claims each rank."""
+    taken: dict[int, RankFile] = {}
+    for file in files:
+        other = taken.setdefault(file.rank, file)
+        if other.error:
+            taken[file.rank] = file
+        elif other.path != file.path and not file.error:
+            raise TraceError(file.path, f"claims rank {file.rank}, as {other.path} does", "give one file per rank")
+    return taken
+
+
+def choose_ranks(files: Sequence[RankFile], ranks: Collection[int] | None) -> list[RankFile]:
+    """Return the files of some ranks, or all; of one that cannot be read and one that can, only the latter.
+
+    Raises:
+        TraceError: a rank is not there.
+    """
+    if ranks is None:
+        return list(files)
+    first = {file.rank: file for file in reversed(files)}
+    for rank in ranks:
+        if rank not in first:
+            known = ", ".join(map(str, sorted(first)[:32]))
+            raise TraceError(files[0].path, f"rank {rank} is not there", f"there are: {known}")
+    return [first[rank] for rank in sorted(set(ranks))]

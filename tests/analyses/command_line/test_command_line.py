@@ -1,0 +1,509 @@
+"""The command line: its exit statuses, its one-line errors, its JSON contracts, its speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+import hta_graph as hg
+from analyses.command_line.cli import main
+from tests.support.builder import TraceBuilder
+
+BOUND_BY = {
+    "cpu_bound", "data_loading", "gpu_compute_bound", "gpu_communication_bound", "gpu_memory_bound",
+    "gpu_kernel_kernel_overhead", "gpu_kernel_launch_overhead", "cpu_gap", "sync_overhead", "unexplained",
+}  # fmt: skip
+EVENT_KINDS = {
+    "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation",
+    "sync_record", "memory", "overhead", "other",
+}  # fmt: skip
+SEGMENT_KEYS = {
+    "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over",
+}  # fmt: skip
+EDGE_KEYS = {
+    "kind", "evidence", "clamped", "source_index", "source_point", "target_index", "target_point", "lag_ns",
+}  # fmt: skip
+COMMANDS = ("info", "critical-path", "graph")
+PROGRAM = (sys.executable, "-m", "analyses.command_line.cli")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Run a command in this process; return its exit status, standard output and standard error."""
+    capsys.readouterr()
+    try:
+        status = main([str(item) for item in arguments])
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    done = capsys.readouterr()
+    return status, done.out, done.err
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """Run a command that must succeed and return the JSON that it prints."""
+    status, out, err = run(capsys, *arguments, "--json", "-")
+    assert status == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def one_error(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: object, status: int = 1) -> str:
+    """Run a command that must fail: one line on stderr, nothing on stdout, the folder as it was."""
+    before = contents(folder)
+    found, out, err = run(capsys, *arguments)
+    assert err.count("\n") == 1, err
+    assert err.endswith("\n")
+    assert "Traceback" not in err
+    assert (found, out) == (status, ""), err
+    assert contents(folder) == before
+    return err
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Return every path below a folder with its bytes (``None`` for a folder)."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+def two_steps() -> TraceBuilder:
+    """Step 1 (0 to 100 µs) launches a kernel that runs until 150; step 2 (100 to 200) launches nothing.
+
+    Path of step 1: gap 0-10, operator and call 10-30, launch 30-50, kernel 50-150.
+    """
+    trace = TraceBuilder(distributedInfo={"rank": 3, "world_size": 8}, deviceProperties=[{"name": "A100"}])
+    trace.annotation("ProfilerStep#1", 0, 100)
+    trace.op("aten::mm", 10, 40)
+    trace.launch("gemm", (20, 30), (50, 150), 5)
+    trace.annotation("ProfilerStep#2", 100, 200)
+    trace.op("aten::add", 110, 120)
+    trace.annotation("block", 110, 120)
+    trace.annotation("block", 130, 160)
+    return trace
+
+
+@pytest.fixture
+def trace_file(tmp_path: Path) -> Path:
+    return two_steps().write(tmp_path / "trace.json")
+
+
+def spent(found: dict[str, Any]) -> dict[str, int]:
+    """Return the classes that time was spent in, and check that segments tile the window and agree with the sums."""
+    segments, window = found["segments"], found["window"]
+    borders = [window["start_ns"], *(segment["end_ns"] for segment in segments)]
+    assert borders == [*(segment["start_ns"] for segment in segments), window["end_ns"]]
+    sums = dict.fromkeys(BOUND_BY, 0)
+    for segment in segments:
+        assert segment["end_ns"] > segment["start_ns"]
+        sums[segment["bound_by"]] += segment["end_ns"] - segment["start_ns"]
+    assert found["by_bound_ns"] == sums
+    assert sum(sums.values()) == window["end_ns"] - window["start_ns"]
+    return {bound: ns for bound, ns in sums.items() if ns}
+
+
+def subprocess_run(
+    *arguments: object, env: dict[str, str] | None = None, stdout: int | IO[str] = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Run the program as a process of its own."""
+    command = [*PROGRAM, *(item if isinstance(item, bytes) else str(item) for item in arguments)]
+    return subprocess.run(
+        command, env={**os.environ, **(env or {})}, stdout=stdout, stderr=subprocess.PIPE, encoding="utf-8",
+        errors="surrogateescape", timeout=60, check=False,
+    )  # fmt: skip
+
+
+# -- usage ------------------------------------------------------------------------------------------------------------
+
+
+def test_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"hta-graph {hg.__version__}\n", "")
+
+
+def test_program_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "--help")
+    assert (status, err) == (0, "")
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    status, out, err = run(capsys, command, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"usage: hta-graph {command}")
+    assert {"--json", "--rank", "--salvage", "INPUT"} <= set(re.findall(r"--[a-z-]+|INPUT", out))
+
+
+def test_critical_path_help_names_the_options_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "critical-path", "--help")
+    options = [
+        "--step",
+        "--annotation",
+        "--regex",
+        "--instance",
+        "--window",
+        "--whole",
+        "--cpu-window",
+        "--gpu-window",
+        "--data-load",
+    ]
+    assert set(options) <= set(re.findall(r"--[a-z-]+", out))
+
+
+def test_without_arguments_the_usage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys)
+    assert (status, out) == (2, "")
+    assert err.startswith("usage: hta-graph")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_an_input_the_usage_is_shown(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    status, out, err = run(capsys, command)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"usage: hta-graph {command}")
+    assert "INPUT" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--step", "1", "--whole"],
+        ["--step", "1", "--annotation", "block"],
+        ["--annotation", "block", "--window", "0:10"],
+        ["--window", "0:10", "--whole"],
+        ["--cpu-window", "--gpu-window"],
+        ["--regex"],
+        ["--instance", "0"],
+        ["--step", "1", "--regex"],
+        ["--whole", "--instance", "1"],
+        ["--gpu-window", "--annotation", "block"],
+        ["--gpu-window", "--whole"],
+        ["--gpu-window", "--window", "0:10"],
+        ["--cpu-window", "--whole"],
+        ["--cpu-window", "--window", "0:10"],
+        ["--annotation", "block", "--instance", "x"],
+        ["--annotation", "block", "--instance", "1:"],
+        ["--annotation", "block", "--instance", "-1"],
+        ["--annotation", "block", "--instance", "1:2:3"],
+        ["--window", "10"],
+        ["--window", "10:"],
+        ["--window", "a:b"],
+        ["--window=--5:10"],
+        ["--window", "10:10"],
+        ["--window", "20:10"],
+        ["--step", "one"],
+        ["--rank", "one"],
+        ["--no-such-option"],
+        ["--st", "1"],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40],
+)
+def test_contradictory_or_malformed_options_are_usage_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path, arguments: list[str]
+) -> None:
+    one_error(capsys, tmp_path, "critical-path", trace_file, *arguments, status=2)
+
+
+def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "analyse" in one_error(capsys, tmp_path, "analyse", status=2)
+
+
+# -- info -------------------------------------------------------------------------------------------------------------
+
+
+def test_info_counts_what_is_in_the_trace(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    found = document(capsys, "info", trace_file)
+    assert found["schema"] == "hta-graph/info/1"
+    (rank,) = found["ranks"]
+    assert (rank["rank"], rank["world_size"], rank["events"], rank["gpus"]) == (3, 8, 8, ["A100"])
+    assert (rank["start_ns"], rank["end_ns"]) == (0, 200_000)
+    assert rank["steps"] == [
+        {"step": 1, "start_ns": 0, "end_ns": 100_000},
+        {"step": 2, "start_ns": 100_000, "end_ns": 200_000},
+    ]
+    assert set(rank["kinds"]) == EVENT_KINDS
+    assert {kind: n for kind, n in rank["kinds"].items() if n} == {
+        "annotation": 4, "cpu_op": 2, "runtime": 1, "kernel": 1,
+    }  # fmt: skip
+    assert sorted(map(str, rank["lanes"])) == sorted(
+        map(str, [{"lane": "thread 100:1", "events": 7}, {"lane": "stream 0:1:7", "events": 1}])
+    )
+    assert rank["edges"]["launch"] == {"recorded": 1, "inferred": 0}
+    assert rank["edges"]["execution"] == {"recorded": 1, "inferred": 0}
+    assert rank["edges"]["thread_order"] == {"recorded": 5, "inferred": 0}
+
+
+def test_info_documents_its_diagnostics(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    from hta_graph.graph import DIAGNOSTICS
+
+    diagnostics = document(capsys, "info", trace_file)["ranks"][0]["diagnostics"]
+    assert set(diagnostics) == set(DIAGNOSTICS)
+    assert not any(diagnostics.values())
+
+
+def test_info_table_names_the_essentials(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    status, out, err = run(capsys, "info", trace_file)
+    assert (status, err) == (0, "")
+    assert "8 events in 0.200 ms" in out
+    assert all(text in out for text in ("rank 3 of 8", "A100", "steps: 2 (1, 2)", "thread_order", "stream 0:1:7"))
+
+
+# -- critical-path ----------------------------------------------------------------------------------------------------
+
+
+def test_critical_path_json_has_all_keys_of_the_contract(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    found = document(capsys, "critical-path", trace_file)
+    assert {"schema", "file", "rank", "window", "coverage", "by_bound_ns", "segments", "diagnostics"} <= set(found)
+    assert (found["schema"], found["file"], found["rank"]) == ("hta-graph/critical-path/1", str(trace_file), 3)
+    assert set(found["window"]) == {"start_ns", "end_ns", "label", "cpu_ns", "gpu_ns"}
+    assert set(found["by_bound_ns"]) == BOUND_BY
+    assert all(set(segment) == SEGMENT_KEYS for segment in found["segments"])
+
+
+def test_default_window_is_the_first_step_that_launched_gpu_work(
+    capsys: pytest.CaptureFixture[str], trace_file: Path
+) -> None:
+    found = document(capsys, "critical-path", trace_file)
+    assert found["window"] == {
+        "start_ns": 0, "end_ns": 150_000, "label": "ProfilerStep#1", "cpu_ns": 100_000, "gpu_ns": 150_000,
+    }  # fmt: skip
+    assert found["coverage"] == 1.0
+    assert spent(found) == {
+        "cpu_gap": 10_000, "cpu_bound": 20_000, "gpu_kernel_launch_overhead": 20_000, "gpu_compute_bound": 100_000,
+    }  # fmt: skip
+    assert found["segments"][-1] == {
+        "start_ns": 50_000, "end_ns": 150_000, "edge": "execution", "evidence": "recorded",
+        "bound_by": "gpu_compute_bound", "event_index": 3, "name": "gemm", "lane": "stream 0:1:7",
+        "carried_over": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start", "end", "classes"),
+    [
+        (["--step", "1", "--cpu-window"], 0, 100, {"cpu_gap": 70, "cpu_bound": 30}),
+        (["--cpu-window"], 0, 100, {"cpu_gap": 70, "cpu_bound": 30}),
+        (["--step", "2"], 100, 200, {"cpu_gap": 90, "cpu_bound": 10}),
+        (["--step", "2", "--gpu-window"], 150, 200, {"cpu_gap": 50}),
+        (["--annotation", "block"], 110, 120, {"cpu_bound": 10}),
+        (["--annotation", "block", "--instance", "1"], 130, 160, {"cpu_gap": 30}),
+        (["--annotation", "block", "--instance", "0:1"], 110, 160, {"cpu_bound": 10, "cpu_gap": 40}),
+        (["--annotation", "bl.*", "--regex", "--cpu-window"], 110, 120, {"cpu_bound": 10}),
+        (["--annotation", "ProfilerStep#1", "--cpu-window"], 0, 100, {"cpu_gap": 70, "cpu_bound": 30}),
+        (["--window", "60000:140000"], 60, 140, {"gpu_compute_bound": 80}),
+        (["--window", "40000:60000"], 40, 60, {"gpu_kernel_launch_overhead": 10, "gpu_compute_bound": 10}),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else "",
+)
+def test_each_window_option_tiles_its_window(
+    capsys: pytest.CaptureFixture[str], trace_file: Path, arguments: list[str], start: int, end: int,
+    classes: dict[str, int],
+) -> None:  # fmt: skip
+    found = document(capsys, "critical-path", trace_file, *arguments)
+    assert (found["window"]["start_ns"], found["window"]["end_ns"]) == (start * 1000, end * 1000)
+    assert spent(found) == {bound: us * 1000 for bound, us in classes.items()}
+
+
+def test_gpu_windows_tile_the_run(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    first, second = (
+        document(capsys, "critical-path", trace_file, "--step", n, "--gpu-window")["window"] for n in (1, 2)
+    )
+    assert (first["start_ns"], first["end_ns"]) == (0, second["start_ns"])
+    assert second["end_ns"] == 200_000
+
+
+def test_whole_runs_from_the_first_event_to_the_last(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    found = document(capsys, "critical-path", trace_file, "--whole")
+    assert (found["window"]["start_ns"], found["window"]["end_ns"]) == (0, 200_000)
+    assert spent(found)["unexplained"] == 50_000
+    assert found["coverage"] == 0.75
+
+
+def test_work_from_before_the_window_is_carried_over(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    (segment,) = document(capsys, "critical-path", trace_file, "--window", "60000:140000")["segments"]
+    assert (segment["name"], segment["carried_over"]) == ("gemm", True)
+
+
+def test_data_load_patterns_name_operators_and_what_is_inside(
+    capsys: pytest.CaptureFixture[str], trace_file: Path
+) -> None:
+    found = document(capsys, "critical-path", trace_file, "--data-load", "nothing", r"^aten::mm$")
+    assert spent(found)["data_loading"] == 20_000
+    assert "cpu_bound" not in spent(found)
+
+
+def test_an_annotation_is_an_exact_name_unless_regex_is_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path
+) -> None:
+    assert "'bl.*'" in one_error(capsys, tmp_path, "critical-path", trace_file, "--annotation", "bl.*")
+
+
+def test_table_says_in_five_lines_what_bounds_the_step(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    status, out, err = run(capsys, "critical-path", trace_file)
+    assert (status, err) == (0, "")
+    head = "\n".join(out.splitlines()[:5])
+    assert "trace.json, rank 3" in head
+    assert "ProfilerStep#1: 0.150 ms (CPU 0.100 ms, GPU 0.150 ms)" in head
+    assert "gpu_compute_bound: 0.100 ms, 66.7 %" in head
+    assert "unexplained: nothing" in head
+
+
+def test_table_says_what_is_unexplained_as_plainly(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    _, out, _ = run(capsys, "critical-path", trace_file, "--whole")
+    assert "unexplained: 0.050 ms, 25.0 %" in "\n".join(out.splitlines()[:5])
+
+
+def test_names_cannot_break_or_colour_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("two\nlines \x1b[31mred\x07", 0, 10)
+    status, out, err = run(capsys, "critical-path", trace.write(tmp_path / "t.json"))
+    assert (status, err) == (0, "")
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "two lines" in out
+
+
+# -- graph ------------------------------------------------------------------------------------------------------------
+
+
+def test_graph_json_is_the_contract(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    found = document(capsys, "graph", trace_file)
+    assert found["schema"] == "hta-graph/graph/1"
+    assert [event["event_index"] for event in found["events"]] == list(range(8))
+    assert found["events"][3] == {
+        "event_index": 3, "kind": "kernel", "name": "gemm", "lane": "stream 0:1:7", "start_ns": 50_000,
+        "end_ns": 150_000,
+    }  # fmt: skip
+    assert all(set(edge) == EDGE_KEYS for edge in found["edges"])
+    (launch,) = (edge for edge in found["edges"] if edge["kind"] == "launch")
+    assert launch == {
+        "kind": "launch", "evidence": "recorded", "clamped": False, "source_index": 2, "source_point": "start",
+        "target_index": 3, "target_point": "start", "lag_ns": 30_000,
+    }  # fmt: skip
+
+
+def test_graph_without_an_output_counts_edges(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    status, out, err = run(capsys, "graph", trace_file)
+    assert (status, err) == (0, "")
+    assert re.search(r"5 +0 +thread_order", out)
+
+
+def test_graph_writes_parquet_and_json_together(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path
+) -> None:
+    target, folder = tmp_path / "g.json", tmp_path / "g"
+    assert run(capsys, "graph", trace_file, "--json", target, "--parquet", folder) == (0, "", "")
+    assert len(json.loads(target.read_bytes())["events"]) == len(hg.load_graph(folder).events) == 8
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_json_to_a_file_equals_json_to_stdout(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path, command: str
+) -> None:
+    target = tmp_path / "out.json"
+    assert run(capsys, command, trace_file, "--json", target) == (0, "", "")
+    assert json.loads(target.read_bytes()) == document(capsys, command, trace_file)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "trace.json"]
+
+
+def test_an_earlier_output_is_replaced_and_keeps_its_mode(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path
+) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("old")
+    target.chmod(0o640)
+    assert run(capsys, "info", trace_file, "--json", target)[0] == 0
+    assert json.loads(target.read_bytes())["schema"] == "hta-graph/info/1"
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_same_bytes_give_the_same_bytes(capsys: pytest.CaptureFixture[str], trace_file: Path, command: str) -> None:
+    first, second = (run(capsys, command, trace_file, "--json", "-") for _ in range(2))
+    assert first == second
+
+
+def test_output_to_a_device_is_written(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+    assert run(capsys, "info", trace_file, "--json", os.devnull) == (0, "", "")
+
+
+# -- as a process -----------------------------------------------------------------------------------------------------
+
+
+def installed_program() -> Path:
+    """Return the console script beside this interpreter; a session without it fails, since the package is installed."""
+    return Path(sys.executable).parent / "hta-graph"
+
+
+def test_help_takes_less_than_300_ms() -> None:
+    def once() -> float:
+        began = time.perf_counter()
+        subprocess.run([installed_program(), "--help"], check=True, capture_output=True)
+        return time.perf_counter() - began
+
+    assert min(once() for _ in range(3)) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["--help"], {"numpy", "pandas", "msgspec", "orjson", "networkx", "rustworkx", "pyarrow"}),
+        (["critical-path", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        (["critical-path", "TRACE", "--json", "-"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        (["info", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        (["graph", "TRACE", "--json", "-"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else "",
+)
+def test_commands_import_late(trace_file: Path, arguments: list[str], absent: set[str]) -> None:
+    code = (
+        "import sys\nfrom analyses.command_line.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    given = [str(trace_file) if item == "TRACE" else item for item in arguments]
+    done = subprocess.run([sys.executable, "-c", code, *given], check=True, capture_output=True, text=True)
+    assert absent & set(done.stderr.split()) == set()
+    assert "analyses.command_line.cli" in done.stderr.split()
+
+
+def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess_run("graph", trace_file, "--json", "-", stdout=writer)
+    os.close(writer)
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--json", "-"], ["--json", "/dev/full"], []], ids=" ".join)
+def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess_run("info", trace_file, *arguments, stdout=full)
+    assert done.returncode == 1
+    assert re.fullmatch(r"hta-graph: .*No space left on device.*\n", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("command", ["info", "critical-path"])
+def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command: str) -> None:
+    trace = TraceBuilder(deviceProperties=[{"name": "A100"}])
+    trace.op("opération 数", 0, 10)
+    done = subprocess_run(command, trace.write(tmp_path / "t.json"), env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0.010 ms" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--json", "-"], []], ids=" ".join)
+def test_a_file_name_that_is_not_utf8_can_be_read(tmp_path: Path, arguments: list[str]) -> None:
+    path = os.fsencode(tmp_path) + b"/tr\xff.json"
+    two_steps().write(Path(os.fsdecode(path)))
+    done = subprocess_run("info", path, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A100" in done.stdout

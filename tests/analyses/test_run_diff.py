@@ -1,0 +1,135 @@
+"""The difference of two runs: identities, what was changed on purpose, and the exact recomputation of a real pair."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from analyses.paths.run_diff import answer, call_path_diff, figure, kernel_changes, name_diff, path_class_diff
+from analyses.scope import Scope, in_window, whole
+from hta_graph.algorithms.sequences.alignment import align
+from hta_graph.algorithms.time.critical_path import critical_path
+from hta_graph.algorithms.who.call_paths import CallPaths
+from tests.conftest import SHARED
+from tests.support.builder import TraceBuilder
+
+
+def run(kernels: list[tuple[str, str, float]], tmp_path: Path, name: str) -> Scope:
+    """Record one operator per kernel: (operator, kernel, length in µs)."""
+    trace = TraceBuilder()
+    at = 0.0
+    for number, (operator, kernel, length) in enumerate(kernels, 1):
+        trace.op(operator, at, at + 4)
+        trace.launch(kernel, (at + 1, at + 2), (at + 3, at + 3 + length), number)
+        at += 10 + length
+    (tmp_path / name).mkdir()
+    return whole(0, trace.graph(tmp_path / name))
+
+
+def test_an_inserted_kernel_is_added_and_the_rest_stays_matched(tmp_path: Path) -> None:
+    control = run([("a", "k", 5), ("b", "k", 5), ("a", "k", 5), ("c", "q", 7)], tmp_path, "control")
+    test = run([("a", "k", 5), ("b", "k", 5), ("x", "new", 3), ("a", "k", 5), ("c", "q", 9)], tmp_path, "test")
+    changes = kernel_changes(control, test)
+    found = changes[["change", "call_path", "kernels", "times", "diff_ns"]].to_numpy().tolist()
+    assert found == [["added", "x", "new", 1, 3_000], ["slower", "c", "q", 1, 2_000]]
+
+
+def test_another_kernel_in_its_place_is_replaced(tmp_path: Path) -> None:
+    control = run([("a", "k", 5), ("b", "old", 5), ("a", "k", 5)], tmp_path, "control")
+    test = run([("a", "k", 5), ("b", "new", 4), ("a", "k", 5)], tmp_path, "test")
+    row = kernel_changes(control, test).iloc[0]
+    assert (row["change"], row["kernels"], row["diff_ns"]) == ("replaced", "old ⇒ new", -1_000)
+    assert control.graph.event(row["control_index"])["name"] == "old"
+    assert test.graph.event(row["test_index"])["name"] == "new"
+
+
+def test_numbers_of_iterations_do_not_part_call_paths(tmp_path: Path) -> None:
+    scopes = [run([(f"Region: {number}/0", "k", 5)], tmp_path, str(number)) for number in (5, 8)]
+    assert call_path_diff(*scopes)["call_path"].tolist() == ["Region: #/#"]
+    assert kernel_changes(*scopes).empty
+
+
+def test_a_call_path_holds_the_operators_around_outermost_first(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#3", 0, 100)
+    trace.op("aten::linear", 1, 20)
+    trace.op("aten::addmm", 2, 10)
+    trace.launch("gemm", (3, 4), (5, 9), 1)
+    scope = whole(0, trace.graph(tmp_path))
+    paths = CallPaths()
+    assert [paths.label(path) for path in paths.around(scope.graph, scope.work.call)] == ["aten::linear / aten::addmm"]
+
+
+def test_deep_nesting_takes_no_stack(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for depth in range(3_000):
+        trace.op("again", depth, 10_000 - depth)
+    trace.launch("gemm", (4_000, 4_001), (4_002, 4_003), 1)
+    scope = whole(0, trace.graph(tmp_path))
+    paths = CallPaths()
+    assert len(paths.names(int(paths.around(scope.graph, scope.work.call)[0]))) == 3_000
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, 6, 80)
+    right = np.delete(left, rng.choice(80, 8, replace=False))
+    right = np.insert(right, rng.choice(len(right), 5), 99)
+    a, b = align(left, right)
+    assert (left[a] == right[b]).all()
+    assert (np.diff(a) > 0).all()
+    assert (np.diff(b) > 0).all()
+    assert len(a) >= 55
+
+
+def pair(step: int = 10) -> list[Scope]:
+    return [
+        in_window(0, hg.build_graph(hg.read_trace(SHARED / f"traces/nanogpt_ab_{side}/rank0.json.gz")), hg.step(step))
+        for side in ("current", "hook")
+    ]
+
+
+@pytest.mark.shared
+def test_counts_and_durations_of_a_real_pair_equal_the_exact_recomputation() -> None:
+    golden = json.loads((SHARED / "golden/diff_nanogpt_ab_current_vs_hook/independent.json").read_text())
+    scopes = pair(golden["control_step"])
+    for device in ("CPU", "GPU"):
+        found = name_diff(scopes[:1], scopes[1:], gpu=device == "GPU", cpu=device == "CPU").set_index("name")
+        columns = ["control_count", "control_ns", "test_count", "test_ns"]
+        assert {name: row for name, *row in golden[device]["rows"]} == {
+            name: found.loc[name, columns].tolist() for name in found.index
+        }
+
+
+@pytest.mark.shared
+def test_the_differences_of_a_real_pair_are_identities() -> None:
+    scopes = pair()
+    paths = tuple(critical_path(scope.graph, hg.step(10)) for scope in scopes)
+    classes = path_class_diff(*paths)
+    assert classes["diff_ns"].sum() == paths[1].length_ns - paths[0].length_ns
+    gpu_time = [int((scope.work.end - scope.work.start).sum()) for scope in scopes]
+    assert call_path_diff(*scopes)[["control_ns", "test_ns"]].sum().tolist() == gpu_time
+    assert kernel_changes(*scopes)["diff_ns"].sum() == gpu_time[1] - gpu_time[0]
+    found = answer(scopes[0], scopes[1], (paths[0], paths[1]))
+    assert "0.845 ms (-0.7 %) shorter" in found.notes[0]
+    assert figure(found).data
+
+
+@pytest.mark.shared
+def test_a_run_differs_from_itself_in_nothing() -> None:
+    scope = pair()[0]
+    path = critical_path(scope.graph, hg.step(10))
+    found = answer(scope, scope, (path, path))
+    assert {name: len(frame) for name, frame in found.tables.items() if name != "critical_path_by_class"} == {
+        "critical_path_by_name": 0,
+        "gpu_time_by_call_path": 0,
+        "kernels_in_order": 0,
+        "by_name": 0,
+    }
+    assert found.notes == ["ProfilerStep#10 of the test is as long as the control's."]
+    assert not figure(found).data

@@ -1,0 +1,229 @@
+"""From a trace to nodes: what each depends on, how long it takes, what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hta_graph.errors import TraceError
+from hta_graph.export.chakra.simulator.simulate import simulate
+from tests.support.chakra_builder import Found, RankBuilder, converted, named, nodes, workload
+
+
+def one_rank(**header: object) -> RankBuilder:
+    return RankBuilder(0, 1)
+
+
+def test_a_kernel_follows_the_work_up_to_its_launch_and_not_the_rest_of_its_operator(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::mm", 0, 30)
+    trace.launch("gemm", (10, 14), (20, 120), 1)
+    trace.op("aten::add", 30, 40)
+    folder = workload(tmp_path, trace)
+    first, kernel, second = nodes(folder)
+    assert (first.name, first.after, first.micros, first.on_cpu) == ("aten::mm", [], 14, True)
+    assert (kernel.name, kernel.after, kernel.on_cpu) == ("gemm", ["aten::mm"], False)
+    assert (second.name, second.after, second.micros) == ("aten::add", ["aten::mm"], 26)
+    assert kernel.micros == 106
+    assert kernel.values["duration_nanos"] == 100_000
+    assert kernel.values["delay_nanos"] == 6_000
+
+
+def test_a_blocking_call_is_no_work_and_what_follows_waits_for_the_gpu(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::mm", 0, 10)
+    trace.launch("gemm", (2, 8), (8, 200), 1)
+    trace.op("aten::item", 10, 210)
+    trace.call("cudaStreamSynchronize", 12, 205, 2)
+    trace.op("aten::add", 210, 220)
+    folder = workload(tmp_path, trace)
+    add = named(folder, "aten::add")
+    assert set(add.after) == {"gemm", "aten::item"}
+    assert add.micros == 220 - 200
+    assert named(folder, "aten::item").micros == 12 - 8
+    assert simulate(folder).ranks[0].simulated_ns == 220_000
+
+
+def test_a_copy_that_blocks_is_launched_before_the_wait_for_it(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::item", 0, 60)
+    trace.call("cudaMemcpyAsync", 5, 50, 1)
+    trace.copy("Memcpy DtoH (Device -> Pageable)", 20, 45, 1)
+    trace.op("aten::add", 60, 70)
+    folder = workload(tmp_path, trace)
+    assert named(folder, "Memcpy").after == ["[delay]", "aten::item"] or named(folder, "Memcpy").after == [
+        "aten::item",
+        "[delay]",
+    ]
+    assert set(named(folder, "aten::add").after) == {"aten::item", "Memcpy DtoH (Device -> Pageable)"}
+    assert named(folder, "aten::add").micros == 70 - 45
+
+
+def test_a_stream_runs_in_order_and_a_wait_for_an_event_joins_two(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.launch("first", (0, 2), (5, 50), 1)
+    trace.launch("second", (2, 4), (50, 60), 2)
+    trace.call("cudaEventRecord", 4, 5, 3)
+    trace.call("cudaStreamWaitEvent", 5, 6, 4)
+    trace.sync_row("Stream Wait Event", 5, 6, 4, stream=20, wait_on_stream=7, record=3)
+    trace.launch("other", (6, 8), (61, 70), 5, stream=20)
+    folder = workload(tmp_path, trace)
+    assert "first" in named(folder, "second").after
+    assert "second" in named(folder, "other").after
+    assert "first" not in named(folder, "other").after
+
+
+def test_work_that_overlaps_its_predecessor_on_a_stream_keeps_the_order_and_the_sum(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.launch("first", (0, 2), (2, 50), 1)
+    trace.launch("second", (2, 4), (48, 60), 2)
+    folder = workload(tmp_path, trace)
+    assert set(named(folder, "second").after) == {"cudaLaunchKernel", "first"}
+    assert (named(folder, "first").micros, named(folder, "second").micros) == (48, 10)
+    assert named(folder, "second").values["duration_nanos"] == 12_000
+
+
+def test_python_between_operators_is_a_delay_of_its_own_where_it_is_long(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::a", 0, 10)
+    trace.op("aten::b", 15, 20)
+    trace.op("aten::c", 120, 130)
+    found = nodes(workload(tmp_path, trace))
+    assert [(node.name, node.micros) for node in found] == [
+        ("aten::a", 10), ("aten::b", 10), ("[delay]", 100), ("aten::c", 10),
+    ]  # fmt: skip
+    assert found[1].values["delay_nanos"] == 5_000
+    assert "delay_nanos" not in found[3].values
+    assert found[3].after == ["aten::b", "[delay]"]
+
+
+def test_the_thread_that_waits_for_backward_does_not_work_meanwhile(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::loss", 0, 10)
+    trace.op("autograd::engine::evaluate_function: AddBackward0", 20, 100, tid=2)
+    trace.op("aten::step", 130, 140)
+    folder = workload(tmp_path, trace)
+    backward = named(folder, "autograd::engine")
+    assert "aten::loss" in backward.after
+    step = named(folder, "aten::step")
+    assert {"aten::loss", backward.name} <= set(step.after)
+    assert sum(node.micros for node in nodes(folder)) == 140
+    assert backward.micros in (80, 90)
+
+
+def test_two_threads_at_work_at_once_take_no_longer_than_they_did(tmp_path: Path) -> None:
+    trace = one_rank()
+    for at in range(10):
+        trace.op(f"aten::busy{at}", 10 * at, 10 * at + 10)
+    trace.op("aten::other", 5, 95, tid=2)
+    trace.op("aten::late", 95, 130, tid=2)
+    folder = workload(tmp_path, trace)
+    assert named(folder, "aten::other").micros == 0
+    assert named(folder, "aten::other").values["duration_nanos"] == 90_000
+    assert named(folder, "aten::late").micros == 30
+    assert simulate(folder).ranks[0].simulated_ns == pytest.approx(130_000, abs=20)
+
+
+def test_streams_at_work_at_once_take_no_longer_than_they_did(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.launch("main", (0, 2), (2, 100), 1)
+    trace.launch("tail", (2, 4), (100, 150), 2)
+    trace.launch("side", (4, 6), (50, 180), 3, stream=20)
+    folder = workload(tmp_path, trace)
+    assert named(folder, "side").micros == 30
+    assert simulate(folder).ranks[0].simulated_ns == 180_000
+
+
+def test_a_watchdogs_polls_are_no_work(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::a", 0, 10)
+    trace.call("cudaEventQuery", 5, 500, 9, tid=7)
+    assert [node.name for node in nodes(workload(tmp_path, trace))] == ["aten::a"]
+
+
+def test_ids_count_up_from_one_in_the_order_of_launches(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.launch("late", (0, 2), (200, 210), 1, stream=20)
+    trace.launch("early", (2, 4), (10, 190), 2)
+    found = nodes(workload(tmp_path, trace))
+    assert [node.id for node in found] == list(range(1, len(found) + 1))
+    gpu = [node.name for node in found if not node.on_cpu and node.name != "[delay]"]
+    assert gpu == ["late", "early"]
+
+
+def test_rounding_to_microseconds_does_not_add_up(tmp_path: Path) -> None:
+    trace = one_rank()
+    for at in range(1_000):
+        trace.op("aten::tiny", at * 1.4, at * 1.4 + 1.4)
+    micros = [node.micros for node in nodes(workload(tmp_path, trace))]
+    assert set(micros) == {1, 2}
+    assert abs(sum(micros) - 1_400) <= 1
+
+
+def test_without_the_cpu_its_waits_become_dependencies_and_its_time_delays(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.launch("first", (0, 2), (5, 50), 1)
+    trace.call("cudaStreamSynchronize", 2, 55, 2)
+    trace.op("aten::slow", 55, 155)
+    trace.launch("second", (156, 158), (160, 200), 3, stream=20)
+    folder = workload(tmp_path, trace, profile="gpu")
+    found = nodes(folder)
+    assert [node.name for node in found] == ["first", "[delay]", "second"]
+    assert not any(node.on_cpu for node in found)
+    assert found[1].after == ["first"]
+    assert (found[1].micros, found[2].micros) == (110, 40)
+    assert found[0].values["delay_nanos"] == 5_000
+    assert simulate(folder).ranks[0].simulated_ns == 200_000
+
+
+def test_a_trace_without_a_gpu_has_no_gpu_profile(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::a", 0, 10)
+    with pytest.raises(TraceError, match="no GPU activity; --profile full"):
+        converted(tmp_path, trace, profile="gpu")
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_trace_of_annotations_has_nothing_to_simulate(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.annotation("ProfilerStep#1", 0, 10)
+    with pytest.raises(TraceError, match="holds nothing to simulate"):
+        converted(tmp_path, trace)
+
+
+def test_every_node_says_where_it_is_from(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::mm", 0, 30, **{"External id": 17})
+    _, kernel = trace.launch("gemm", (10, 14), (20, 120), 1)
+    folder = workload(tmp_path, trace)
+    found: Found = named(folder, "gemm")
+    expected = {"event_index": kernel, "external_id": 17, "stream": 7, "device": 0, "start_nanos": 20_000}
+    assert {key: found.values[key] for key in expected} == expected
+    assert nodes(folder)[0].values["tid"] == 1
+    assert folder.files[0].metadata["measured_nanos"] == 120_000
+
+
+def test_a_full_launch_queue_holds_the_cpu_until_the_gpu_goes_on(tmp_path: Path) -> None:
+    trace = one_rank()
+    corr = 0
+    for at in range(1_100):
+        corr += 1
+        trace.launch(f"k{at}", (at * 2, at * 2 + 1), (5_000 + at * 10, 5_010 + at * 10), corr)
+    freed = 5_000 + 20 * 10
+    trace.call("cudaLaunchKernel", 2_200, freed + 2, corr + 1)
+    trace.kernel("last", 16_000, 16_010, corr + 1)
+    graph_folder = workload(tmp_path, trace)
+    times = simulate(graph_folder).ranks[0]
+    assert times.simulated_ns == pytest.approx(times.measured_ns, rel=0.001)
+    assert np.sum([node.micros for node in nodes(graph_folder) if node.on_cpu]) < 3_300
+
+
+def test_names_that_cannot_be_encoded_and_times_before_the_epoch_do_no_harm(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::\ud800", -50, -40)
+    trace.op("aten::b", -40, 10)
+    found = nodes(workload(tmp_path, trace))
+    assert [node.micros for node in found] == [10, 50]
+    assert found[0].name.startswith("aten::")

@@ -1,0 +1,147 @@
+"""What a workload is worth: it takes as long as the program did, and as long as the program would on another GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from analyses.command_line.cli import main
+from hta_graph.export.chakra.files.et_folder import read_folder
+from hta_graph.export.chakra.simulator.check import check
+from hta_graph.export.chakra.simulator.executor import Program as SlotProgram
+from hta_graph.export.chakra.simulator.executor import execute
+from hta_graph.export.chakra.workload.convert import Wishes, convert
+from hta_graph.export.chakra.workload.issue_order import issue_order
+from hta_graph.export.chakra.workload.nodes import CPU, nodes_of
+from hta_graph.export.chakra.workload.rank_work import RankInput
+from hta_graph.export.chakra.workload.replay_times import replay_times
+from hta_graph.links import LinkRule
+from tests.conftest import SHARED
+from tests.simulator import Dialect, Program, random_program, simulate, to_bytes, write
+from tests.simulator.program import Copy, GraphNode, Launch, Set
+
+SEEDS = [seed for seed in range(40) if random_program(seed, size=400).launch_queue_depth > 1_000][:20]
+"""Programs with the launch queue of a real GPU."""
+
+
+def recorded(program: Program, path: Path) -> hg.DependencyGraph:
+    path.write_bytes(to_bytes(write(simulate(program), Dialect(sync_rows="none")).document))
+    return hg.build_graph(hg.read_trace(path))
+
+
+def with_gpu(program: Any, factor: float) -> Any:
+    """Return the program with GPU work that takes longer by a factor."""
+    if isinstance(program, (Launch, Set, Copy, GraphNode)):
+        return replace(program, ns=int(program.ns * factor))
+    if isinstance(program, tuple):
+        return tuple(with_gpu(item, factor) for item in program)
+    if not is_dataclass(program) or isinstance(program, type):
+        return program
+    parts = {f.name: getattr(program, f.name) for f in fields(program) if isinstance(getattr(program, f.name), tuple)}
+    return replace(program, **{name: with_gpu(part, factor) for name, part in parts.items()})
+
+
+def truth(program: Program) -> int:
+    """Return how long the program takes until nothing is left to do but poll and pin memory."""
+    run = simulate(program)
+    idle = ("cudaEventQuery", "cudaHostAlloc")
+    shown = [
+        e for e in run.events if e.kind in ("kernel", "memcpy", "memset", "cpu_op", "runtime") and e.name not in idle
+    ]
+    return max(event.end_ns for event in shown) - min(event.start_ns for event in shown)
+
+
+def predicted(graph: hg.DependencyGraph, factor: float) -> int:
+    """Replay a trace's nodes with GPU work that takes longer by a factor; delays stay."""
+    nodes = nodes_of(graph, np.zeros(len(graph.trace.events), np.bool_))
+    times = replay_times(nodes, int(nodes.start.min()))
+    order = issue_order(nodes)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    work = np.where(nodes.slot == CPU, times.work, times.work * factor).astype(np.int64) + times.delay
+    rank = SlotProgram(nodes.slot[order].tolist(), work[order].tolist(), place[nodes.source], place[nodes.target])
+    found = execute({0: rank}, {})
+    assert found.stalled == {0: []}
+    return max(found.end[0])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_replay_takes_as_long_as_the_program(tmp_path: Path, seed: int) -> None:
+    program = random_program(seed, size=400)
+    assert predicted(recorded(program, tmp_path / "t.json"), 1) == pytest.approx(truth(program), rel=0.002)
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 2])
+def test_the_dependencies_tell_how_long_it_would_take_on_another_gpu(tmp_path: Path, factor: float) -> None:
+    """The trace is of one GPU, the truth is of the same program on another: they agree if the waits are right.
+
+    No slower GPU than half as fast: one compute slot then serialises streams that a real one runs side by side.
+    """
+    errors = prediction_errors(tmp_path / "t.json", factor, hg.DEFAULT_RULES)
+    assert np.mean(errors) < 0.01
+    assert np.mean(errors < 0.05) >= 0.95
+
+
+def test_without_the_waits_of_the_cpu_they_would_not(tmp_path: Path) -> None:
+    """The same comparison notices when dependencies are missing."""
+    waits = ("stream_sync", "device_sync", "event_sync", "blocking_copy", "queue_full")
+    rules = [rule for rule in hg.DEFAULT_RULES if rule.__name__ not in waits]
+    assert np.mean(prediction_errors(tmp_path / "t.json", 0.5, rules)) > 0.1
+
+
+def prediction_errors(path: Path, factor: float, rules: Iterable[LinkRule]) -> np.ndarray[Any, Any]:
+    errors = []
+    for seed in SEEDS:
+        program = random_program(seed, size=400)
+        graph = hg.build_graph(recorded(program, path).trace, rules)
+        errors.append(abs(predicted(graph, factor) / truth(with_gpu(program, factor)) - 1))
+    return np.array(errors)
+
+
+@pytest.mark.parametrize("profile", ["full", "gpu"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_files_of_random_programs_are_sound(tmp_path: Path, seed: int, profile: str) -> None:
+    graph = recorded(random_program(seed, "arbitrary", 400), tmp_path / "t.json")
+    convert([RankInput(0, graph)], tmp_path / "work", Wishes(profile=profile, unknown="as-compute"))
+    result = check(read_folder(tmp_path / "work"))
+    assert result.findings == []
+    assert result.execution is not None
+    assert result.execution.stalled == {0: []}
+    program = result.programs[0]
+    source, target = program.pairs
+    assert (source < target).all()
+    assert all(not node.ctrl_deps for node in program.file.nodes())
+
+
+REAL = {
+    "megatron_tp2_v100": (2, ["--host-trace", "host_et_rank0.json.gz", "host_et_rank1.json.gz"]),
+    "dlrm_8xv100": (8, ["--host-trace", *(f"host_et_rank{rank}.json.gz" for rank in range(8))]),
+    "nanogpt_ddp_8xh100": (8, []),
+    "vllm_hipgraph_mi300x": (1, []),
+    "sam_compile_cudagraph_a100": (1, []),
+}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("profile", ["full", "gpu"])
+@pytest.mark.parametrize("trace", REAL)
+def test_real_traces_become_workloads_that_take_as_long(tmp_path: Path, trace: str, profile: str) -> None:
+    ranks, more = REAL[trace]
+    folder = SHARED / "traces" / trace
+    arguments = [item if item.startswith("--") else str(folder / item) for item in more]
+    output = str(tmp_path / "work")
+    assert main(["chakra", "convert", str(folder), "-o", output, "--profile", profile, *arguments]) == 0
+    result = check(read_folder(output))
+    assert result.findings == []
+    assert result.execution is not None
+    assert len(result.programs) == ranks
+    for npu, program in result.programs.items():
+        assert result.execution.stalled[npu] == []
+        measured = program.file.metadata["measured_nanos"]
+        assert max(result.execution.end[npu]) == pytest.approx(measured, rel=0.002 if profile == "full" else 0.02)

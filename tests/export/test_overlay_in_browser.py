@@ -1,0 +1,80 @@
+"""Overlays in the real Perfetto UI: no more import errors than the original, every slice and every arrow arrives."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import hta_graph as hg
+from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
+from hta_graph.export.perfetto.path_overlay import overlay_bytes, write_overlay
+from tests.browser.perfetto_ui import PerfettoUI, ask, missing
+from tests.conftest import SHARED
+from tests.support.make_sample import SAMPLE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=f"the overlay's browser test needs {missing()}")
+
+TRACES = [
+    pytest.param(SAMPLE, id="sample"),
+    pytest.param(SHARED / "traces" / "sync_alexnet_a100" / "rank0.json.gz", id="whole-us", marks=pytest.mark.shared),
+    pytest.param(SHARED / "traces" / "ns_resolution_v100" / "rank0.json.gz", id="epoch-ns", marks=pytest.mark.shared),
+]
+ERRORS = "select name, sum(value) from stats where severity in ('error', 'data_loss') and value > 0 group by name"
+FLOWS = "select count(*) from flow"
+SLICES = """
+select s.name, s.dur, s.depth from slice s join thread_track t on t.id = s.track_id
+join thread using (utid) join process using (upid) where process.name = 'Critical path' order by s.ts, s.id"""
+ARROWS = """
+select (a.category is 'critical_path') + (b.category is 'critical_path')
+from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
+where a.category is 'critical_path' or b.category is 'critical_path'"""
+ROUNDING_NS = 512
+"""Perfetto reads epoch microseconds with a fraction as float64, and multiplies those."""
+
+
+@pytest.fixture(scope="module")
+def ui() -> Iterator[PerfettoUI]:
+    with PerfettoUI() as opened:
+        yield opened
+
+
+def path_of(trace: Path) -> CriticalPath:
+    return critical_path(hg.build_graph(hg.read_trace(trace)))
+
+
+def errors(page: Page) -> dict[str, int]:
+    return {name: int(count) for name, count in ask(page, ERRORS)}
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_overlay_arrives_whole_and_as_cleanly_as_the_original(ui: PerfettoUI, trace: Path, tmp_path: Path) -> None:
+    path = path_of(trace)
+    counts = write_overlay(path, tmp_path / "overlay.json.gz")
+    with ui.open(trace.read_bytes()) as page:
+        before, flows_before = errors(page), int(ask(page, FLOWS)[0][0])
+    with ui.open((tmp_path / "overlay.json.gz").read_bytes()) as page:
+        after, flows_after = errors(page), int(ask(page, FLOWS)[0][0])
+        slices, arrows = ask(page, SLICES), [int(ours) for (ours,) in ask(page, ARROWS)]
+    assert {name: count for name, count in after.items() if count > before.get(name, 0)} == {}
+    assert flows_after - flows_before == len(arrows) == counts.arrows > 0
+    assert set(arrows) == {1}, "an arrow joins one slice of the path and one of the original"
+    assert len(slices) == counts.segments
+    assert {int(depth) for _, length, depth in slices if int(length)} == {0}
+    assert abs(sum(int(length) for _, length, _ in slices) - path.length_ns) <= 2 * ROUNDING_NS
+
+
+def test_a_file_with_nan_opens_after_it_was_rewritten(ui: PerfettoUI, tmp_path: Path) -> None:
+    text = gzip.decompress(SAMPLE.read_bytes()).replace(b'"traceEvents": [', b'"note": NaN, "traceEvents": [', 1)
+    (tmp_path / "trace.json").write_bytes(text)
+    assert b"NaN" in text
+    path = path_of(tmp_path / "trace.json")
+    with ui.open(overlay_bytes(path)) as page:
+        assert errors(page) == {}
+        assert len(ask(page, SLICES)) == len(path.pieces)

@@ -1,0 +1,510 @@
+"""Ranks read in processes of their own: the same graphs in the same order, within memory, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hta_graph as hg
+from analyses.command_line.cli import main
+from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.job import pool as processes
+from hta_graph.job import reading
+from hta_graph.job.graph_bytes import graph_pieces, read_graph
+from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
+from hta_graph.job.pool import Reading
+from hta_graph.trace.rank_files import RankFile
+from hta_graph.trace.read import read_rank
+from tests.analyses.command_line.test_command_line import contents, run
+from tests.conftest import SHARED
+from tests.simulator import Dialect, random_program, simulate, to_bytes, write
+from tests.support.builder import TraceBuilder
+
+NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
+IS_LINUX = Path("/proc/self/task").is_dir()
+
+
+def job(folder: Path, *ranks: int) -> Path:
+    """Write a trace for each rank; the rank tells its number of operators."""
+    folder.mkdir(exist_ok=True)
+    for rank in ranks:
+        trace = TraceBuilder(distributedInfo={"rank": rank, "world_size": len(ranks)})
+        for at in range(rank + 1):
+            trace.op(f"op {at}", 10 * at, 10 * at + 5)
+        trace.write(folder / f"trace_{9 - rank}.json.gz")
+    return folder
+
+
+def parts_of(item: Any) -> Iterator[Any]:
+    """Return the fields of a table and of the tables in it; columns as lists, so that absent numbers are equal."""
+    for f in fields(item):
+        value = getattr(item, f.name)
+        if is_dataclass(value):
+            yield from parts_of(value)
+        else:
+            yield f.name, repr(value.tolist()) if isinstance(value, np.ndarray) else value
+
+
+def same(one: hg.DependencyGraph, other: hg.DependencyGraph) -> bool:
+    """Compare all that a graph holds."""
+    tables = [(one.trace, other.trace), (one.edge_table, other.edge_table)]
+    return one.diagnostics == other.diagnostics and all(list(parts_of(a)) == list(parts_of(b)) for a, b in tables)
+
+
+# -- a graph on its way between processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_graph_survives_the_way_from_process_to_process(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 60)), Dialect()).document))
+    graph = hg.build_graph(hg.read_trace(path))
+    stream = BytesIO(b"".join(graph_pieces(graph)))
+    found = read_graph(json.loads(stream.readline()), stream)
+    assert same(found, graph)
+    assert stream.read() == b""
+    assert not found.trace.events.start.flags.writeable
+    assert hg.critical_path(found).pieces.start.tolist() == hg.critical_path(graph).pieces.start.tolist()
+
+
+def test_odd_names_survive_it(tmp_path: Path) -> None:
+    trace = TraceBuilder(deviceProperties=[{"name": "\ud800"}], note=float("nan"))
+    trace.op('"\n\x00é', 0, 10)
+    graph = hg.build_graph(hg.read_trace(trace.write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n .json")))))
+    stream = BytesIO(b"".join(graph_pieces(graph)))
+    assert same(read_graph(json.loads(stream.readline()), stream), graph)
+
+
+def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
+    graph = hg.build_graph(hg.read_trace(job(tmp_path, 3) / "trace_6.json.gz"))
+    stream = BytesIO(b"".join(graph_pieces(graph))[:-1])
+    with pytest.raises(EOFError):
+        read_graph(json.loads(stream.readline()), stream)
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2])
+def test_graphs_come_lowest_rank_first_and_are_those_of_single_files(tmp_path: Path, jobs: int | None) -> None:
+    job(tmp_path, 0, 2, 3)
+    found = {graph.trace.rank: graph for graph in hg.read_graphs(tmp_path, jobs=jobs)}
+    assert list(found) == [0, 2, 3]
+    for rank, graph in found.items():
+        assert same(graph, hg.build_graph(hg.read_trace(tmp_path / f"trace_{9 - (rank or 0)}.json.gz")))
+
+
+def test_a_rank_by_name_or_order_reaches_the_graph(tmp_path: Path) -> None:
+    for name in ("x_rank5.json", "b.json", "a.json"):
+        trace = TraceBuilder()
+        trace.op(name, 0, 10)
+        trace.write(tmp_path / name)
+    lines: list[str] = []
+    found = [(graph.trace.rank, graph.trace.names) for graph in hg.read_graphs(tmp_path, jobs=2, say=lines.append)]
+    assert found == [(0, ("a.json",)), (1, ("b.json",)), (5, ("x_rank5.json",))]
+    assert len(lines) == 2
+
+
+def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
+    job(tmp_path, 0, 1, 2)
+    (tmp_path / "trace_8.json.gz").write_bytes(b"broken")
+    assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, ranks=[2, 0])] == [0, 2]
+    with pytest.raises(TraceError, match="rank 7 is not there"):
+        next(hg.read_graphs(tmp_path, ranks=[7]))
+
+
+def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "Pool", None)
+    job(tmp_path, 3)
+    assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
+    assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
+    with pytest.raises(TraceError, match="rank 0 is not there"):
+        next(hg.read_graphs(tmp_path, ranks=[0]))
+
+
+def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "Pool", None)
+    assert len(list(hg.read_graphs(job(tmp_path, 0, 1, 2)))) == 3
+
+
+def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(reading, "Pool", None)
+    assert len(list(hg.read_graphs(job(tmp_path, 0, 1), jobs=2))) == 2
+
+
+@pytest.mark.parametrize("how", ["script", "standard input"])
+def test_a_script_needs_no_guard(tmp_path: Path, how: str) -> None:
+    job(tmp_path / "job", 0, 1)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import hta_graph as hg\nprint('started')\n"
+        f"print([graph.trace.rank for graph in hg.read_graphs({str(tmp_path / 'job')!r}, jobs=2)])\n"
+    )
+    command = [sys.executable, "-W", "error", *([str(script)] if how == "script" else ["-"])]
+    done = subprocess.run(command, input=script.read_text(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("started\n[0, 1]\n", "")
+
+
+@pytest.mark.shared
+def test_real_ranks_are_those_that_one_process_reads() -> None:
+    there = list(hg.read_graphs([NANOGPT / "rank3.json.gz", NANOGPT / "rank1.json.gz"], jobs=2))
+    here = list(hg.read_graphs([NANOGPT / "rank3.json.gz", NANOGPT / "rank1.json.gz"], jobs=1))
+    assert [graph.trace.rank for graph in there] == [1, 3]
+    assert all(same(a, b) for a, b in zip(there, here, strict=True))
+
+
+# -- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_broken_file_is_reported_and_left_out(tmp_path: Path, jobs: int) -> None:
+    path = job(tmp_path, 0, 1, 2) / "trace_8.json.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    errors: list[HtaGraphError] = []
+    assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, report=errors.append)] == [0, 2]
+    assert [type(error) for error in errors] == [TraceError]
+    with pytest.raises(TraceError) as caught:
+        hg.read_trace(path)
+    assert str(errors[0]) == str(caught.value)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_without_a_report_the_error_is_raised_in_its_place(tmp_path: Path, jobs: int) -> None:
+    path = job(tmp_path, 0, 1, 2) / "trace_8.json.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    found = hg.read_graphs(tmp_path, jobs=jobs)
+    assert next(found).trace.rank == 0
+    with pytest.raises(TraceError, match="breaks off"):
+        next(found)
+
+
+def test_nothing_but_broken_files_is_an_error(tmp_path: Path) -> None:
+    for path in job(tmp_path, 0, 1).iterdir():
+        path.write_bytes(b"")
+    errors: list[HtaGraphError] = []
+    with pytest.raises(TraceError, match="no sound trace among these files"):
+        list(hg.read_graphs(tmp_path, report=errors.append))
+    assert len(errors) == 2
+
+
+KILLED = "os.kill(os.getpid(), 9)"
+HALFWAY = """sys.stdout.buffer.write(b'{"trace": {"path": "x"'), sys.stdout.flush(), os._exit(3)"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (KILLED, r"the process that read it was killed \(signal 9\), perhaps for lack of memory; read fewer"),
+        (HALFWAY, r"the process that read it ended early \(status 3\); jobs=1 reads without"),
+        ("[][7]", r"reading it failed, IndexError: list index out of range; jobs=1 shows where"),
+        ("exec('raise MemoryError')", "not enough memory to read it"),
+        ("print('noise') or read(path, salvage=False)", ""),
+    ],
+    ids=["killed", "halfway", "defect", "memory", "noise"],
+)
+def test_a_process_that_fails_costs_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], fault: str, cause: str
+) -> None:
+    program = f"""
+        import os, sys; sys.path[:] = sys.argv[1:]
+        import hta_graph.job.worker as worker; read = worker.read_trace
+        worker.read_trace = lambda path, salvage: ({fault}) if "_8.json" in str(path) else read(path, salvage=salvage)
+        worker.serve()"""
+    monkeypatch.setattr(processes, "PROGRAM", textwrap.dedent(program))
+    path = job(tmp_path, 0, 1, 2, 3) / "trace_8.json.gz"
+    errors: list[HtaGraphError] = []
+    found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=2, report=errors.append)]
+    assert found == ([0, 2, 3] if cause else [0, 1, 2, 3])
+    assert [type(error) for error in errors] == [TraceError] * bool(cause)
+    for error in errors:
+        with pytest.raises(TraceError, match=f"^{path}: {cause}"):
+            raise error
+        on_command_line = f"{path}: {cause}".replace("jobs=1", "--jobs 1")
+        assert re.match(on_command_line, error.on_command_line)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job(tmp_path, 0, 1)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+    errors: list[HtaGraphError] = []
+    with pytest.raises(TraceError, match="no sound trace"):
+        list(hg.read_graphs(tmp_path, jobs=2, report=errors.append))
+    assert all("no process can be started to read it: No such file" in str(error) for error in errors)
+    assert len(errors) == 2
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """Stands for the pool of processes, one of which ends at a time, the last one first; counts how many read."""
+
+    def read(self, file: RankFile, *, salvage: bool) -> Reading:
+        assert not salvage
+        reading_now.append(reading_now[-1] + 1)
+        return Reading(file)
+
+    def wait(self, readings: Sequence[Reading]) -> None:
+        last = [reading for reading in readings if reading.answer is None][-1]
+        last.answer = hg.build_graph(read_rank(last.file))
+        reading_now.append(reading_now[-1] - 1)
+
+    def __enter__(self) -> Counted:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert reading_now[-1] == 0
+
+
+reading_now = [0]
+
+
+@pytest.mark.parametrize(("room", "jobs", "most"), [(0, 4, 1), (1.5, 4, 1), (2.5, 4, 2), (100, 4, 4), (100, 3, 3)])
+def test_no_more_files_are_read_at_once_than_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int
+) -> None:
+    monkeypatch.setattr(reading, "Pool", Counted)
+    reading_now[:] = [0]
+    peak = peak_bytes(job(tmp_path, *range(8)) / "trace_2.json.gz")
+    found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
+    assert found == list(range(8))
+    assert max(reading_now) == most
+
+
+def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "Pool", Counted)
+    monkeypatch.setattr(reading, "peak_bytes", lambda _: 100)
+    monkeypatch.setattr(reading, "graph_bytes", lambda _: 100)
+    job(tmp_path, *range(8))
+    reading_now[:] = [0]
+    kept = list(hg.read_graphs(tmp_path, jobs=4, memory=400))
+    assert len(kept) == 8
+    assert reading_now[-6:] == [1, 0, 1, 0, 1, 0]
+
+
+def test_the_estimates_are_sane(tmp_path: Path) -> None:
+    path = job(tmp_path, 3) / "trace_6.json.gz"
+    assert 50 << 20 < peak_bytes(path) < 500 << 20
+    graph = hg.build_graph(hg.read_trace(path))
+    assert len(graph.trace.events) * 50 < graph_bytes(graph) < len(graph.trace.events) * 500
+    assert 1 << 20 < memory_share() < 1 << 50
+
+
+# -- interrupted ------------------------------------------------------------------------------------------------------
+
+needs_proc = pytest.mark.skipif(not IS_LINUX, reason="needs /proc to see processes")
+
+
+def children(pid: int) -> set[int]:
+    """Return the processes that a process has started."""
+    found = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        found |= set(map(int, task.read_text().split()))
+    return found
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for something."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start the program with another way to read, and wait until two processes read."""
+    code = (
+        f"import sys; import hta_graph.job.pool as pool; pool.PROGRAM = {worker!r}\n"
+        "from analyses.command_line.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until(lambda: len(children(process.pid)) == 2)
+    return process
+
+
+SLOW_READER = """
+import sys, time; sys.path[:] = sys.argv[1:]
+import hta_graph.job.worker as worker
+worker.read_trace = lambda path, salvage: time.sleep(60)
+worker.serve()"""
+
+
+@needs_proc
+def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
+    folder = job(tmp_path / "job", *range(4))
+    before = contents(tmp_path)
+    process = started(SLOW_READER, "info", folder, "--jobs", 2, "--json", tmp_path / "out.json")
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
+    assert process.returncode == 130
+    until(lambda: not any(map(is_running, workers)), 5)
+    assert contents(tmp_path) == before
+
+
+@needs_proc
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_program_leaves_no_process(tmp_path: Path, kind: signal.Signals) -> None:
+    process = started(SLOW_READER, "info", job(tmp_path, *range(4)), "--jobs", 2)
+    workers = children(process.pid)
+    time.sleep(0.3)
+    process.send_signal(kind)
+    process.communicate(timeout=20)
+    until(lambda: not any(map(is_running, workers)))
+
+
+@needs_proc
+@pytest.mark.shared
+def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "analyses.command_line.cli",
+        "info",
+        NANOGPT,
+        "--jobs",
+        "2",
+        "--json",
+        tmp_path / "out.json",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until(lambda: len(children(process.pid)) == 2)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
+    assert process.returncode == 130
+    until(lambda: not any(map(is_running, workers)), 5)
+    assert contents(tmp_path) == {}
+
+
+@needs_proc
+def test_an_error_ends_the_processes(tmp_path: Path) -> None:
+    path = job(tmp_path, *range(4)) / "trace_8.json.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    found = hg.read_graphs(tmp_path, jobs=2)
+    next(found)
+    workers = children(os.getpid())
+    assert workers
+    with pytest.raises(TraceError) as kept:
+        next(found)
+    assert not any(map(is_running, workers)), kept
+
+
+@needs_proc
+def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
+    found = hg.read_graphs(job(tmp_path, *range(4)), jobs=2)
+    next(found)
+    workers = children(os.getpid())
+    assert workers
+    found.close()  # type: ignore[attr-defined]
+    assert not any(map(is_running, workers))
+
+
+# -- on the command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--jobs", "0"], "argument --jobs: takes a number from 1, not '0'"),
+        (["--jobs", "x"], "argument --jobs: takes a number from 1, not 'x'"),
+        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, not 'much'"),
+        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, not '-4G'"),
+    ],
+)
+def test_bad_limits_are_usage_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    status, out, err = run(capsys, "info", job(tmp_path, 0, 1), *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+@pytest.mark.parametrize("limits", [["--jobs", "2"], ["--jobs", "2", "--memory", "1"], ["--memory", "1.5GiB"]])
+def test_limits_do_not_change_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, limits: list[str]) -> None:
+    job(tmp_path, 0, 1, 2)
+    assert run(capsys, "info", tmp_path, "--json", "-", *limits) == run(capsys, "info", tmp_path, "--json", "-")
+
+
+def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
+    """Run the program with standard error on a terminal; return its status, standard output, and what came there."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "analyses.command_line.cli", *map(str, arguments)]
+    environment = {**os.environ, "TERM": "xterm"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment)
+    os.close(theirs)
+    out, _ = process.communicate(timeout=60)
+    shown = b""
+    try:
+        while piece := os.read(ours, 4096):
+            shown += piece
+    except OSError:  # the terminal is closed on the other side
+        pass
+    os.close(ours)
+    return process.returncode, out, shown.decode()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_terminal_shows_a_bar_that_is_gone_at_the_end(tmp_path: Path, jobs: int) -> None:
+    job(tmp_path, 0, 1, 2)
+    (tmp_path / "trace_8.json.gz").write_bytes(b"broken")
+    status, out, shown = on_a_terminal("info", tmp_path, "--jobs", jobs)
+    assert (status, out.count(" events in ")) == (1, 2)
+    assert "reading traces [........................] 0 of 3" in shown
+    assert "] 3 of 3" in shown
+    visible = [line.rpartition("\x1b[K")[2] for line in shown.split("\n")]
+    assert len(visible) == 2
+    assert visible[0].startswith(f"hta-graph: {tmp_path / 'trace_8.json.gz'}: ")
+    assert visible[1] == ""
+
+
+def test_a_single_file_shows_no_bar(tmp_path: Path) -> None:
+    job(tmp_path, 0)
+    assert on_a_terminal("info", tmp_path)[2] == ""
+
+
+def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(capsys, "info", job(tmp_path, 0, 1), "--jobs", "2")[2] == ""
+
+
+def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job(tmp_path, 0, 1, 2)
+    read: list[str] = []
+    whole = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path.name)
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    assert main(["critical-path", str(tmp_path), "--rank", "1"]) == 0
+    assert main(["critical-path", str(tmp_path)]) == 0
+    assert read == ["trace_8.json.gz", "trace_9.json.gz"]

@@ -1,0 +1,179 @@
+"""Write the bundled samples, simulated training steps: ``python -m tests.support.make_sample`` from the root.
+
+``sample_trace`` is one rank whose GPU is busy. ``slower_trace`` is the same script after three changes: a loader that
+takes longer, a loss that is logged in mid-step, a layer whose backward kernel is another. ``four_ranks`` train together
+and wait for rank 2, whose loader is slow.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tests.simulator import Dialect, Program, Run, idioms, simulate, to_bytes, write
+from tests.simulator.program import Frame, Gap, Launch, Op, Statement, ThreadProgram, Wait
+
+FOLDER = Path(__file__).parents[2] / "analyses" / "sample"
+SAMPLE = FOLDER / "sample_trace.json.gz"
+
+LAYERS = 4
+STEPS = (1, 2, 3)
+RANKS = 4
+STRAGGLER = 2
+TRANSFER_NS = 100_000
+BUCKET = 4_194_304
+"""How many 4-byte numbers an all-reduce of the four ranks adds up."""
+BUCKETS = 2
+"""How many all-reduces a step of theirs has: the first one in the middle of the backward pass."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a training script does in each of its steps; times in ns."""
+
+    load_ns: int = 80_000
+    log_ns: int = 0
+    """Python's time for logging the loss after the forward pass, which reads it from the GPU first."""
+    last_backward: tuple[str, int] = ("ampere_sgemm_64x32_tn", 110_000)
+    """The kernel of the last layer's backward pass, which runs first, and how long it takes."""
+    reductions_ns: tuple[int, ...] = ()
+    """How long each bucket's all-reduce lasts, step by step; the optimizer waits for them. None: one, unawaited."""
+
+
+PLAIN = Script()
+SLOWER = Script(load_ns=420_000, log_ns=120_000, last_backward=("sgemm_largek_lds64", 165_000))
+LOADS_NS = tuple(300_000 if rank == STRAGGLER else 80_000 + 10_000 * rank for rank in range(RANKS))
+
+
+def training_step(number: int, script: Script = PLAIN) -> Statement:
+    """Load and prefetch a batch, run forward, backward and all-reduce, read the loss, update."""
+    first = number * LAYERS
+    forward = [part for layer in range(LAYERS) for part in idioms.forward(first + layer, 60_000 + 15_000 * layer)]
+    body = (
+        *idioms.load_data(script.load_ns),
+        *idioms.prefetch(10 * number, 45_000),
+        *forward,
+        *logging(script.log_ns),
+        *idioms.side_stream(10 * number + 2, 70_000),
+        *backward(number, script),
+        *idioms.item(4_000),
+        *idioms.optimizer(3, 20_000),
+        *idioms.clear(6_000),
+        Gap(25_000),
+    )
+    return idioms.step(number, body)
+
+
+def logging(ns: int) -> tuple[Statement, ...]:
+    """Read the loss and write it down, while the GPU has nothing to do."""
+    return (Frame("train.py(61): log_loss", (*idioms.item(4_000), Gap(ns))),) if ns else ()
+
+
+def last_backward(sequence: int, kernel: str, ns: int) -> Op:
+    """A layer's backward pass with a kernel of its own."""
+    products = Op("aten::mm", (Launch(idioms.COMPUTE, ns, kernel),)), Op("aten::t")
+    node = Op("AddmmBackward0", products, sequence)
+    return Op("autograd::engine::evaluate_function: AddmmBackward0", (node,), sequence)
+
+
+def backward(number: int, script: Script) -> tuple[Statement, ...]:
+    """Run backward, and reduce the gradients behind it, or bucket by bucket while it runs."""
+    first, event = number * LAYERS, 10 * number + 4
+    others = [idioms.backward(first + layer, 110_000) for layer in reversed(range(LAYERS - 1))]
+    layers = [last_backward(first + LAYERS - 1, *script.last_backward), *others]
+    if not script.reductions_ns:
+        return *layers, idioms.all_reduce(event, 180_000)
+    begin = STEPS.index(number) * BUCKETS
+    one, other = (
+        idioms.all_reduce(event + 2 * bucket, script.reductions_ns[begin + bucket]) for bucket in range(BUCKETS)
+    )
+    half = LAYERS // 2
+    waits = (Wait(idioms.COMPUTE, event + 2 * bucket + 1) for bucket in range(BUCKETS))
+    return *layers[:half], one, *layers[half:], other, *waits
+
+
+def run_of(script: Script) -> Run:
+    """Simulate all steps of a script."""
+    steps = tuple(training_step(number, script) for number in STEPS)
+    return simulate(Program((ThreadProgram((*steps, *idioms.finish())),)))
+
+
+def runs_together() -> list[Run]:
+    """Simulate ranks that meet in their all-reduces: each lasts until all have come and the data are through."""
+    times = (TRANSFER_NS,) * (len(STEPS) * BUCKETS)
+    scripts = [Script(load_ns=load_ns, reductions_ns=times) for load_ns in LOADS_NS]
+    for at in range(len(times)):
+        starts = [reductions(run_of(script))[at] for script in scripts]
+        done = max(starts) + TRANSFER_NS
+        scripts = [
+            replace(script, reductions_ns=_replaced(script.reductions_ns, at, done - start))
+            for script, start in zip(scripts, starts, strict=True)
+        ]
+    return [run_of(script) for script in scripts]
+
+
+def reductions(run: Run) -> list[int]:
+    """Return when a rank's all-reduces start (ns)."""
+    return [event.start_ns for event in run.events if event.name == idioms.ALL_REDUCE]
+
+
+def _replaced(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
+    return *values[:at], value, *values[at + 1 :]
+
+
+def document_of(run: Run) -> dict[str, Any]:
+    """Write a run as a trace that says what it is."""
+    written = write(run, Dialect(sync_rows="resolved"))
+    return {**written.document, "traceName": "simulated training steps, not a recording"}
+
+
+def as_rank(document: dict[str, Any], rank: int) -> dict[str, Any]:
+    """Note the rank, and on its collectives what PyTorch records there."""
+    kernels = (row for row in document["traceEvents"] if row["name"] == idioms.ALL_REDUCE)
+    for number, row in enumerate(kernels, 1):
+        row["args"] |= {
+            "Collective name": "allreduce",
+            "In msg nelems": BUCKET,
+            "Out msg nelems": BUCKET,
+            "Group size": RANKS,
+            "dtype": "Float",
+            "Process Group Name": "0",
+            "Process Group Description": "default_pg",
+            "Process Group Ranks": str(list(range(RANKS))),
+            "Seq": number,
+        }
+    return document | {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": RANKS}}
+
+
+def sample() -> bytes:
+    """Return the first sample's bytes: the same at every call."""
+    return compressed(document_of(run_of(PLAIN)))
+
+
+def samples() -> dict[Path, bytes]:
+    """Return all samples' bytes by file."""
+    ranks = (as_rank(document_of(run), rank) for rank, run in enumerate(runs_together()))
+    return {
+        SAMPLE: sample(),
+        FOLDER / "slower_trace.json.gz": compressed(document_of(run_of(SLOWER))),
+        **{FOLDER / "four_ranks" / f"rank_{rank}.json.gz": compressed(found) for rank, found in enumerate(ranks)},
+    }
+
+
+def compressed(document: dict[str, Any]) -> bytes:
+    """Return a trace's bytes."""
+    return gzip.compress(to_bytes(document), mtime=0)
+
+
+def write_samples(found: Iterable[tuple[Path, bytes]]) -> None:
+    """Write the samples' files."""
+    for path, data in found:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    write_samples(samples().items())
