@@ -87,6 +87,7 @@ class EdgeKind(_Named):
     FORWARD_BACKWARD = 11
     RUNTIME_LOCK = 12
     QUEUE_FULL = 13
+    HOST_POLL = 14
 
 
 class Evidence(_Named):
@@ -118,6 +119,8 @@ class Rule(_Named):
     """A call took far longer than usual and returned right after another one that holds the same lock."""
     SLOT_FREED = 9
     """A launch took far longer than usual with the queue full and returned when the stream went on."""
+    SILENCE_UNTIL_KERNEL_END = 10
+    """After nearly all launches of a kernel the thread stood still until shortly before that kernel's end."""
 
 
 class BoundBy(_Named):
@@ -276,6 +279,10 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
     EdgeKind.QUEUE_FULL: EdgeMeaning(
         "a launch waited until the GPU had started enough of the earlier ones", EdgeRole.HOLD, "#b15928",
         lag=LAUNCH_OVERHEAD, gap=GapCause.QUEUE_FULL, gap_owner=SOURCE, holds=True,
+    ),
+    EdgeKind.HOST_POLL: EdgeMeaning(
+        "the host spins until a running kernel lets it go on", EdgeRole.RELEASE, "#c49c00",
+        gap=GapCause.HOST_BLOCKED, gap_owner=SOURCE, holds=True,
     ),
 }  # fmt: skip
 """What each edge kind means; a kind without a row is an error when this module is imported."""

@@ -217,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What the graph finds, beside what really happened.")
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--size", type=int, default=300)
-    parser.add_argument("--family", action="append", choices=("pytorch", "arbitrary"))
+    parser.add_argument("--family", action="append", choices=("pytorch", "arbitrary", "experts"))
     parser.add_argument("--dialect", action="append", choices=tuple(DIALECTS))
     parser.add_argument("--plain", action="store_true", help="arbitrary programs that a trace can tell in full")
     parser.add_argument("--examples", type=int, default=0, metavar="N", help="show N mistakes of each kind")

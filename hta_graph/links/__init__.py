@@ -16,6 +16,7 @@ from hta_graph.links.rules.event_wait import event_wait
 from hta_graph.links.rules.execution import execution
 from hta_graph.links.rules.forward_backward import forward_backward
 from hta_graph.links.rules.graph_order import graph_order
+from hta_graph.links.rules.host_poll import host_poll
 from hta_graph.links.rules.launch import launch
 from hta_graph.links.rules.queue_full import queue_full
 from hta_graph.links.rules.runtime_lock import runtime_lock
@@ -43,5 +44,6 @@ DEFAULT_RULES: tuple[LinkRule, ...] = (
     forward_backward,
     runtime_lock,
     queue_full,
+    host_poll,
 )
 """The rules in the order of their edges in a graph."""

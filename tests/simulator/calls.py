@@ -8,6 +8,7 @@ from .program import (
     Copy,
     GraphLaunch,
     Launch,
+    Poll,
     Program,
     QueryEvent,
     Record,
@@ -64,6 +65,7 @@ class Driver:
             QueryEvent: self.query_event,
             Call: self.call,
             GraphLaunch: self.launch_graph,
+            Poll: self.poll,
         }
 
     def launch(self, thread: HostThread, statement: Launch) -> None:
@@ -103,6 +105,14 @@ class Driver:
             self._end_locked(thread, call, statement.ns)
         else:
             self._end(thread, call, statement.ns)
+
+    def poll(self, thread: HostThread, statement: Poll) -> None:
+        """Spin until the latest kernel lets the host go on; nothing is waited for where nothing runs."""
+        kernel = self.gpu.last_on.get(statement.stream)
+        if kernel is not None:
+            length = kernel.end_ns - kernel.start_ns
+            written = Cause("host_poll", kernel, "start", max(length - statement.before_end_ns, 0))
+            thread.wait_for(written._replace(hidden=written.allows_ns <= thread.now()))
 
     def record(self, thread: HostThread, statement: Record) -> None:
         """Record an event: it captures the work enqueued so far."""

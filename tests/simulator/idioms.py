@@ -12,6 +12,7 @@ from .program import (
     GraphNode,
     Launch,
     Op,
+    Poll,
     QueryEvent,
     Record,
     Set,
@@ -28,6 +29,7 @@ COPIES = Stream(20)
 COLLECTIVES = Stream(24)
 SIDE = Stream(28)
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+DISPATCH = "void deep_ep::internode::notify_dispatch<false, 4>(int const*, int*, int)"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
 
@@ -52,6 +54,11 @@ def forward(sequence: int, ns: int, overlap_ns: int = 0) -> Body:
     kernel = Launch(COMPUTE, ns, "ampere_sgemm_128x64_nn", overlap_ns=overlap_ns)
     linear = Op("aten::linear", (Op("aten::addmm", (kernel,), sequence),), sequence)
     return Frame("nn.Module: Linear_0", (linear,)), Gap(2_000)
+
+
+def dispatch(ns: int, before_end_ns: int) -> Body:
+    """Tokens sent to the ranks of their experts: the host spins until the kernel has told how many come."""
+    return Launch(COMPUTE, ns, DISPATCH), Poll(COMPUTE, before_end_ns)
 
 
 def backward(sequence: int, ns: int) -> Op:

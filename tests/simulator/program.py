@@ -187,6 +187,14 @@ class Call(Statement):
 
 
 @dataclass(frozen=True, repr=False)
+class Poll(Statement):
+    """Spin, without a row, until the stream's latest kernel writes for the host: `before_end_ns` before it ends."""
+
+    stream: Stream
+    before_end_ns: int = 20_000
+
+
+@dataclass(frozen=True, repr=False)
 class GraphLaunch(Statement):
     """Launch the program's graph of that number."""
 

@@ -33,7 +33,7 @@ from .program import (
     Wait,
 )
 
-Family = Literal["pytorch", "arbitrary"]
+Family = Literal["pytorch", "arbitrary", "experts"]
 DIRECTIONS: tuple[Direction, ...] = ("HtoD", "DtoH", "DtoD")
 HOST_MEMORY: tuple[HostMemory, ...] = ("pinned", "pageable")
 STREAMS = (Stream(7), Stream(20), Stream(24), Stream(7, 1), Stream(20, 1))
@@ -48,6 +48,8 @@ def random_program(seed: int, family: Family = "pytorch", size: int = 1_000, *, 
     (their stream is not recorded), no stream number on two devices (a record names the number alone), no dropped rows.
     """
     rng = random.Random(f"{family} {seed}")
+    if family == "experts":
+        return _experts(rng, size)
     return _pytorch(rng, size) if family == "pytorch" else _arbitrary(rng, size, plain)
 
 
@@ -119,6 +121,31 @@ class _Habits:
 
     def _ns(self) -> int:
         return max(1, int(self.rng.lognormvariate(0, 0.7) * self.kernel_ns))
+
+
+def _experts(rng: random.Random, size: int) -> Program:
+    """Layers of experts on other ranks: the host spins until a dispatch tells how many tokens come, or does not spin.
+
+    In half of the programs it works on for some random time instead, which must not be taken for spinning.
+    """
+    spins = rng.random() < 0.5
+    typical_ns = rng.choice((150_000, 400_000, 1_500_000))
+
+    def length() -> int:
+        return max(1, int(rng.lognormvariate(0, 0.4) * typical_ns))
+
+    def layer() -> Body:
+        attention = Op("aten::scaled_dot_product_attention", (Launch(idioms.COMPUTE, rng.randint(2_000, 90_000)),))
+        ran = idioms.dispatch(length(), rng.randint(0, 90_000))
+        sent: Body = ran if spins else (ran[0], Gap(length()))
+        experts = Op("aten::bmm", (Launch(idioms.COMPUTE, length(), "ampere_bf16_grouped_gemm"),))
+        return attention, Gap(rng.randint(0, 20_000)), *sent, Gap(rng.randint(0, 5_000)), experts
+
+    layers = max(size // 20, 1)
+    steps = [
+        idioms.step(number, tuple(chain.from_iterable(layer() for _ in range(3)))) for number in range(layers // 3)
+    ]
+    return Program.of(*chain.from_iterable((step, SyncDevice()) for step in steps))
 
 
 def _arbitrary(rng: random.Random, size: int, plain: bool) -> Program:

@@ -16,6 +16,11 @@ class Cause(NamedTuple):
     hidden: bool = False
 
     @property
+    def finished_ns(self) -> int:
+        """Return when the source had done its part: one that lets a spinning host go on, only then."""
+        return self.allows_ns if self.kind == "host_poll" else self.source.at(self.point)
+
+    @property
     def allows_ns(self) -> int:
         """Return the earliest time that this cause allows."""
         return self.source.at(self.point) + self.latency_ns
@@ -43,9 +48,8 @@ class Recording:
                 cause.kind, cause.source.uid, cause.point, event.uid, point, cause.latency_ns, cause.hidden
             )
             self.run.constraints.append(constraint)
-            source_ns = cause.source.at(cause.point)
-            if source_ns > last_ns:
-                last_ns = source_ns
+            if cause.finished_ns > last_ns:
+                last_ns = cause.finished_ns
                 self.run.binding[event.uid, point] = constraint
         if all(cause.allows_ns < time for cause in causes):
             self.run.free.add((event.uid, point))

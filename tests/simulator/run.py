@@ -22,6 +22,7 @@ EdgeKind = Literal[
     "forward_backward",
     "runtime_lock",
     "queue_full",
+    "host_poll",
 ]
 Point = Literal["start", "end"]
 SyncKind = Literal["Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync"]

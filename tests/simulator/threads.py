@@ -43,6 +43,10 @@ class HostThread:
         recording.settle(event, point, [*self._due(), *others], self.not_before + self.worked_ns)
         self.causes, self.worked_ns, self.not_before = [Cause("thread_order", event, point, 0)], 0, 0
 
+    def wait_for(self, cause: Cause) -> None:
+        """Let the next point follow a cause too; what was worked so far delays that one no more."""
+        self.causes, self.not_before, self.worked_ns = [*self._due(), cause], self.not_before + self.worked_ns, 0
+
     def follow(self, other: "HostThread", latency_ns: int) -> None:
         """Continue after another thread: its causes become this one's, as a hand-off."""
         merged = {(cause.source.uid, cause.point): cause for cause in self._due()}
