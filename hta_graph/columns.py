@@ -48,23 +48,23 @@ class Columns:
     __slots__ = ()
 
     def __len__(self) -> int:
-        return len(getattr(self, next(iter(_types(type(self))))))
+        return len(getattr(self, next(iter(_declared_types(type(self))))))
 
     def take(self, rows: Rows) -> Self:
         """Select rows by their places or by a mask, in that order."""
-        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in _types(type(self))})
+        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in _declared_types(type(self))})
 
     @classmethod
     def of(cls, **values: Any) -> Self:
         """Make a table of lists, arrays and single values, which are repeated; each gets its column's type."""
         size = max((len(value) for value in values.values() if np.ndim(value)), default=1)
-        types = _types(cls)
+        types = _declared_types(cls)
         return cls(**{name: freeze(np.broadcast_to(np.asarray(values[name], types[name]), size)) for name in types})
 
     @classmethod
     def empty(cls) -> Self:
         """Make a table without rows."""
-        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in _types(cls).items()})
+        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in _declared_types(cls).items()})
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:
@@ -72,13 +72,15 @@ class Columns:
         every = list(parts)
         if not every:
             return cls.empty()
-        return cls(**{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in _types(cls)})
+        return cls(
+            **{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in _declared_types(cls)}
+        )
 
 
 _DECLARED: dict[type[Any], dict[str, np.dtype[Any]]] = {}
 
 
-def _types(table: type[Any]) -> dict[str, np.dtype[Any]]:
+def _declared_types(table: type[Any]) -> dict[str, np.dtype[Any]]:
     """Return the type of each column, as the class declares it: ``NDArray[np.int32]`` is int32."""
     if table not in _DECLARED:
         hints = get_type_hints(table)

@@ -24,11 +24,11 @@ def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[ob
     '<table><caption>&lt;b&gt;</caption><tr><th>lane</th></tr><tr><td>stream 0</td></tr></table>'
     """
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_table_cell, row))}</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
 
 
-def _cell(value: object) -> str:
+def _table_cell(value: object) -> str:
     if isinstance(value, int):
         return f'<td style="text-align:right">{value:,}</td>'
     return f"<td>{escape(str(value))}</td>"

@@ -94,22 +94,22 @@ class SyncDependencies:
     @cached_property
     def to_cpu(self) -> SyncPairs:
         """Activities that CPU calls waited for; the target is the thread's next operator after the call, if any."""
-        edges, events = self._edges(GPU_TO_CPU), self.graph.event_table
+        edges, events = self._edges_by_target(GPU_TO_CPU), self.graph.event_table
         start, end = events.start[edges.target], events.end[edges.target]
         inside = self._before_end(start) & ((end > self.window.start_ns) | (start >= self.window.start_ns))
         edges = edges.take(inside)
         following = next_operators(self.graph, edges.target)
-        return self._pairs(edges, edges.target, following, following)
+        return self._pairs_of_edges(edges, edges.target, following, following)
 
     @cached_property
     def to_gpu(self) -> SyncPairs:
         """Activities that other streams waited for; the target is the activity that had to wait."""
-        edges = self._edges(GPU_TO_GPU)
+        edges = self._edges_by_target(GPU_TO_GPU)
         edges = edges.take((edges.target_ns >= self.window.start_ns) & self._before_end(edges.target_ns))
         calls = self.graph.wait_calls.of_pairs(edges.source, edges.target)
-        return self._pairs(edges, calls, edges.target, self.graph.launching_operator[edges.target])
+        return self._pairs_of_edges(edges, calls, edges.target, self.graph.launching_operator[edges.target])
 
-    def _edges(self, kinds: tuple[EdgeKind, ...]) -> EventEdges:
+    def _edges_by_target(self, kinds: tuple[EdgeKind, ...]) -> EventEdges:
         """Return edges in the order of their targets, then of their sources."""
         edges = self.graph.edges_of(*kinds)
         source, target = self.graph.place(edges.source, edges.from_end), self.graph.place(edges.target, edges.to_end)
@@ -121,7 +121,7 @@ class SyncDependencies:
         before: Bools = times < self.window.end_ns + (self.window.end_ns >= last)
         return before
 
-    def _pairs(self, edges: EventEdges, call: Ids, target: Ids, target_operator: Ids) -> SyncPairs:
+    def _pairs_of_edges(self, edges: EventEdges, call: Ids, target: Ids, target_operator: Ids) -> SyncPairs:
         ids = self.graph.event_table.external_id
         launched_by = self.graph.launching_operator[edges.source]
         binding = np.isin(edges.row, binding_edges(self.graph))
@@ -200,9 +200,9 @@ def sync_csv(found: SyncDependencies) -> Iterator[bytes]:
     """Yield the table of both directions as CSV with a header; empty where nothing is known."""
     table = found.table()
     columns = [column.tolist() for column in table.values()]
-    yield _csv([tuple(table)])
+    yield _csv_bytes([tuple(table)])
     for at in range(0, len(columns[0]), ROWS_AT_ONCE):
-        yield _csv(zip(*(column[at : at + ROWS_AT_ONCE] for column in columns), strict=True))
+        yield _csv_bytes(zip(*(column[at : at + ROWS_AT_ONCE] for column in columns), strict=True))
 
 
 def external_ids_json(found: ExternalIds) -> bytes:
@@ -210,7 +210,7 @@ def external_ids_json(found: ExternalIds) -> bytes:
     return orjson.dumps(found.sources, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
-def _csv(rows: Any) -> bytes:
+def _csv_bytes(rows: Any) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode("utf-8", "replace")

@@ -105,7 +105,7 @@ def nest(events: EventTable, times: Ints, ordered: Ids, lane_count: int) -> Nest
     first = np.searchsorted(events.lane[event_of(points)], np.arange(lane_count + 1))
     owner, broken = _owners_by_depth(points)
     if broken.any():
-        _repair(points, owner, broken)
+        _repair_overlaps(points, owner, broken)
     parent = np.full(len(events), -1, np.int32)
     # Who owned the time before a row began is around it; before a lane's first point nobody does.
     starts = np.flatnonzero(~is_end(points))
@@ -133,7 +133,7 @@ def _owners_by_depth(points: Ids) -> tuple[Ids, Bools]:
     return owner, broken
 
 
-def _repair(points: Ids, owner: Ids, broken: Bools) -> None:
+def _repair_overlaps(points: Ids, owner: Ids, broken: Bools) -> None:
     """Where rows overlap without nesting, let the open one that started last own the interval (rare, so row by row)."""
     event, start = event_of(points), ~is_end(points)
     closed_before = np.concatenate([[True], owner[:-1] == -1]) & start

@@ -30,10 +30,10 @@ def peak_bytes(path: Path) -> int:
 
 def memory_share() -> int:
     """Return how many bytes may be used: a share of what the machine has left, or of the container's limit."""
-    return int(SHARE * min(_left(), _limit()))
+    return int(SHARE * min(_available_bytes(), _control_group_limit()))
 
 
-def _left() -> int:
+def _available_bytes() -> int:
     """Return the memory that is available; where the system does not tell, half of what it has."""
     with suppress(OSError, ValueError, IndexError):
         text = Path("/proc/meminfo").read_text(encoding="ascii")
@@ -43,7 +43,7 @@ def _left() -> int:
     return UNKNOWN_MEMORY
 
 
-def _limit() -> int:
+def _control_group_limit() -> int:
     """Return the limit of this process's control group, a container's for example (Linux, cgroup v2)."""
     limits = []
     with suppress(OSError, ValueError, IndexError):

@@ -44,12 +44,12 @@ class LinkContext:
         return freeze(np.flatnonzero(self.trace.is_gpu).astype(np.int32))
 
     @cached_property
-    def _calls(self) -> CallsByCorrelation:
+    def _calls_by_correlation(self) -> CallsByCorrelation:
         return CallsByCorrelation(self.trace.events)
 
     def calls_of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        return self._calls.of(correlations)
+        return self._calls_by_correlation.of(correlations)
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""

@@ -37,13 +37,13 @@ def assemble(path: Path, collected: Collected, facts: FileFacts) -> Trace:
     counts["salvaged"] = int(facts.salvaged is not None)
     base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
-    columns = _sound(_paired(collected, counts), collected, counts)
-    return _trace(
+    columns = _drop_unplaceable(_pair_begins(collected, counts), collected, counts)
+    return _assemble_trace(
         path, facts, collected, _with_base(columns, base or 0), {key: counts[key] for key in READING_DIAGNOSTICS}
     )
 
 
-def _paired(collected: Collected, counts: Counter[str]) -> Columns:
+def _pair_begins(collected: Collected, counts: Counter[str]) -> Columns:
     """Give begin rows their ends, innermost first on each thread; those without one are dropped."""
     columns = collected.columns
     if not collected.brackets:
@@ -54,7 +54,7 @@ def _paired(collected: Collected, counts: Counter[str]) -> Columns:
     columns["end"][begins[found]] = [ends[at] for at in columns["index"][begins[found]].tolist()]
     keep = np.ones(len(columns["index"]), np.bool_)
     keep[begins[~found]] = False
-    return _filter(columns, keep)
+    return _keep_rows(columns, keep)
 
 
 def _ends_of_begins(brackets: list[Bracket], counts: Counter[str]) -> dict[int, int]:
@@ -71,11 +71,11 @@ def _ends_of_begins(brackets: list[Bracket], counts: Counter[str]) -> dict[int, 
     return ends
 
 
-def _filter(columns: Columns, keep: Bools) -> Columns:
+def _keep_rows(columns: Columns, keep: Bools) -> Columns:
     return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
 
-def _sound(columns: Columns, collected: Collected, counts: Counter[str]) -> Columns:
+def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[str]) -> Columns:
     """Drop the rows that cannot be placed in time, have no name, or an id beyond 64 bits."""
     start, end = columns["start"], columns["end"]
     keep = np.ones(len(start), np.bool_)
@@ -95,20 +95,22 @@ def _sound(columns: Columns, collected: Collected, counts: Counter[str]) -> Colu
     drop("no_name", nameless[columns["name"]])
     ids = ("correlation", "external_id", "sequence")
     drop("bad_id", np.logical_or.reduce([columns[name] == BAD_ID for name in ids]))
-    return _filter(columns, keep)
+    return _keep_rows(columns, keep)
 
 
 def _with_base(columns: Columns, base: int) -> Columns:
     return {**columns, "start": columns["start"] + base, "end": columns["end"] + base} if base else columns
 
 
-def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]) -> Trace:
-    names, name = _names(list(collected.names), columns["name"])
-    threads, thread = _used(list(collected.threads), columns["thread"])
-    streams, stream = _used(list(collected.streams), columns["stream"])
+def _assemble_trace(
+    path: Path, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]
+) -> Trace:
+    names, name = _sort_names(list(collected.names), columns["name"])
+    threads, thread = _keep_used(list(collected.threads), columns["thread"])
+    streams, stream = _keep_used(list(collected.streams), columns["stream"])
     lanes, of_thread, of_stream, lane_code = build_lanes(threads, streams)
-    lane = np.where(thread >= 0, _pick(of_thread, thread), _pick(of_stream, stream)).astype(np.int32)
-    columns = {**columns, "name": name, "lane": lane, "kind": _kinds(columns, names, name)}
+    lane = np.where(thread >= 0, _picked_or_any(of_thread, thread), _picked_or_any(of_stream, stream)).astype(np.int32)
+    columns = {**columns, "name": name, "lane": lane, "kind": _final_kinds(columns, names, name)}
     # Old profilers spelt it "external id"; a file has one spelling or the other.
     if (columns["external_id"] == -1).all():
         columns["external_id"] = np.maximum(columns["old_external_id"], -1)
@@ -119,9 +121,9 @@ def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns,
         events=events,
         names=names,
         lanes=lanes,
-        syncs=_syncs(events, columns, order),
-        copies=_copies(events, columns, order),
-        flows=_flows(collected.arrows, base_time(facts.header.base) or 0, lane_code),
+        syncs=_sync_table(events, columns, order),
+        copies=_copy_table(events, columns, order),
+        flows=_pair_arrows(collected.arrows, base_time(facts.header.base) or 0, lane_code),
         rank=header_count(facts.header, "rank"),
         world_size=header_count(facts.header, "world_size"),
         gpu_names=_gpu_names(facts.header.devices),
@@ -130,7 +132,7 @@ def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns,
     )
 
 
-def _used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
+def _keep_used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
     """Keep the keys that sound rows use, and renumber."""
     used = np.unique(code[code >= 0])
     number = np.full(len(keys) + 1, -1, np.int32)
@@ -138,21 +140,21 @@ def _used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
     return [keys[at] for at in used.tolist()], number[code]
 
 
-def _pick(values: Ids, at: Ids) -> Ids:
+def _picked_or_any(values: Ids, at: Ids) -> Ids:
     """Take values; any one where the place is -1."""
     return values[at] if len(values) else at
 
 
-def _names(names: list[str], code: Ids) -> tuple[tuple[str, ...], Ids]:
+def _sort_names(names: list[str], code: Ids) -> tuple[tuple[str, ...], Ids]:
     """Number the names in sorted order, so that codes do not depend on the order of rows."""
-    used, number = _used(names, code)
+    used, number = _keep_used(names, code)
     order = sorted(range(len(used)), key=used.__getitem__)
     rank = np.zeros(len(used), np.int32)
     rank[order] = np.arange(len(used))
     return tuple(used[at] for at in order), rank[number]
 
 
-def _kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
+def _final_kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
     """Let steps be annotations, and rows of unknown categories on a stream with a call's correlation kernels."""
     kind = columns["kind"].copy()
     is_step = np.array([STEP_NAME.fullmatch(text) is not None for text in names] or [False])
@@ -165,7 +167,7 @@ def _kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
     return result
 
 
-def _syncs(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
+def _sync_table(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
     event = np.flatnonzero(events.kind == EventKind.SYNC_RECORD).astype(np.int32)
     stream, record = (columns[name][order[event]] for name in ("wait_on_stream", "record_correlation"))
     for column in (stream, record):
@@ -173,13 +175,13 @@ def _syncs(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
     return SyncTable(freeze(event), freeze(stream), freeze(record))
 
 
-def _copies(events: EventTable, columns: Columns, order: Ints) -> CopyTable:
+def _copy_table(events: EventTable, columns: Columns, order: Ints) -> CopyTable:
     event = np.flatnonzero(kind_mask(events.kind, (EventKind.MEMCPY, EventKind.MEMSET))).astype(np.int32)
     size, rate = (columns[name][order[event]] for name in ("bytes", "bandwidth"))
     return CopyTable(freeze(event), freeze(size), freeze(rate))
 
 
-def _flows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number], int]) -> Flows:
+def _pair_arrows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number], int]) -> Flows:
     """Pair the arrows' starts and ends by id, in order of time."""
     open_flows: dict[Any, list[Arrow]] = defaultdict(list)
     pairs: list[tuple[Arrow, Arrow]] = []

@@ -74,20 +74,24 @@ class Parts:
         return self._raw[: self._whole] + (b"]" if is_array(self._raw) else b"]}")
 
     def __iter__(self) -> Iterator[Part]:
-        for part in self._parts():
+        for part in self._decoded_parts():
             self.count += len(part.rows)
             self.non_objects += part.non_objects
             self.tolerant |= part.tolerant
             yield part
 
-    def _parts(self) -> Iterator[Part]:
+    def _decoded_parts(self) -> Iterator[Part]:
         begin = self._first_event()
         at = begin or 0
         try:
-            while begin is not None and len(self._raw) - at > 2 * PART_BYTES and (cut := self._cut(at)) is not None:
+            while (
+                begin is not None
+                and len(self._raw) - at > 2 * PART_BYTES
+                and (cut := self._decode_next_part(at)) is not None
+            ):
                 part, at = cut
                 yield part
-            last = self._rest(begin, at)
+            last = self._decode_rest(begin, at)
         except FaultError as fault:
             self.fault = _fault_in_words(fault)
             last = Part([], b"[]") if begin is None else self._whole_events(at, fault.byte)
@@ -101,27 +105,27 @@ class Parts:
         if key is None:
             return None
         try:
-            self._decode(self._raw[: key.end()] + b"]}")
+            self._decode_text(self._raw[: key.end()] + b"]}")
         except FaultError:  # the key is an inner one
             return None
         return key.end()
 
-    def _cut(self, at: int) -> tuple[Part, int] | None:
+    def _decode_next_part(self, at: int) -> tuple[Part, int] | None:
         """Decode about one part from a place on; return it and where the next begins."""
         for boundary in islice(BOUNDARY.finditer(self._raw, at + PART_BYTES), CUTS):
             try:
-                return self._events(at, boundary.start() + 1), boundary.end()
+                return self._decode_events(at, boundary.start() + 1), boundary.end()
             except FaultError as fault:
                 if fault.cause:
                     raise  # no wrong cut but broken text
         return None  # what looks like boundaries lies inside an event
 
-    def _rest(self, begin: int | None, at: int) -> Part:
+    def _decode_rest(self, begin: int | None, at: int) -> Part:
         """Decode what is left from a place on, with the keys before and after the array."""
         if at == (begin or 0):
-            return self._decode(self._raw)
+            return self._decode_text(self._raw)
         try:
-            return self._decode(self._raw[:begin] + self._raw[at:])
+            return self._decode_text(self._raw[:begin] + self._raw[at:])
         except FaultError as fault:
             raise FaultError(fault.byte + at - (begin or 0), fault.cause) from None
 
@@ -132,21 +136,21 @@ class Parts:
             if end < 0:
                 break
             try:
-                return self._events(at, end + 1)
+                return self._decode_events(at, end + 1)
             except FaultError:
                 continue  # this brace lies inside an event
         return Part([], b"[]")
 
-    def _events(self, at: int, end: int) -> Part:
+    def _decode_events(self, at: int, end: int) -> Part:
         """Decode the events from one place to another."""
         try:
-            part = self._decode(b"[" + self._raw[at:end] + b"]", added=ADDED_BYTES)
+            part = self._decode_text(b"[" + self._raw[at:end] + b"]", added=ADDED_BYTES)
         except FaultError as fault:
             raise FaultError(fault.byte + at - 1, fault.cause) from None
         self._whole = end
         return part
 
-    def _decode(self, text: bytes, *, added: int = 0) -> Part:
+    def _decode_text(self, text: bytes, *, added: int = 0) -> Part:
         """Decode a list or a document, whose keys become the header.
 
         Raises:

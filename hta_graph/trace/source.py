@@ -31,9 +31,9 @@ def read_bytes(path: Path) -> FileBytes:
     """
     raw = _read_raw(path)
     if raw.startswith(GZIP_MAGIC):
-        return _gunzip(raw)
+        return _gunzip_members(raw)
     if raw.startswith(ZSTD_MAGIC):
-        return _unzstd(raw)
+        return _unzstd_frames(raw)
     return FileBytes(raw)
 
 
@@ -51,7 +51,7 @@ def _read_raw(path: Path) -> bytes:
     return raw
 
 
-def _gunzip(raw: bytes) -> FileBytes:
+def _gunzip_members(raw: bytes) -> FileBytes:
     parts: list[bytes] = []
     rest = raw
     while rest.startswith(GZIP_MAGIC):  # a gzip file may be several, one behind the other
@@ -79,7 +79,7 @@ def _whole_prefix(raw: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _unzstd(raw: bytes) -> FileBytes:
+def _unzstd_frames(raw: bytes) -> FileBytes:
     try:
         import zstandard
     except ImportError:

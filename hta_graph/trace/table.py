@@ -171,10 +171,10 @@ class Trace:
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order; of equal numbers the first."""
-        return list(self._steps)
+        return list(self._find_steps)
 
     @cached_property
-    def _steps(self) -> tuple[Step, ...]:
+    def _find_steps(self) -> tuple[Step, ...]:
         numbers = [m and int(m[1]) for m in map(STEP_NAME.fullmatch, self.names)]
         is_step = np.array([n is not None for n in numbers] or [False])
         found = np.flatnonzero((self.events.kind == EventKind.ANNOTATION) & is_step[self.events.name])

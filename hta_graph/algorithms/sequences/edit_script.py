@@ -80,7 +80,9 @@ class _Agreement:
         self._hashes = [(left.astype(np.uint64), right.astype(np.uint64))]
         while 2 ** len(self._hashes) <= min(self._ends):
             half = 2 ** (len(self._hashes) - 1)
-            self._hashes.append((_doubled(self._hashes[-1][0], half), _doubled(self._hashes[-1][1], half)))
+            self._hashes.append(
+                (_doubled_passages(self._hashes[-1][0], half), _doubled_passages(self._hashes[-1][1], half))
+            )
 
     def lengths(self, left: Ints, right: Ints) -> Ints:
         """Return how many codes agree from each pair of places on."""
@@ -96,7 +98,7 @@ class _Agreement:
         return i - left
 
 
-def _doubled(hashes: Hashes, half: int) -> Hashes:
+def _doubled_passages(hashes: Hashes, half: int) -> Hashes:
     """Hash passages of twice the length; there are fewer places where they fit."""
     first, second = hashes[:-half], hashes[half:]
     mixed = (first * np.uint64(0x9E3779B97F4A7C15)) ^ (second + (first >> np.uint64(29)))

@@ -85,11 +85,11 @@ def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Seque
     owner, members, size = owner[kept], members[kept], size[size >= least]
     first = np.concatenate([[0], np.cumsum(size)])
     heads = owner[first[:-1]]
-    pattern, example = _numbered(name[heads], first, name[members])
+    pattern, example = _number_equal(name[heads], first, name[members])
     return Sequences(heads, first, members, pattern, example)
 
 
-def _numbered(head: Ids, first: Ints, codes: Ids) -> tuple[Ids, Ints]:
+def _number_equal(head: Ids, first: Ints, codes: Ids) -> tuple[Ids, Ints]:
     """Number equal sequences; comparing their bytes needs no object per member."""
     text, width = codes.astype(np.int32).tobytes(), 4
     known: dict[tuple[int, bytes], int] = {}

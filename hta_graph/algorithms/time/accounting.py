@@ -121,22 +121,22 @@ class Accounting:
 
     def divide(self, stretches: Stretches, start: Ints, end: Ints) -> Accounts:
         """Return the parts of stretches that lie between the start and the end (ns) of their walks."""
-        part = self._parts(stretches)
+        part = self._part_by_edge(stretches)
         accounts = Accounts.of(
             stretch=np.arange(len(part)),
             start=stretches.start,
             end=stretches.end,
             part=part,
-            owner=self._owners(stretches, part),
+            owner=self._who_works(stretches, part),
             is_loading=False,
         )
         accounts = self._with_long_lags(accounts, stretches)
         walk = stretches.walk[accounts.stretch]
         accounts = accounts.clip(start[walk], end[walk])
-        return self._loading(self._with_frames(accounts, stretches), stretches)
+        return self._mark_loading(self._with_frames(accounts, stretches), stretches)
 
     @staticmethod
-    def _parts(stretches: Stretches) -> Codes:
+    def _part_by_edge(stretches: Stretches) -> Codes:
         """Tell what each stretch is, as far as its edge tells; time of threads is taken for work."""
         role = ROLE[stretches.kind]
         part = np.full(len(role), Part.LAG, np.int8)
@@ -148,7 +148,7 @@ class Accounting:
         part[stretches.pending] = Part.PENDING
         return part
 
-    def _owners(self, stretches: Stretches, part: Codes) -> Ids:
+    def _who_works(self, stretches: Stretches, part: Codes) -> Ids:
         """Return who works: the activity, or the innermost open row of a thread; where none is the part is idle."""
         owner = np.full(len(part), -1, np.int32)
         runs, on_thread = part == Part.ACTIVITY, part == Part.WORK
@@ -196,17 +196,17 @@ class Accounting:
             return accounts
         parts = [accounts.take(~free)]
         for thread in np.unique(lane[free]).tolist():
-            cuts, owner = innermost_of(self._frames, thread)
+            cuts, owner = innermost_of(self._fallback_owners, thread)
             own = accounts.take(free & (lane == thread)).cut(cuts)
             parts.append(replace(own, owner=picked(owner, np.searchsorted(cuts, own.start, side="right") - 1)))
         return Accounts.join(parts)
 
     @cached_property
-    def _frames(self) -> Sequence[Nesting]:
+    def _fallback_owners(self) -> Sequence[Nesting]:
         """Who may own time between operators: Python frames, else annotations."""
         return [self._graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)]
 
-    def _loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+    def _mark_loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
         """Mark what lies inside data-loading rows; what is nested in them inherits."""
         for thread, loading in self._loading_times.items():
             here = self.lanes(accounts, stretches) == thread

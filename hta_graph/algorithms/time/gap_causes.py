@@ -69,7 +69,7 @@ class GapExplainer:
         stretches = walk_gaps(self._graph, gaps)
         accounts = self._accounting.divide(stretches, gaps.start, gaps.end)
         of = stretches.take(accounts.stretch)
-        cause, event = self._causes(accounts, of), self._events_behind(accounts, of)
+        cause, event = self._cause_of_pieces(accounts, of), self._events_behind(accounts, of)
         # Before an activity whose launch is not in the file, stream order may hide that the host was late.
         after = gaps.after[of.walk]
         hidden = (self._graph.launching_call[after] < 0) & np.isin(cause, SILENT)
@@ -77,10 +77,10 @@ class GapExplainer:
             gap=of.walk, start=accounts.start, end=accounts.end, edge=of.edge,
             cause=np.where(hidden, GapCause.LAUNCH_UNKNOWN, cause), event=np.where(hidden, after, event),
         )  # fmt: skip
-        pieces = GapPieces.join([_unfollowed(gaps), known])
+        pieces = GapPieces.join([_gaps_without_successor(gaps), known])
         return pieces.take(np.lexsort((pieces.start, pieces.gap)))
 
-    def _causes(self, accounts: Accounts, of: Stretches) -> Codes:
+    def _cause_of_pieces(self, accounts: Accounts, of: Stretches) -> Codes:
         part, owner = accounts.part, accounts.owner
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
         waits = (part == Part.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
@@ -89,11 +89,11 @@ class GapExplainer:
         cause[(part == Part.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
         works, idle = part == Part.WORK, part == Part.IDLE
         cause[idle] = GapCause.HOST_NO_OPERATOR
-        cause[works] = self._work(owner[works])
+        cause[works] = self._cause_of_work(owner[works])
         cause[(works | idle) & accounts.is_loading] = GapCause.DATA_LOADING
         return cause
 
-    def _work(self, owner: Ids) -> Codes:
+    def _cause_of_work(self, owner: Ids) -> Codes:
         in_call = self._graph.event_table.kind[owner] == EventKind.RUNTIME
         cause = np.where(in_call, GapCause.HOST_CALL, GapCause.HOST_OPERATOR)
         return np.where(self._graph.marks.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
@@ -107,7 +107,7 @@ class GapExplainer:
         return np.where(owned, accounts.owner, side).astype(np.int32)
 
 
-def _unfollowed(gaps: Gaps) -> GapPieces:
+def _gaps_without_successor(gaps: Gaps) -> GapPieces:
     """Gaps after which no activity follows."""
     gap = np.flatnonzero(gaps.after < 0)
     start, end = gaps.start[gap], gaps.end[gap]

@@ -45,11 +45,13 @@ RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 
 def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, accounting: Accounting) -> Pieces:
     """Return the pieces that tile a window, from the walk back from its sink."""
-    stretches = Stretches.join([_tail(chain, window), chain.stretches(graph), _head(graph, chain, window)])
+    stretches = Stretches.join(
+        [_after_the_path(chain, window), chain.stretches(graph), _before_the_path(graph, chain, window)]
+    )
     bounds = np.array([window.start_ns]), np.array([window.end_ns])
     accounts = accounting.divide(stretches, *bounds)
     kind = stretches.kind[accounts.stretch]
-    owner, bound = _owners(accounts, stretches, kind), _classes(graph, accounts, kind)
+    owner, bound = _owner_of_pieces(accounts, stretches, kind), _class_of_pieces(graph, accounts, kind)
     # A lag is shown where its owner is; time before the first cause has a lane only where somebody owns it.
     lane = accounting.lanes(accounts, stretches)
     lagging, begins = np.isin(accounts.part, (Part.LAG, Part.EXCESS)), accounts.part == Part.START
@@ -60,7 +62,7 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
     return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane).merged()
 
 
-def _tail(chain: Chain, window: ResolvedWindow) -> Stretches:
+def _after_the_path(chain: Chain, window: ResolvedWindow) -> Stretches:
     """What lies between the last point of the path and the window's end: its thread's, where that is known."""
     if not len(chain.points):
         return Stretches.empty()
@@ -71,7 +73,7 @@ def _tail(chain: Chain, window: ResolvedWindow) -> Stretches:
     )  # fmt: skip
 
 
-def _head(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stretches:
+def _before_the_path(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stretches:
     """What lies before the first recorded cause."""
     if len(chain.points):
         end, target = int(chain.times[-1]), int(chain.points[-1])
@@ -83,7 +85,7 @@ def _head(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stret
     )
 
 
-def _owners(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
+def _owner_of_pieces(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
     """Return whose the time is: of a lag the waiting event's, of a launch the call's."""
     owner = accounts.owner.copy()
     lags = np.isin(accounts.part, (Part.LAG, Part.EXCESS, Part.CALL))
@@ -92,7 +94,7 @@ def _owners(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
     return owner
 
 
-def _classes(graph: DependencyGraph, accounts: Accounts, kind: Codes) -> Codes:
+def _class_of_pieces(graph: DependencyGraph, accounts: Accounts, kind: Codes) -> Codes:
     part, owner = accounts.part, accounts.owner
     table = np.full(len(Part), -1, np.int8)
     table[list(CLASS_OF_PART)] = list(CLASS_OF_PART.values())

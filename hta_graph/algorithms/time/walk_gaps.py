@@ -86,7 +86,7 @@ class _Walk:
             here = (place >= 0) & (self._lane[event_of(heads.point)] == lane)
             until[here] = self._last_before(lane, self._gap_start[heads.gap[here]])
         until = np.where(place >= 0, np.clip(until, self._runs.first[place], place), place)
-        found = self._between(heads, until, place)
+        found = self._between_neighbours(heads, until, place)
         point = np.where(place >= 0, self._calls.points[until], heads.point)
         moved = _Heads(heads.gap, point, np.minimum(heads.time, self._times[point]))
         return moved.take(moved.time > self._gap_start[heads.gap]), found
@@ -98,38 +98,40 @@ class _Walk:
         before += part.start
         return before
 
-    def _between(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
+    def _between_neighbours(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
         """Return the stretches between neighbouring points from place ``first`` to place ``last`` of each walk."""
         walk, place = laid_out(first + 1, np.maximum(last - first, 0))
         source, target = self._calls.points[place - 1], self._calls.points[place]
         gap = heads.gap[walk]
         latest = np.minimum(heads.time[walk], self._times[target])
         start = np.maximum(np.minimum(self._times[source], latest), self._gap_start[gap])
-        return self._stretches(gap, start, latest, source, target, self._binding[target])
+        return self._stretches_on_edges(gap, start, latest, source, target, self._binding[target])
 
     def across_edges(self, heads: _Heads) -> tuple[_Heads, list[Stretches]]:
         """Follow each walk over one edge from elsewhere."""
         edge = self._binding[heads.point]
         lost = heads.take(edge < 0)
-        parts = [self._rest(lost, edge[edge < 0])]
+        parts = [self._rest_of_gaps(lost, edge[edge < 0])]
         heads, edge = heads.take(edge >= 0), edge[edge >= 0]
         source = self._source[edge]
         time = np.minimum(heads.time, self._times[source])
         since = np.maximum(time, self._gap_start[heads.gap])
-        parts.append(self._stretches(heads.gap, since, heads.time, source, heads.point, edge))
+        parts.append(self._stretches_on_edges(heads.gap, since, heads.time, source, heads.point, edge))
         inside = time > self._gap_start[heads.gap]
         # On GPU work a walk ends: why that was late is the question of another gap, of its own stream.
         meets_work = inside & self._on_gpu[event_of(source)]
         waiting = _Heads(heads.gap, heads.point, time).take(meets_work)
-        parts.append(self._rest(waiting, edge[meets_work], pending=True))
+        parts.append(self._rest_of_gaps(waiting, edge[meets_work], pending=True))
         return _Heads(heads.gap, source, time).take(inside & ~meets_work), parts
 
-    def _rest(self, heads: _Heads, edge: Ids, *, pending: bool = False) -> Stretches:
+    def _rest_of_gaps(self, heads: _Heads, edge: Ids, *, pending: bool = False) -> Stretches:
         """Return what is left of gaps in which a walk ends."""
         start = np.minimum(self._gap_start[heads.gap], heads.time)
-        return self._stretches(heads.gap, start, heads.time, self._source[edge], heads.point, edge, pending=pending)
+        return self._stretches_on_edges(
+            heads.gap, start, heads.time, self._source[edge], heads.point, edge, pending=pending
+        )
 
-    def _stretches(
+    def _stretches_on_edges(
         self, gap: Ints, start: Ints, end: Ints, source: Ids, target: Ids, edge: Ids, *, pending: bool = False
     ) -> Stretches:
         return Stretches.of(

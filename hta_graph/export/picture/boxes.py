@@ -129,15 +129,15 @@ def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
 def path_boxes(path: CriticalPath, limit: int) -> list[Box]:
     """Fold a critical path into at most ``limit`` boxes, each a stretch of time."""
     small, tiny = SMALL * path.length_ns, TINY * path.length_ns
-    return folded(_tiny_absorbed(_joined_below(_stretches(path), small), tiny), limit)
+    return folded(_tiny_absorbed(_joined_below(_boxes_of_runs(path), small), tiny), limit)
 
 
 def folded(boxes: Sequence[Box], limit: int) -> list[Box]:
     """Join alike neighbours, then small ones, until at most ``limit`` boxes remain."""
-    return _shortened(_alike_joined(boxes), limit)
+    return _joined_until_few(_alike_joined(boxes), limit)
 
 
-def _stretches(path: CriticalPath) -> list[Box]:
+def _boxes_of_runs(path: CriticalPath) -> list[Box]:
     """Make a box of each run of alike segments and of small neighbours on one lane."""
     pieces, graph = path.pieces, path.graph
     if not len(pieces):
@@ -198,7 +198,7 @@ def _alike_joined(boxes: Sequence[Box]) -> list[Box]:
     return joined
 
 
-def _shortened(boxes: Sequence[Box], limit: int) -> list[Box]:
+def _joined_until_few(boxes: Sequence[Box], limit: int) -> list[Box]:
     """Join small neighbours, the smallest first, until few enough boxes remain."""
     shortened, size = list(boxes), 1.0
     while len(shortened) > limit:

@@ -34,9 +34,9 @@ class Surroundings:
 
 def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> Surroundings:
     """Fold the neighbourhood of an event, given by its row, and keep the ``limit`` boxes nearest to it."""
-    hops = _hops(near, focus, depth)
+    hops = _hops_from(near, focus, depth)
     boxes, box_of = _folded_events(near, hops, focus)
-    kept = _nearest(near, box_of, hops, focus, limit)
+    kept = _nearest_boxes(near, box_of, hops, focus, limit)
     links = [link for link in _web_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
     number = {at: place for place, at in enumerate(_in_time(boxes, kept, links))}
     moved = [replace(link, source=number[link.source], target=number[link.target]) for link in links]
@@ -44,7 +44,7 @@ def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> S
     return Surroundings([boxes[at] for at in number], moved, hidden)
 
 
-def _hops(near: DependencyGraph, focus: int, depth: int) -> Ints:
+def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
     """Count the edges between each event and the one in question."""
     edges = near.edges_of()
     source, target = edges.source, edges.target
@@ -59,7 +59,7 @@ def _hops(near: DependencyGraph, focus: int, depth: int) -> Ints:
 
 def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
     """Put runs of alike siblings into one box each, and all that one call launched where that is much."""
-    parent = _parents(near)
+    parent = _row_or_call_around(near)
     boxes: list[Box] = []
     box_of = np.full(len(parent), -1, np.int32)
     last: dict[tuple[int, int], int] = {}
@@ -83,7 +83,7 @@ def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[
     return boxes, box_of
 
 
-def _parents(near: DependencyGraph) -> Ids:
+def _row_or_call_around(near: DependencyGraph) -> Ids:
     """Return the row around each row on a thread, and the call that launched each activity; -1 for none."""
     parent, launches = near.calls.parent.copy(), near.edges_of(EdgeKind.LAUNCH)
     before = launches.source < launches.target
@@ -91,7 +91,7 @@ def _parents(near: DependencyGraph) -> Ids:
     return parent
 
 
-def _nearest(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
+def _nearest_boxes(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
     """Choose the boxes that are the fewest edges, and then the least time, away."""
     start = near.event_table.start
     order = np.lexsort((np.abs(start - start[focus]), hops))

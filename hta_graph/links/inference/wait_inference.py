@@ -68,7 +68,7 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: B
         stream 9          wait    [b            b could have started as soon as it was launched and its own stream
                        |free      |start        was free, but did not
     """
-    question = _ask(context, calls, lane)
+    question = _question_of(context, calls, lane)
     answer = _by_timing(context, question)
     # Where timing is silent the waiting stream itself may be wrong: try the one that the thread launches on next.
     other = np.where((answer.column < 0) & ~lane_is_known, _stream_behind_own_record(context, question), -1)
@@ -82,7 +82,7 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: B
     return Waits(question.lane, question.place, recorded, answer.moment, answer.rule).take(found)
 
 
-def _ask(context: LinkContext, calls: Ids, lane: Ids) -> _Question:
+def _question_of(context: LinkContext, calls: Ids, lane: Ids) -> _Question:
     record = latest_records(context, calls, lane)
     place = context.start_position(calls)
     return _Question(calls, lane, record, place, np.where(record >= 0, context.start_position(record), place))
@@ -156,17 +156,19 @@ def _by_habit(context: LinkContext, question: _Question) -> _Answer:
     ends[ends > held.start[:, None]] = IMPOSSIBLE
     single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends > NO_WORK).any(axis=1)
     only = _Answer(
-        np.where(single, (ends > NO_WORK).argmax(axis=1), -1), question.record_place, _all(Rule.ONLY_OTHER_STREAM, ends)
+        np.where(single, (ends > NO_WORK).argmax(axis=1), -1),
+        question.record_place,
+        _rule_for_all(Rule.ONLY_OTHER_STREAM, ends),
     )
     before = np.where(question.record >= 0, question.record, question.call).astype(np.int32)
     last = context.last_launch_stream(before)
     at = np.searchsorted(streams, last).clip(max=len(streams) - 1)
     usable = (streams[at] == last) & (ends[np.arange(len(at)), at] > NO_WORK)
-    habit = _Answer(np.where(usable, at, -1), question.record_place, _all(Rule.STREAM_OF_LAST_LAUNCH, ends))
+    habit = _Answer(np.where(usable, at, -1), question.record_place, _rule_for_all(Rule.STREAM_OF_LAST_LAUNCH, ends))
     return only.where_unknown(habit)
 
 
-def _all(rule: Rule, table: Ints) -> Codes:
+def _rule_for_all(rule: Rule, table: Ints) -> Codes:
     return np.full(len(table), rule, np.int8)
 
 

@@ -25,7 +25,7 @@ def device_sync(context: LinkContext) -> EdgeTable:
     lanes = context.trace.lanes
     recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
     calls = calls_to_infer(context, DEVICE_SYNC_CALL, rows)
-    inferred = Scopes(calls, _device_stream(context, calls), context.start_position(calls), _every(len(calls)))
+    inferred = Scopes(calls, _device_stream(context, calls), context.start_position(calls), _every_stream(len(calls)))
     scopes = Scopes.join([recorded, inferred])
     shown = context.queues.lanes()
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
@@ -39,7 +39,7 @@ def device_sync(context: LinkContext) -> EdgeTable:
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
 
 
-def _every(size: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+def _every_stream(size: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
     return np.full(size, Rule.EVERY_STREAM, np.int8)
 
 

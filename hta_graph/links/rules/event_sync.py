@@ -38,7 +38,7 @@ def event_sync(context: LinkContext) -> EdgeTable:
     waiting = ~is_query & ~resolved & (rows.call >= 0)
     unknown = rows.call[waiting & (not context.names_events)]
     calls = np.append(unknown, calls_to_infer(context, EVENT_SYNC_CALL, rows))
-    inferred = _infer(context, calls)
+    inferred = _infer_scopes(context, calls)
     context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))
     context.notes["event_queries"] = int(np.count_nonzero(is_query))
     context.notes["event_syncs_unresolved"] = (
@@ -50,7 +50,7 @@ def event_sync(context: LinkContext) -> EdgeTable:
     )
 
 
-def _infer(context: LinkContext, calls: Ids) -> Scopes:
+def _infer_scopes(context: LinkContext, calls: Ids) -> Scopes:
     record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
     moment = np.where(record >= 0, record, calls).astype(np.int32)
     return streams_by_timing(context, calls, context.start_position(moment), context.last_launch_stream(moment))

@@ -49,7 +49,7 @@ def host_poll(context: LinkContext) -> EdgeTable:
     """
     events, times = context.trace.events, context.timeline.times
     kernels, calls = _long_kernels(context)
-    silences = _silences(context)
+    silences = _silences_of_threads(context)
     silences = silences.take(np.isin(silences.call, calls))
     launch = np.searchsorted(calls, silences.call)
     kernel = kernels[launch]
@@ -76,7 +76,7 @@ def _long_kernels(context: LinkContext) -> tuple[Ids, Ids]:
     return kernel[chosen], of_call[chosen]
 
 
-def _silences(context: LinkContext) -> _Silences:
+def _silences_of_threads(context: LinkContext) -> _Silences:
     """Find where threads stand still, outside runtime calls, for as long as a host that spins."""
     calls, kind = context.timeline.calls, context.trace.events.kind
     within_a_lane = ~first_of_runs(context.trace.events.lane[calls.event])[1:]

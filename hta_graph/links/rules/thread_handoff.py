@@ -41,7 +41,7 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
     """
     calls = context.timeline.calls
     parts = [
-        _handoffs(context, calls, lane, launcher)
+        _handoffs_between(context, calls, lane, launcher)
         for lane in _autograd_threads(context)
         if (launcher := _launching_thread(context, lane)) is not None
     ]
@@ -63,12 +63,12 @@ def _launching_thread(context: LinkContext, autograd: int) -> int | None:
     return int(np.argmax(ops)) if ops.max(initial=0) else None
 
 
-def _handoffs(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
+def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
     """Return the (source, target) points between two threads, as two rows."""
     position = context.timeline.position
     main = _points_outside_autograd(context, calls, launcher)
     silences = _Silences(main, position[main])
-    start, end = _outermost(calls, lane)
+    start, end = _outermost_points(calls, lane)
     first, last = silences.of(position[start]), silences.of(position[end])
     # A row that reaches over a point of the launching thread ran beside its work; it is no part of any burst.
     inside = first == last
@@ -98,7 +98,7 @@ def _points_outside_autograd(context: LinkContext, calls: Nesting, lane: int) ->
     return kept
 
 
-def _outermost(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
+def _outermost_points(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
     """Return the start and end points of a thread's outermost rows."""
     part = calls.lane_slice(lane)
     points, owner = calls.points[part], calls.owner[part]

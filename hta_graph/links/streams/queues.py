@@ -68,7 +68,7 @@ class StreamQueues:
         self.place = freeze(np.where(self._is_orphan, self._running_place(place), place))
         self._by_lane = np.argsort(self.key(self.lane, self.place), kind="stable")
         self._lane_key = self.key(self.lane, self.place)[self._by_lane]
-        self._group()
+        self._collect_items()
 
     def key(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Combine stream and place into one sortable number."""
@@ -79,7 +79,7 @@ class StreamQueues:
         key = self.key(self.lane, place)
         return (np.maximum.accumulate(key) if len(key) else key) - self.key(self.lane, np.zeros(len(place), np.int64))
 
-    def _group(self) -> None:
+    def _collect_items(self) -> None:
         """Collect the items: their stream, place, heads and tails."""
         key = self.key(self.home, self.place)
         order = np.lexsort((np.arange(len(key)), self.lane, key))
@@ -89,8 +89,8 @@ class StreamQueues:
         self._item_key = item_key[new_item]
         number = np.cumsum(new_item) - 1
         # An item's rows stand together, stream by stream: the first of each stream's are its heads, the last its tails.
-        self.heads = _groups(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
-        self.tails = _groups(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
+        self.heads = _groups_by_number(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
+        self.tails = _groups_by_number(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
         self.item_lane = (self._item_key // self._scale).astype(np.int32)
         self.item_place = self._item_key % self._scale - 1
 
@@ -114,13 +114,13 @@ class StreamQueues:
 
     def item_before(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Find the last item enqueued on each stream before a place; -1 where there is none."""
-        return self._checked(np.searchsorted(self._item_key, self.key(lane, place), side="left") - 1, lane)
+        return self._on_own_lane(np.searchsorted(self._item_key, self.key(lane, place), side="left") - 1, lane)
 
     def item_after(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Find the next item enqueued on each stream after a place; -1 where there is none."""
-        return self._checked(np.searchsorted(self._item_key, self.key(lane, place), side="right"), lane)
+        return self._on_own_lane(np.searchsorted(self._item_key, self.key(lane, place), side="right"), lane)
 
-    def _checked(self, item: Ints, lane: Ids | Ints) -> Ints:
+    def _on_own_lane(self, item: Ints, lane: Ids | Ints) -> Ints:
         if not len(self.item_lane):
             return np.full(len(item), -1, np.int64)
         inside = (item >= 0) & (item < len(self.item_lane))
@@ -144,7 +144,7 @@ class StreamQueues:
         late = (activity >= 0) & self._is_orphan[row] & (self._end[row] > deadline) if len(self.rows) else activity > 0
         result = activity.copy()
         for at in np.flatnonzero(late).tolist():
-            result[at] = self._earlier(int(row[at]), int(deadline[at]))
+            result[at] = self._earlier_ended(int(row[at]), int(deadline[at]))
         return result
 
     def _row_of(self, activity: Ids) -> Ints:
@@ -152,12 +152,12 @@ class StreamQueues:
         number[self.rows] = np.arange(len(self.rows))
         return number[activity]
 
-    def _earlier(self, row: int, deadline: int) -> int:
+    def _earlier_ended(self, row: int, deadline: int) -> int:
         lane = self.lane[row]
         while row >= 0 and self.lane[row] == lane and self._is_orphan[row] and self._end[row] > deadline:
             row -= 1
         return int(self.rows[row]) if row >= 0 and self.lane[row] == lane else -1
 
 
-def _groups(members: Ids, number: Ints, size: int) -> Groups:
+def _groups_by_number(members: Ids, number: Ints, size: int) -> Groups:
     return Groups(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))
