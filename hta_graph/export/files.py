@@ -69,6 +69,7 @@ def _write_standard_output(pieces: Iterable[bytes]) -> None:
 def _write_and_replace(path: Path, pieces: Iterable[bytes]) -> None:
     temporary: str | None = None
     try:
+        # Beside the target, so that the last step is a rename within one file system: whole or not at all.
         handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name[:100]}.", suffix=".part")
         with os.fdopen(handle, "wb") as file:
             file.writelines(pieces)

@@ -72,6 +72,7 @@ def _swap_folders(new: Path, target: Path, old: Path) -> None:
     if not target.exists():
         new.rename(target)
         return
+    # A folder cannot be replaced in one step: between these two renames the old one is kept under another name.
     target.rename(old)
     try:
         new.rename(target)
@@ -162,9 +163,11 @@ def load_graph(folder: str | Path) -> DependencyGraph:
 def _read_table(folder: Path, name: str) -> Any:
     _, parquet = _import_arrow()
     path, kind = folder / f"{name}.parquet", TABLES[name]
+    # Graphs saved before this table existed can still be loaded.
     if name in LATER and not path.exists():
         return kind.empty()
     table = parquet.read_table(path)
+    # A hole would become NaN or 0 and with that some other event.
     if any(table[f.name].null_count for f in fields(kind)):
         raise ValueError(f"{path.name} has holes")
     return kind(*(freeze(table[f.name].to_numpy().copy()) for f in fields(kind)))

@@ -96,6 +96,7 @@ class SyncDependencies:
         """Activities that CPU calls waited for; the target is the thread's next operator after the call, if any."""
         edges, events = self._edges_by_target(GPU_TO_CPU), self.graph.event_table
         start, end = events.start[edges.target], events.end[edges.target]
+        # Overlap; a call without length still belongs to the window in which it starts.
         inside = self._before_end(start) & ((end > self.window.start_ns) | (start >= self.window.start_ns))
         edges = edges.take(inside)
         following = next_operators(self.graph, edges.target)
@@ -168,6 +169,7 @@ class SyncDependencies:
         other = known & (target != source)
         pairs = np.unique(np.stack([target[other], source[other]]), axis=1)
         targets, first = np.unique(pairs[0], return_index=True)
+        # Pairs are sorted by target: where a new one begins, a new list does.
         lists = np.split(pairs[1], first[1:]) if len(targets) else []
         sources = {target: part.tolist() for target, part in zip(targets.tolist(), lists, strict=True)}
         return ExternalIds(sources, int(np.count_nonzero(~known)), int(np.count_nonzero(known & ~other)))
@@ -227,6 +229,7 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
     operators = np.flatnonzero(is_operator if among is None else is_operator & among)
     key = _thread_key(events.lane[operators], graph.place(operators))
     order = np.argsort(key)
+    # Never before the call itself, which may have no length.
     after = np.maximum(graph.place_before(events.end[calls]), graph.place(calls))
     at = np.searchsorted(key[order], _thread_key(events.lane[calls], after), side="right")
     following = np.append(operators[order], -1)[at]

@@ -79,7 +79,10 @@ class DependencyGraph:
 
     def _repr_html_(self) -> str:
         """Show in a notebook how many edges of each kind there are, recorded and inferred."""
-        rows = [(kind, *counts.values(), _meaning_of(kind)) for kind, counts in self.edge_counts().items()]
+        rows = [
+            (kind, *counts.values(), EDGE_MEANING[EdgeKind[kind.upper()]].says)
+            for kind, counts in self.edge_counts().items()
+        ]
         return html_table(repr(self), ["edge", *(evidence.label for evidence in Evidence), "meaning"], rows)
 
     # -- the trace, and its events as columns --------------------------------------------------------------------------
@@ -391,6 +394,7 @@ class DependencyGraph:
 
     def _edges_touching(self, event_index: int, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
         row = self._row_with_index(event_index)
+        # Without the edges from an event's own start to its own end: nobody means those by neighbours.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
         if kinds is not None:
             chosen &= np.isin(self._edges.kind, _codes_of(kinds, [member.label for member in EdgeKind], "edge kind"))
@@ -419,10 +423,6 @@ class DependencyGraph:
         kept = WaitCalls(picked(number, calls.source), picked(number, calls.target), picked(number, calls.call))
         kept = kept.take((kept.source >= 0) & (kept.target >= 0) & (kept.call >= 0))
         return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, self._notes, kept)
-
-
-def _meaning_of(label: str) -> str:
-    return EDGE_MEANING[EdgeKind[label.upper()]].says
 
 
 def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:

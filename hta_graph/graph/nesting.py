@@ -87,6 +87,7 @@ def innermost_of(nestings: Sequence[Nesting], lane: int) -> tuple[Ints, Ids]:
     found = np.full(len(cuts), -1, np.int32)
     for nesting in nestings:
         own = nesting.open_at(np.full(len(cuts), lane, np.int32), cuts)
+        # A later nesting speaks only where all earlier ones are silent.
         found = np.where(found < 0, own, found)
     return cuts, found
 
@@ -101,6 +102,7 @@ def nest(events: EventTable, times: Ints, ordered: Ids, lane_count: int) -> Nest
         lane_count: how many lanes there are.
     """
     lane = events.lane[event_of(ordered)]
+    # Of 16 bits the stable sort is a radix sort, several times faster than of 32; traces have few lanes.
     points = ordered[np.argsort(lane.astype(np.int16) if lane_count < 2**15 else lane, kind="stable")]
     first = np.searchsorted(events.lane[event_of(points)], np.arange(lane_count + 1))
     owner, broken = _owners_by_depth(points)
@@ -112,6 +114,7 @@ def nest(events: EventTable, times: Ints, ordered: Ids, lane_count: int) -> Nest
     inner = starts[~np.isin(starts, first)]
     parent[event_of(points[inner])] = owner[inner - 1]
     child = np.flatnonzero(parent >= 0)
+    # A row that outlives the one around it: rounded clocks, or rows that a profiler put on the wrong thread.
     violations = int(np.count_nonzero(events.end[child] > events.end[parent[child]]))
     return Nesting(freeze(points), freeze(owner), freeze(parent), freeze(first), violations, times)
 

@@ -17,6 +17,7 @@ def reachable(edges: EdgeTable, point_count: int, points: Ids, *, backward: bool
     seen = np.zeros(point_count, np.bool_)
     seen[points] = True
     stack = points.tolist()
+    # An own stack: a chain of a million points would be as many nested calls.
     while stack:
         point = stack.pop()
         for near in neighbour[start[point] : start[point + 1]].tolist():

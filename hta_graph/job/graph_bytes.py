@@ -39,6 +39,7 @@ def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
         "wait_calls": _describe_table(graph.wait_calls, columns),
         "notes": {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics},
     }
+    # First what the columns are, then the columns as they lie in memory: nothing is copied, nothing can be executed.
     yield json.dumps(head).encode() + b"\n"
     for column in columns:
         yield _memory_of(column)

@@ -48,6 +48,7 @@ def _control_group_limit() -> int:
     limits = []
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text(encoding="utf-8").split("::")[1].strip()
+        # Inside a container its own group is the root of what it sees.
         for folder in [Path("/sys/fs/cgroup", group.lstrip("/")), Path("/sys/fs/cgroup")]:
             with suppress(OSError, ValueError):
                 limits.append(int((folder / "memory.max").read_text(encoding="ascii")))

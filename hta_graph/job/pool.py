@@ -71,6 +71,7 @@ class Pool:
 
     def wait(self, readings: Iterable[Reading]) -> None:
         """Wait until at least one process answers, and take its answer."""
+        # An answer begins to arrive when the graph is whole, so reading the rest of it does not wait for work.
         with DefaultSelector() as selector:
             for reading in readings:
                 if reading.process:
@@ -81,6 +82,7 @@ class Pool:
     def _take_answer(self, reading: Reading) -> None:
         process = cast("Process", reading.process)
         reading.answer, reading.process = process.answer(reading.file), None
+        # One that ended or broke off in the middle of an answer is asked nothing more.
         if process.is_sound:
             self._idle.append(process)
 

@@ -79,6 +79,7 @@ def read_graphs(
 def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
     sizes = sorted(text_size(file.path) for file in files if not file.error)
+    # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
     if jobs is None and sum(sizes[:-1]) < WORTH_PROCESSES:
@@ -167,13 +168,11 @@ def _in_processes(
             busy = sum(reading.answer is None for reading in readings)
             progress(len(files) - len(waiting) - busy, len(files))
             if waiting and busy < processes and memory.has_room(waiting[0], readings):
-                readings.append(_start_reading(waiting.popleft(), pool, salvage=salvage))
+                file = waiting.popleft()
+                readings.append(Reading(file, file.error) if file.error else pool.read(file, salvage=salvage))
+            # Answers come in any order; the oldest question's is given first, later ones wait in memory.
             elif readings[0].answer is not None:
                 yield memory.give(readings.popleft().answer)
             else:
                 pool.wait(readings)
     progress(len(files), len(files))
-
-
-def _start_reading(file: RankFile, pool: Pool, *, salvage: bool) -> Reading:
-    return Reading(file, file.error) if file.error else pool.read(file, salvage=salvage)

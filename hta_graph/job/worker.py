@@ -44,6 +44,7 @@ def serve() -> None:
 
 def _pass_on_questions(asked: SimpleQueue[dict[str, Any]]) -> None:
     """Pass on what is asked, and leave at once when the asking process is gone."""
+    # A thread of its own reads what is asked, so that the end of the asking process is seen also while a file is read.
     for line in sys.stdin:
         asked.put(json.loads(line))
     os._exit(0)

@@ -25,6 +25,7 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
         return np.empty(0, np.int64)
     chosen = _edges_within(edges, place, backward)
     dropped: list[int] = []
+    # One edge at a time: dropping it may break several cycles, and no more is dropped than must be.
     while len(cycle := _find_cycle(edges, chosen)):
         worst = _weakest_edge(edges, timeline, cycle)
         dropped.append(worst)

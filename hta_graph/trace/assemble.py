@@ -13,7 +13,7 @@ from hta_graph.columns import freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
-from hta_graph.trace.lanes import build_lanes
+from hta_graph.trace.lanes import NO_STREAM, build_lanes
 from hta_graph.trace.order import canonical_order
 from hta_graph.trace.rank_files import header_count
 from hta_graph.trace.reader import FileFacts
@@ -25,8 +25,6 @@ __all__ = ["assemble"]
 
 LONGEST_NS = 30 * 24 * 3600 * 10**9
 FARTHEST_NS = 366 * 24 * 3600 * 10**9
-NO_STREAM = 2**32 - 1
-"""How an unsigned writer prints stream -1 and an unknown record."""
 
 
 def assemble(path: Path, collected: Collected, facts: FileFacts) -> Trace:
@@ -48,6 +46,7 @@ def _pair_begins(collected: Collected, counts: Counter[str]) -> Columns:
     columns = collected.columns
     if not collected.brackets:
         return columns
+    # Only foreign writers bracket rows; the profiler writes complete ones.
     ends = _ends_of_begins(collected.brackets, counts)
     begins = np.flatnonzero(columns["is_begin"])
     found = np.array([at in ends for at in columns["index"][begins].tolist()], np.bool_)
@@ -82,6 +81,7 @@ def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[st
 
     def drop(reason: str, bad: Bools) -> None:
         counts[f"rows_dropped_{reason}"] += int(np.count_nonzero(keep & bad))
+        # Each row is counted once, for the first reason that it gives.
         keep[bad] = False
 
     drop("bad_time", (start == INVALID) | (end == INVALID))
@@ -147,6 +147,7 @@ def _picked_or_any(values: Ids, at: Ids) -> Ids:
 
 def _sort_names(names: list[str], code: Ids) -> tuple[tuple[str, ...], Ids]:
     """Number the names in sorted order, so that codes do not depend on the order of rows."""
+    # Names of dropped rows go too, else the same events would be numbered differently.
     used, number = _keep_used(names, code)
     order = sorted(range(len(used)), key=used.__getitem__)
     rank = np.zeros(len(used), np.int32)
@@ -158,9 +159,11 @@ def _final_kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
     """Let steps be annotations, and rows of unknown categories on a stream with a call's correlation kernels."""
     kind = columns["kind"].copy()
     is_step = np.array([STEP_NAME.fullmatch(text) is not None for text in names] or [False])
+    # Before 2022 the profiler wrote its steps as operators.
     kind[is_step[name] & (kind == EventKind.CPU_OP)] = EventKind.ANNOTATION
     unknown = (kind == EventKind.OTHER) & (columns["stream"] >= 0) & (columns["correlation"] > 0)
     if unknown.any():
+        # A category that nobody knows yet, on a stream, launched by a known call: new hardware's work, not to be lost.
         unknown[unknown] = np.isin(columns["correlation"][unknown], columns["correlation"][kind == EventKind.RUNTIME])
         kind[unknown] = EventKind.KERNEL
     result: Codes = kind

@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, loses_nanoseconds, nanoseconds
 from hta_graph.trace.lanes import StreamKey, ThreadKey
-from hta_graph.trace.parts import Part
+from hta_graph.trace.parts import FilePart
 from hta_graph.trace.printed_times import exact_times
 from hta_graph.trace.rows import Args, Row, plain
 from hta_graph.trace.vocabulary import CATEGORY
@@ -85,7 +85,7 @@ class Collected:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def collect(parts_of_file: Iterable[Part]) -> Collected:
+def collect(parts_of_file: Iterable[FilePart]) -> Collected:
     """Collect the columns of a trace's rows; each part is let go before the next is read."""
     collected = Collected({})
     offset, parts = 0, []
@@ -98,10 +98,11 @@ def collect(parts_of_file: Iterable[Part]) -> Collected:
     return collected
 
 
-def _part_columns(part: Part, offset: int, collected: Collected, *, exact: bool) -> Columns:
+def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> Columns:
     times = _start_times(part, exact=exact)
     phases, categories = _Numbering(), _Numbering()
     phase = phases.codes(map(attrgetter("ph"), part.rows))
+    # A trace has a dozen categories: each is looked up once and not once per row.
     category = categories.codes(map(attrgetter("cat"), part.rows))
     kind = _kind_of_category(categories, category)
     _note_arrows(part.rows, np.flatnonzero(category == categories.get("fwdbwd", -1)), times, collected)
@@ -120,7 +121,7 @@ def _part_columns(part: Part, offset: int, collected: Collected, *, exact: bool)
     return {"index": index + np.int32(offset), "start": start, "end": end, "is_begin": is_begin, **columns}
 
 
-def _start_times(part: Part, *, exact: bool) -> Ints:
+def _start_times(part: FilePart, *, exact: bool) -> Ints:
     printed: Sequence[object] = list(map(attrgetter("ts"), part.rows))
     if NoneType in set(map(type, printed)):
         present = [value is not None for value in printed]
@@ -130,7 +131,8 @@ def _start_times(part: Part, *, exact: bool) -> Ints:
     return _exact_if_needed(part, printed, None, exact=exact)
 
 
-def _exact_if_needed(part: Part, printed: Sequence[object], present: Bools | None, *, exact: bool) -> Ints:
+def _exact_if_needed(part: FilePart, printed: Sequence[object], present: Bools | None, *, exact: bool) -> Ints:
+    # Decoding the timestamps a second time as text is paid only where the floats have lost digits.
     if not exact or not loses_nanoseconds(printed):
         return nanoseconds(printed)
     times = nanoseconds(exact_times(part.text))
@@ -166,6 +168,7 @@ def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, count
         counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY) & ~is_begin))
         printed = [0 if value is None else value for value in printed]
     length = nanoseconds(printed)
+    # INVALID is the least number of 64 bits: adding to it would make a time of it again.
     bad = (start == INVALID) | (length == INVALID)
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
 
@@ -264,4 +267,5 @@ def _integer_or_bad(value: Any) -> int:
         return -1
     if exact >= 2**64 or exact <= -(2**63):
         return BAD_ID
+    # Profilers print -1 as the largest unsigned number.
     return int(exact) if exact < 2**63 else int(exact) - 2**64

@@ -14,10 +14,10 @@ from hta_graph.model import Ids
 from hta_graph.trace.rows import Number
 from hta_graph.trace.table import LaneTable
 
-__all__ = ["StreamKey", "ThreadKey", "build_lanes"]
+__all__ = ["NO_STREAM", "StreamKey", "ThreadKey", "build_lanes"]
 
 NO_STREAM = 2**32 - 1
-"""How an unsigned writer prints stream -1."""
+"""How an unsigned writer prints stream -1, and an unknown record."""
 
 ThreadKey = tuple[Any, Any]
 StreamKey = tuple[Any, Any, Any]
@@ -40,11 +40,12 @@ def build_lanes(
     # Keys that print alike are one lane: ids are written as numbers or as text, with or without a context.
     label_of = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in parsed[key]) for key in parsed}
     parts_of = {label_of[key]: parsed[key] for key in parsed}
+    # Sorted by what they are, so that a lane's number does not depend on the order of rows.
     labels = sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)
     number = {label: code for code, label in enumerate(labels)}
     parts = [parts_of.get(label, (-1, -1, -1)) for label in labels]
     device, context, stream = (
-        freeze(np.array([_number_or_none(part[i]) for part in parts], np.int64)) for i in range(3)
+        freeze(np.array([part[i] if isinstance(part[i], int) else -1 for part in parts], np.int64)) for i in range(3)
     )
     is_stream = freeze(np.array([label in parts_of for label in labels], np.bool_))
     table = LaneTable(tuple(labels), is_stream, device, context, stream)
@@ -62,6 +63,7 @@ def _parse_streams(keys: dict[StreamKey, None]) -> dict[StreamKey, StreamKey]:
     """Normalise ids; a row without a context belongs to the only context in which its stream is known."""
     parsed = {key: (_lane_part(key[0]), _lane_part(key[1]), _lane_part(key[2])) for key in keys}
     contexts: dict[tuple[Any, Any], set[Any]] = defaultdict(set)
+    # Some rows of a stream lack their context (memory sets of old profilers): they are on the same stream all the same.
     for device, context, stream in parsed.values():
         if context != -1:
             contexts[device, stream].add(context)
@@ -99,13 +101,6 @@ def _id_text(value: Any) -> str:
     return " ".join(str(value)[:80].split())
 
 
-def _number_or_none(part: int | str) -> int:
-    return part if isinstance(part, int) else -1
-
-
 def _by_number(label: str) -> tuple[list[tuple[int, str]], str]:
-    return _natural_order(label), label
-
-
-def _natural_order(label: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() and len(part) < 19 else (-1, part) for part in re.split(r"(\d+)", label)]
+    parts = re.split(r"(\d+)", label)
+    return [(int(part), "") if part.isdigit() and len(part) < 19 else (-1, part) for part in parts], label

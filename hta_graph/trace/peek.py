@@ -42,6 +42,7 @@ def peek_header(path: Path) -> Header | None:
         if found is None:
             return None
         header, rest = found
+        # A bare list has no header at all, and a rank that stands in front needs no look behind.
         if header.distributed is not None or BARE_LIST.match(rest):
             return header
         return _with_tail(header, chain([rest], chunks))
@@ -72,6 +73,7 @@ def _with_tail(head: Header, chunks: Iterator[bytes]) -> Header | None:
         at = text.find(DISTRIBUTED)
         if at >= 0:
             tail = _end_of(text[at:], chunks)
+            # The key may also be text of some event's: it counts only near the document's end.
             return None if tail is None else Header(head.base, tail["distributedInfo"], head.devices)
         # The key may lie across two chunks.
         before = text[1 - len(DISTRIBUTED) :]

@@ -33,16 +33,16 @@ class ProfilerRanges:
         return len(self.row)
 
 
-class _Row(msgspec.Struct, gc=False):
+class _RangeRow(msgspec.Struct, gc=False):
     cat: Any = None
     args: msgspec.Raw | Any = None
 
 
-def _from_object(found: dict[str, Any]) -> _Row:
-    return _Row(found.get("cat"), found.get("args"))
+def _from_object(found: dict[str, Any]) -> _RangeRow:
+    return _RangeRow(found.get("cat"), found.get("args"))
 
 
-_SHAPE = RowShape(_Row, _from_object)
+_SHAPE = RowShape(_RangeRow, _from_object)
 
 
 def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
@@ -58,8 +58,10 @@ def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
         reader = RowReader(trace.path, read_bytes(trace.path), _SHAPE, salvage=trace.salvaged is not None)
         found = list(chain.from_iterable(part.rows for part in reader))
     index = trace.events.index[rows]
+    # Rows are named by their place in the file; a shorter file is another one.
     if int(index.max()) >= len(found):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
+    # "Other" holds every category that the graph does not know; the ranges are one of them.
     kept = np.array([str(found[at].cat).lower() == PROFILER_RANGE for at in index.tolist()], np.bool_)
     return ProfilerRanges(rows[kept], _counter_columns([_decoded_args(found[at].args) for at in index[kept].tolist()]))
 

@@ -105,13 +105,11 @@ _NOT_TEXT = re.compile("[\ud800-\udfff]+")
 
 def _tolerant_row(row: dict[str, Any]) -> Row:
     args = row.get("args")
+    known = args if isinstance(args, dict) else {}
     values = {name: plain(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
     texts = {name: plain(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
-    return Row(args=_tolerant_args(args) if isinstance(args, dict) else None, **texts, **values)
-
-
-def _tolerant_args(args: dict[str, Any]) -> Args:
-    return Args(**{f.name: plain(args.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
+    found = Args(**{f.name: plain(known.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
+    return Row(args=found if args is known else None, **texts, **values)
 
 
 EVENT_ROWS = RowShape(Row, _tolerant_row)

@@ -63,6 +63,7 @@ def _gunzip_members(raw: bytes) -> FileBytes:
             return FileBytes(b"".join(parts), f"the gzip data is corrupt after {sum(map(len, parts)):,} bytes of text")
         if not stream.eof:
             return FileBytes(b"".join(parts), f"the gzip data breaks off at byte {len(raw):,}")
+        # What follows a member: another one, or padding that nobody needs.
         rest = stream.unused_data
     return FileBytes(parts[0] if len(parts) == 1 else b"".join(parts))
 

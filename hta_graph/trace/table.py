@@ -147,6 +147,7 @@ class Trace:
     def select(self, rows: Ints) -> Trace:
         """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""
         number = np.full(len(self.events), -1, np.int32)
+        # Side tables name events by their rows, which change when rows are left out.
         number[rows] = np.arange(len(rows), dtype=np.int32)
         syncs = replace(self.syncs, event=freeze(number[self.syncs.event]))
         copies = replace(self.copies, event=freeze(number[self.copies.event]))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_graph.algorithms.sequences.edit_script import unedited
+from hta_graph.columns import first_of_runs
 from hta_graph.model import Ids, Ints
 
 __all__ = ["align"]
@@ -141,6 +142,7 @@ def _passage_keys(codes: Ints, length: int) -> Keys:
     while size < length:
         following = np.zeros(len(keys), np.uint64)
         following[:-size] = keys[size:]
+        # A passage of twice the length is its two halves.
         keys = _mixed_keys(keys, following)
         size *= 2
     return keys
@@ -174,8 +176,7 @@ def _places_of_unique(keys: Keys) -> Ints:
 def _occurrence_number(keys: Keys) -> Ints:
     """Number equal keys from 0 in their order."""
     order = np.argsort(keys, kind="stable")
-    new = np.ones(len(keys), np.bool_)
-    new[1:] = keys[order][1:] != keys[order][:-1]
+    new = first_of_runs(keys[order])
     begin = np.flatnonzero(new)
     number = np.empty(len(keys), np.int64)
     number[order] = np.arange(len(keys)) - begin[np.cumsum(new) - 1]
@@ -186,6 +187,8 @@ def _longest_increasing(values: Ints) -> Ints:
     """Return the places of a longest strictly increasing subsequence (patience sorting)."""
     if (values[1:] > values[:-1]).all():
         return np.arange(len(values))
+    # tops[p] is the least value that ends an increasing chain of p + 1 values; each value goes on the first pile that
+    # is not below it, and remembers the top of the pile before: the chain back from the last pile is a longest one.
     tops: list[int] = []
     top_at: list[int] = []
     before = [-1] * len(values)

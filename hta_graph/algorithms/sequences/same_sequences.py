@@ -58,6 +58,7 @@ def outermost_around(events: EventTable, roots: Ids | Ints, calls: Ids) -> Ids:
     known = np.flatnonzero(calls >= 0)
     for lane in np.unique(events.lane[roots]).tolist():
         own = roots[events.lane[roots] == lane]
+        # A root that starts before all earlier ones have ended lies in one of them.
         own = own[events.start[own] >= np.append(np.iinfo(np.int64).min, np.maximum.accumulate(events.end[own])[:-1])]
         here = known[events.lane[calls[known]] == lane]
         time = events.start[calls[here]]

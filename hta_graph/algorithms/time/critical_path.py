@@ -151,6 +151,7 @@ class CriticalPath:
         unique, group = np.unique(np.stack(keys).astype(np.int64), axis=1, return_inverse=True)
         group = group.reshape(-1)
         time = summed_by(group, self.pieces.length, unique.shape[1])
+        # An event may own several segments of a group; it is one call.
         pairs = np.unique(np.stack([group, self.pieces.event]), axis=1)
         calls = np.bincount(pairs[0], minlength=len(time))
         order = np.argsort(-time, kind="stable")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.time.accounting import Accounting, Accounts, Part
+from hta_graph.algorithms.time.accounting import Accounting, Accounts, TimePart
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
 from hta_graph.algorithms.time.walk_gaps import Gaps, walk_gaps
 from hta_graph.columns import Columns, picked
@@ -82,12 +82,13 @@ class GapExplainer:
 
     def _cause_of_pieces(self, accounts: Accounts, of: Stretches) -> Codes:
         part, owner = accounts.part, accounts.owner
+        # What the edge says holds, unless what the part is says more, and then who owns it.
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
-        waits = (part == Part.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
+        waits = (part == TimePart.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
         cause[waits] = GapCause.EVENT_WAIT
-        cause[part == Part.EXCESS] = GapCause.UNKNOWN
-        cause[(part == Part.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
-        works, idle = part == Part.WORK, part == Part.IDLE
+        cause[part == TimePart.EXCESS] = GapCause.UNKNOWN
+        cause[(part == TimePart.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
+        works, idle = part == TimePart.WORK, part == TimePart.IDLE
         cause[idle] = GapCause.HOST_NO_OPERATOR
         cause[works] = self._cause_of_work(owner[works])
         cause[(works | idle) & accounts.is_loading] = GapCause.DATA_LOADING
@@ -100,10 +101,10 @@ class GapExplainer:
 
     def _events_behind(self, accounts: Accounts, of: Stretches) -> Ids:
         """Return after whom each part is named: its owner, or one side of the edge; of an excess what came late."""
-        by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != Part.EXCESS)
+        by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != TimePart.EXCESS)
         side = event_of(np.where(by_source, of.source, of.target))
         on_thread = ~self._graph.lanes.is_stream[of.lane]
-        owned = np.isin(accounts.part, (Part.WORK, Part.IDLE)) | (on_thread & (accounts.part == Part.START))
+        owned = np.isin(accounts.part, (TimePart.WORK, TimePart.IDLE)) | (on_thread & (accounts.part == TimePart.START))
         return np.where(owned, accounts.owner, side).astype(np.int32)
 
 

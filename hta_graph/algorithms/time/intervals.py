@@ -86,6 +86,7 @@ def combinations(sets: Sequence[Intervals]) -> Ints:
     """
     times, running = _sweep_line(sets)
     mask = sum((running[at].astype(np.int64) << at for at in range(len(sets))), np.zeros(len(times), np.int64))
+    # From each boundary to the next; behind the last one nothing runs.
     lengths = np.diff(times, append=times[-1:])
     found = np.zeros(1 << len(sets), np.int64)
     np.add.at(found, mask, lengths)
@@ -95,6 +96,7 @@ def combinations(sets: Sequence[Intervals]) -> Ints:
 
 def _union_where(sets: Sequence[Intervals], wanted: Callable[[list[Bools]], Bools]) -> Intervals:
     times, running = _sweep_line(sets)
+    # Each boundary but the last begins a stretch in which nothing changes.
     chosen = wanted(running)[:-1]
     return union(times[:-1][chosen], times[1:][chosen])
 

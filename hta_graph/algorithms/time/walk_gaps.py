@@ -53,6 +53,7 @@ def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> Stretches:
     point = start_point(gaps.after[known])
     heads = _Heads(known, point, graph.timeline.times[point])
     parts: list[Stretches] = []
+    # A round takes every walk along its thread and over one edge: as many rounds as the longest walk has hand-overs.
     while len(heads):
         heads, along = walk.along_threads(heads)
         heads, across = walk.across_edges(heads)
@@ -74,6 +75,7 @@ class _Walk:
         self._gap_start = gaps.start
         on_thread = np.array([*THREAD_KINDS, False])
         points = self._calls.points
+        # Runs of threads only: a point of a stream is GPU work, where a walk ends.
         self._runs = LaneRuns(points, on_thread[self._kind[self._binding[points]]], len(self._times))
 
     def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
@@ -85,6 +87,7 @@ class _Walk:
         for lane in np.unique(self._lane[event_of(heads.point[place >= 0])]).tolist():
             here = (place >= 0) & (self._lane[event_of(heads.point)] == lane)
             until[here] = self._last_before(lane, self._gap_start[heads.gap[here]])
+        # No further than the gap's start, nor than the oldest point that this thread alone explains.
         until = np.where(place >= 0, np.clip(until, self._runs.first[place], place), place)
         found = self._between_neighbours(heads, until, place)
         point = np.where(place >= 0, self._calls.points[until], heads.point)
@@ -103,6 +106,7 @@ class _Walk:
         walk, place = laid_out(first + 1, np.maximum(last - first, 0))
         source, target = self._calls.points[place - 1], self._calls.points[place]
         gap = heads.gap[walk]
+        # A head may be earlier than its own point: time had been pulled back by a clock fault.
         latest = np.minimum(heads.time[walk], self._times[target])
         start = np.maximum(np.minimum(self._times[source], latest), self._gap_start[gap])
         return self._stretches_on_edges(gap, start, latest, source, target, self._binding[target])

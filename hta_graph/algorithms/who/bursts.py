@@ -49,6 +49,7 @@ class Bursts:
         coming = np.searchsorted(finish, time, side="right")
         began, ended_before = _picked_or(begin, last, EARLIEST), _picked_or(finish, coming - 1, EARLIEST)
         ends, begins_after = _picked_or(finish, coming, LATEST), _picked_or(begin, last + 1, LATEST)
+        # A burst's end without its begin: the profiler was switched on in the middle of it.
         before_recording = np.where(ends <= begins_after, _picked_or(ended_for, coming, -1), -1)
         inside = (last >= 0) & (began >= ended_before)
         return np.where(inside, _picked_or(begun_for, last, -1), before_recording).astype(np.int32)

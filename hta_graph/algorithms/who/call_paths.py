@@ -58,6 +58,7 @@ class CallPaths:
         order: Ids = rows[np.argsort(parent[rows], kind="stable")]
         sorted_parent = parent[order]
         level: Ids = order[: np.searchsorted(sorted_parent, 0)]  # those without a parent
+        # Level by level from the outside: a row's path is known once its parent's is.
         while len(level):
             around = np.where(parent[level] >= 0, paths[parent[level]], TOP)
             paths[level] = self._number_paths(graph, level, around.astype(np.int32))

@@ -118,6 +118,7 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
 
 def _operator_owners(graph: DependencyGraph) -> Owners:
     kind = graph.event_table.kind
+    # What is open on a thread may be a runtime call: from there up to the operator around it.
     look = _Look(graph, graph.calls)
 
     def innermost(rows: Ids) -> Ids:

@@ -50,7 +50,7 @@ class OriginalRow(msgspec.Struct, gc=False):
 _ROWS = msgspec.json.Decoder(list[OriginalRow | str | float | bool | list[msgspec.Raw] | None])
 
 
-class _Document(msgspec.Struct):
+class _AppendedDocument(msgspec.Struct):
     rows: msgspec.Raw = msgspec.field(name="traceEvents")
     base: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="baseTimeNanoseconds")
 
@@ -95,8 +95,9 @@ def read_original(trace: Trace) -> Original:
 def _find_event_array(text: bytes, *, tolerant: bool) -> Original:
     if re.match(rb"\s*\[", text):
         return Original(text, len(text.rstrip()) - 1, _decode_rows(text), 0)
-    document = msgspec.json.decode(text, type=_Document)
+    document = msgspec.json.decode(text, type=_AppendedDocument)
     array = memoryview(document.rows)
+    # Where the array closes: the only place at which something is put in, so that all else stays byte for byte.
     end = _address_in_memory(array) - _address_in_memory(text) + len(array) - 1
     return Original(text, end, _decode_rows(array), _base_ns(document.base, tolerant=tolerant))
 
@@ -119,6 +120,7 @@ def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
 
 def _strict_json(path: Path, text: bytes) -> bytes:
     """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
+    # Half a character cannot be written as UTF-8; the reader takes it for an unknown one too.
     mended = _LONE_SURROGATE.sub(_replaced_surrogate, text.decode("utf-8", "replace").lstrip("\ufeff"))
     digits = orjson.Fragment
     try:

@@ -86,10 +86,10 @@ def write_overlay(path: CriticalPath, target: str | Path, *, arrows: int = ARROW
     return counts
 
 
-def _start_overlay(path: CriticalPath, limit: int) -> tuple[Original, _Writer, OverlayCounts]:
+def _start_overlay(path: CriticalPath, limit: int) -> tuple[Original, _PathWriter, OverlayCounts]:
     original = read_original(path.graph.trace)
     wanted = _segments_with_arrows(path, original.base_ns)
-    writer = _Writer(path, original, wanted[: max(limit, 0)])
+    writer = _PathWriter(path, original, wanted[: max(limit, 0)])
     counts = OverlayCounts(len(path.pieces), len(writer.arrow_ids), len(wanted) - len(writer.arrow_ids))
     return original, writer, counts
 
@@ -104,6 +104,7 @@ def _segments_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
         return np.empty(0, np.int64)
     length = pieces.length
     lane = picked(events.lane, pieces.event)
+    # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
     changes = lane != np.concatenate([[-1], lane[:-1]])
     deserving = changes | (length >= LARGE_SHARE * path.length_ns)
     wanted = np.flatnonzero((lane >= 0) & deserving & _is_visible(path, base_ns))
@@ -148,7 +149,7 @@ def _is_visible(path: CriticalPath, base_ns: int) -> Bools:
 # -- the rows of the overlay ------------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _PathWriter:
     """Makes the rows of one path.
 
     A slice is a begin and an end row, so that slices tile however a viewer rounds; one that it would round to nothing
@@ -166,6 +167,7 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         """Yield the process's names and order, then slice by slice with its arrow while it is open."""
         yield from self._track_names()
+        # A path of a million segments repeats a few thousand descriptions; each is encoded once.
         described = cache(_shared_description)
         place = _json_text(self.place)[1:-1]
         columns = self.path.segment_columns()
@@ -185,6 +187,7 @@ class _Writer:
     def _track_names(self) -> Iterator[str]:
         window, rank = self.path.window, self.path.graph.rank
         lane = window.label if rank is None else f"rank {rank}: {window.label}"
+        # Above everything that the trace has sorted to the top.
         first = min(chain([0], _sort_indices(self.original.rows))) - 1
         for name, value in (
             ("process_name", {"name": PROCESS}),

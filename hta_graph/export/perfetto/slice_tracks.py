@@ -54,7 +54,7 @@ def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], targe
     """
     check_output(target, [trace.path])
     original = read_original(trace)
-    content = original.with_rows(map(_json_text, _track_rows(original, process, tracks)))
+    content = original.with_rows(orjson.dumps(row).decode() for row in _track_rows(original, process, tracks))
     write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
     return sum(len(track.start) for track in tracks)
 
@@ -73,6 +73,7 @@ def _track_rows(original: Original, process: str, tracks: Sequence[SliceTrack]) 
 def _slice_rows(place: dict[str, Any], track: SliceTrack, base_ns: int) -> Iterator[dict[str, Any]]:
     """Yield a begin and an end per slice, so that they stay apart however a viewer rounds, or an instant."""
     start, end = track.start - base_ns, track.end - base_ns
+    # Slices of one track may not overlap; a viewer would drop the later one.
     end[:-1] = np.minimum(end[:-1], start[1:])
     visible = (as_seen(start) < as_seen(end)).tolist()
     times = zip(start.tolist(), end.tolist(), visible, strict=True)
@@ -85,7 +86,3 @@ def _slice_rows(place: dict[str, Any], track: SliceTrack, base_ns: int) -> Itera
 
 def _printed_time(time_ns: int) -> orjson.Fragment:
     return orjson.Fragment(microseconds(time_ns))
-
-
-def _json_text(row: dict[str, Any]) -> str:
-    return orjson.dumps(row).decode()

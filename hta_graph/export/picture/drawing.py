@@ -12,7 +12,7 @@ from typing import Any
 import graphviz
 
 from hta_graph.errors import MissingProgramError
-from hta_graph.export.picture.boxes import WAITING, Box, Part
+from hta_graph.export.picture.boxes import WAITING, Box, NamedTime
 from hta_graph.export.picture.dot import rendered
 from hta_graph.export.picture.path_links import Link
 from hta_graph.export.picture.short_names import clean, duration
@@ -119,6 +119,7 @@ class Drawing:
                 cluster.node(anchors[-1], **ANCHOR)
                 for at in own:
                     cluster.node(f"b{at}", **self._box_attributes(boxes[at]))
+            # Invisible edges keep a lane's boxes in order of time where no link does.
             for one, other in zip([-1, *own], own, strict=False):
                 if (one, other) not in inside:
                     picture.edge(f"b{one}" if one >= 0 else anchors[-1], f"b{other}", style="invis", weight="0")
@@ -128,6 +129,7 @@ class Drawing:
         """Draw a link; from one row to the next it ends at a numbered circle and goes on at its twin."""
         style = self._link_style(link)
         if rows[0] == rows[1]:
+            # A link back in time must not pull its boxes out of order.
             forward = link.source < link.target
             picture.edge(f"b{link.source}", f"b{link.target}", **style, constraint=str(forward).lower())
             return
@@ -180,7 +182,7 @@ class Drawing:
         )
         return f'<FONT POINT-SIZE="8" COLOR="#606060">{text}</FONT>'
 
-    def _part_line(self, box: Box, key: tuple[int, str], part: Part) -> str:
+    def _part_line(self, box: Box, key: tuple[int, str], part: NamedTime) -> str:
         lane, text = key
         elsewhere = f" ({self._lane_label(lane)})" if lane != box.lane else ""
         return escape(f"{_with_count(text, len(part.events))}, {duration(part.ns)}{elsewhere}")
@@ -201,6 +203,7 @@ class Drawing:
         lines = [f'<FONT COLOR="{link_colour(kind)}"><B>→ {kind.label}</B></FONT>' for kind in kinds]
         lines += ["dashed arrow: inferred"] if any(link.inferred for link in links) else []
         lines += [self.bold] if any(link.bold for link in links) else []
+        # Hatched for what waits, as its boxes are dashed.
         marks = {fill: "▨" if fill in WAITING else "■" for fill in sorted({box.fill for box in boxes})}
         fills = [f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {fill}' for fill, mark in marks.items()]
         named = (("boxes", fills), ("arrows", lines))

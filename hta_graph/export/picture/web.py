@@ -51,6 +51,7 @@ def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
     hops = np.full(len(near.event_table), depth + 1)
     hops[focus] = 0
     for _ in range(depth):
+        # All edges at once, forwards and backwards: after n rounds everything n edges away is known.
         before = hops.copy()
         np.minimum.at(hops, target, before[source] + 1)
         np.minimum.at(hops, source, before[target] + 1)
@@ -103,6 +104,7 @@ def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) ->
     edges = near.edges_of()
     bold = _holding_up(near, inside, focus)
     source, target = box_of[edges.source], box_of[edges.target]
+    # An arrow from the last inner row back to the row around it would say nothing new.
     outward = (edges.kind == EdgeKind.THREAD_ORDER) & edges.to_end
     drawn = source != target
     alone = ~np.isin(source, np.concatenate([source[drawn & ~outward], target[drawn & ~outward]]))

@@ -25,22 +25,25 @@ def device_sync(context: LinkContext) -> EdgeTable:
     lanes = context.trace.lanes
     recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
     calls = calls_to_infer(context, DEVICE_SYNC_CALL, rows)
-    inferred = Scopes(calls, _device_stream(context, calls), context.start_position(calls), _every_stream(len(calls)))
+    inferred = Scopes(
+        calls,
+        _device_stream(context, calls),
+        context.start_position(calls),
+        np.full(len(calls), Rule.EVERY_STREAM, np.int8),
+    )
     scopes = Scopes.join([recorded, inferred])
     shown = context.queues.lanes()
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
+    # By the streams on which work shows: a device waits for a graph's rows wherever they ran.
     activity = context.queues.last_on(shown[stream], scopes.place[query])
     some = np.flatnonzero(activity >= 0)
+    # A stream that only waits has no work of its own, and yet it holds what its pending waits hold.
     homes = np.union1d(context.queues.homes(), stream_waits(context).waits.lane).astype(np.int32)
     at, home = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, homes))
     pending = stream_waits(context).pending_at(homes[home], scopes.place[at])
     shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
     held = Captured.join([shown_last, Captured(at[pending.query], pending.activity, pending.rule)])
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
-
-
-def _every_stream(size: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    return np.full(size, Rule.EVERY_STREAM, np.int8)
 
 
 def _device_stream(context: LinkContext, calls: Ids) -> Ids:

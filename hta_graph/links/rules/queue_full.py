@@ -32,6 +32,7 @@ def queue_full(context: LinkContext) -> EdgeTable:
                                                |<- ->|      launch returns
     """
     queues = context.queues
+    # A graph is one launch, however many rows it has: they would fill the count without filling the queue.
     plain = np.flatnonzero((context.launch_call >= 0) & (context.home == context.trace.events.lane[context.activities]))
     pairs = [
         _on_stream(context, plain[context.home[plain] == stream])
@@ -60,6 +61,7 @@ def _on_stream(context: LinkContext, rows: Ints) -> Ids:
     waited = np.isin(call, slow_calls(context, np.unique(call), quantile=QUICK)) & (
         outstanding >= NEARLY_FULL * deepest
     )
+    # The slot became free while the launch stood there, not before it began.
     waited &= (lag >= 0) & (lag <= CLOSE_NS) & (events.start[freed] > events.start[call]) & (started > 0)
     return np.stack([start_point(freed[waited]), end_point(call[waited])])
 

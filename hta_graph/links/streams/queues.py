@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.columns import first_of_runs, freeze, laid_out, last_of_runs
+from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 from hta_graph.trace.table import Trace
 
-__all__ = ["Groups", "StreamQueues"]
+__all__ = ["ItemRows", "StreamQueues"]
 
 
 @dataclass(frozen=True)
-class Groups:
+class ItemRows:
     """Lists of activities, one list per item: ``members[first[i] : first[i + 1]]``."""
 
     first: Ints
@@ -57,15 +58,17 @@ class StreamQueues:
         """
         self._shown_on = trace.events.lane
         lane = trace.events.lane[activities]
-        by_stream = np.lexsort((timeline.position[2 * activities], lane))
+        by_stream = np.lexsort((timeline.position[start_point(activities)], lane))
         self.rows = freeze(activities[by_stream])
         self.lane = freeze(lane[by_stream])
         self.home = freeze(home[by_stream])
         self._is_orphan = call[by_stream] < 0
         self._end = trace.events.end[self.rows]
         self._scale = len(timeline.order) + 2  # places run from -1 to len(order)
-        place = np.where(self._is_orphan, -1, timeline.position[2 * call[by_stream]]).astype(np.int64)
+        # Work is enqueued when its call starts; an orphan's call may lie before the recording.
+        place = np.where(self._is_orphan, -1, timeline.position[start_point(call[by_stream])]).astype(np.int64)
         self.place = freeze(np.where(self._is_orphan, self._running_place(place), place))
+        # Rows show in the order in which they ran; sorted by place they can be searched for what was enqueued before.
         self._by_lane = np.argsort(self.key(self.lane, self.place), kind="stable")
         self._lane_key = self.key(self.lane, self.place)[self._by_lane]
         self._collect_items()
@@ -141,6 +144,7 @@ class StreamQueues:
         Nobody knows when such work was enqueued, but what had not ended by then was not waited for.
         """
         row = self._row_of(activity)
+        # Only an orphan can be late: of other work it is known that it was enqueued before the question's place.
         late = (activity >= 0) & self._is_orphan[row] & (self._end[row] > deadline) if len(self.rows) else activity > 0
         result = activity.copy()
         for at in np.flatnonzero(late).tolist():
@@ -159,5 +163,5 @@ class StreamQueues:
         return int(self.rows[row]) if row >= 0 and self.lane[row] == lane else -1
 
 
-def _groups_by_number(members: Ids, number: Ints, size: int) -> Groups:
-    return Groups(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))
+def _groups_by_number(members: Ids, number: Ints, size: int) -> ItemRows:
+    return ItemRows(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))

@@ -10,11 +10,11 @@ from hta_graph.columns import Columns
 from hta_graph.links.streams.queues import StreamQueues
 from hta_graph.model import Codes, Ids, Ints
 
-__all__ = ["Captured", "StreamWaits", "Waits"]
+__all__ = ["Captured", "ResolvedWaits", "StreamWaits"]
 
 
 @dataclass(frozen=True)
-class Waits(Columns):
+class ResolvedWaits(Columns):
     """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``."""
 
     lane: Ids
@@ -44,7 +44,7 @@ class StreamWaits:
         stream 9                               wait f [b]     so f holds what e holds: b waits for a
     """
 
-    def __init__(self, queues: StreamQueues, waits: Waits) -> None:
+    def __init__(self, queues: StreamQueues, waits: ResolvedWaits) -> None:
         self.waits = waits.take(np.lexsort((waits.place, waits.lane)))
         self._queues = queues
         self._key = queues.key(self.waits.lane, self.waits.place)
@@ -83,6 +83,7 @@ class StreamWaits:
     def _pending_waits(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
         """Find the range of waits that stand behind each stream's last item."""
         since = np.where(item >= 0, self._queues.item_place[item], -1) if len(self._queues.item_place) else item
+        # Waits are sorted by stream and place: those behind the last item and before the place are one range.
         low = np.searchsorted(self._key, self._queues.key(lane, since), side="left")
         return low, np.searchsorted(self._key, self._queues.key(lane, place), side="left")
 
