@@ -43,7 +43,7 @@ GPU_TO_GPU = edge_kinds(lambda meaning: meaning.exported == "gpu")
 ROWS_AT_ONCE = 50_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SyncPairs(Columns):
     """Dependencies in the order of their targets, and the events behind them (canonical rows, -1: none).
 

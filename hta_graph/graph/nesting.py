@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import first_of_runs, freeze
+from hta_graph.columns import distinct, first_of_runs, freeze
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.table import EventTable
@@ -83,7 +83,7 @@ def _by_lane(lanes: Ids) -> Iterator[tuple[int, Ints]]:
 def innermost_of(nestings: Sequence[Nesting], lane: int) -> tuple[Ints, Ids]:
     """Return the times at which a lane's innermost row changes, and that row; an earlier nesting's goes first."""
     changes = [nesting.changes(lane) for nesting in nestings]
-    cuts = np.unique(np.concatenate([times for times, _ in changes]))
+    cuts = distinct(np.concatenate([times for times, _ in changes]))
     found = np.full(len(cuts), -1, np.int32)
     for nesting in nestings:
         own = nesting.open_at(np.full(len(cuts), lane, np.int32), cuts)

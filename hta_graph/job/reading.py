@@ -7,17 +7,19 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from weakref import ref
 
 from hta_graph.build import build_graph
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.job.pool import Answer, Pool, Reading, can_start_processes
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
+
+if TYPE_CHECKING:
+    from hta_graph.job.pool import Answer, Reading
 
 __all__ = ["Progress", "Report", "read_graphs"]
 
@@ -78,6 +80,9 @@ def read_graphs(
 
 def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
+    # Processes are for several files: one is read without loading what starts them.
+    from hta_graph.job.pool import can_start_processes
+
     sizes = sorted(text_size(file.path) for file in files if not file.error)
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
@@ -160,6 +165,8 @@ def _in_processes(
     files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, progress: Progress
 ) -> Generator[Answer, None, None]:
     """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
+    from hta_graph.job.pool import Pool, Reading
+
     memory = _Memory(limit)
     waiting = deque(files)
     readings: deque[Reading] = deque()
@@ -170,8 +177,8 @@ def _in_processes(
             if waiting and busy < processes and memory.has_room(waiting[0], readings):
                 file = waiting.popleft()
                 readings.append(Reading(file, file.error) if file.error else pool.read(file, salvage=salvage))
-            # Answers come in any order; the oldest question's is given first, later ones wait in memory.
             elif readings[0].answer is not None:
+                # Answers come in any order; the oldest question's is given first, later ones wait in memory.
                 yield memory.give(readings.popleft().answer)
             else:
                 pool.wait(readings)

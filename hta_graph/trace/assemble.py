@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.columns import distinct, freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
@@ -134,7 +134,7 @@ def _assemble_trace(
 
 def _keep_used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
     """Keep the keys that sound rows use, and renumber."""
-    used = np.unique(code[code >= 0])
+    used = distinct(code[code >= 0])
     number = np.full(len(keys) + 1, -1, np.int32)
     number[used] = np.arange(len(used))
     return [keys[at] for at in used.tolist()], number[code]

@@ -42,7 +42,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
 """What reading repaired or dropped: key → meaning of its count."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EventTable(Columns):
     """One entry per event, in canonical order (:func:`hta_graph.trace.order.canonical_order`).
 
@@ -74,7 +74,7 @@ class LaneTable:
     stream: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SyncTable(Columns):
     """The arguments of the ``sync_record`` events: -1 where absent or unresolved."""
 
@@ -83,7 +83,7 @@ class SyncTable(Columns):
     record_correlation: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CopyTable(Columns):
     """What the copies and sets moved: bytes (-1 where absent) and the recorded GB/s (NaN where absent)."""
 
@@ -92,7 +92,7 @@ class CopyTable(Columns):
     bandwidth: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Flows(Columns):
     """Forward-backward arrows: where each starts and ends."""
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
-from hta_graph.columns import Columns, cut_at, picked
+from hta_graph.columns import Columns, cut_at, distinct, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.nesting import Nesting, innermost_of
 from hta_graph.graph.points import event_of, is_end
@@ -60,7 +60,7 @@ class TimePart(IntEnum):
     """Before the first known cause; on a thread the owner is the frame or annotation over it, if any."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Accounts(Columns):
     """Parts of stretches [start, end) (ns), in no order.
 
@@ -202,7 +202,7 @@ class Accounting:
         if not free.any():
             return accounts
         parts = [accounts.take(~free)]
-        for thread in np.unique(lane[free]).tolist():
+        for thread in distinct(lane[free]).tolist():
             # A part may lie under several frames one after the other: it is cut where the innermost one changes.
             cuts, owner = innermost_of(self._fallback_owners, thread)
             own = accounts.take(free & (lane == thread)).cut(cuts)
@@ -219,7 +219,7 @@ class Accounting:
         for thread, loading in self._loading_times.items():
             here = self.lanes(accounts, stretches) == thread
             # Cut at the edges of the loading rows, each part lies inside them or outside.
-            own = accounts.take(here).cut(np.unique(np.concatenate([loading.start, loading.end])))
+            own = accounts.take(here).cut(distinct(np.concatenate([loading.start, loading.end])))
             inside = loading.covered_until(own.end) > loading.covered_until(own.start)
             accounts = Accounts.join([accounts.take(~here), replace(own, is_loading=inside)])
         return accounts
@@ -231,5 +231,5 @@ class Accounting:
         lanes = self._events.lane[rows]
         return {
             lane: union(self._events.start[rows[lanes == lane]], self._events.end[rows[lanes == lane]])
-            for lane in np.unique(lanes).tolist()
+            for lane in distinct(lanes).tolist()
         }

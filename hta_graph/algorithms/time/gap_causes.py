@@ -26,7 +26,7 @@ SILENT = (GapCause.STREAM_ORDER, GapCause.GRAPH_ORDER, GapCause.UNKNOWN)
 """Causes that would hide a late host, where the next activity's launch is not in the file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GapPieces(Columns):
     """Parts of gaps, each with one cause; those of a gap tile it, to the nanosecond.
 

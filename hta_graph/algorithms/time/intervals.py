@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.model import Bools, Ints
 
 __all__ = ["Intervals", "combinations", "union"]
@@ -103,7 +104,7 @@ def _union_where(sets: Sequence[Intervals], wanted: Callable[[list[Bools]], Bool
 
 def _sweep_line(sets: Sequence[Intervals]) -> tuple[Ints, list[Bools]]:
     """Return all boundaries in order, and for each set whether it runs from each boundary on."""
-    times = np.unique(np.concatenate([np.concatenate([item.start, item.end]) for item in sets]))
+    times = distinct(np.concatenate([np.concatenate([item.start, item.end]) for item in sets]))
     return times, [_runs_at(item, times) for item in sets]
 
 

@@ -17,7 +17,7 @@ __all__ = ["LaneRuns", "Stretches", "binding_edges", "lane_runs"]
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stretches(Columns):
     """Times [start, end) that walks pass between two points, in no order; those of one walk tile what it passes.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.stretches import LaneRuns, Stretches, binding_edges
-from hta_graph.columns import Columns, laid_out
+from hta_graph.columns import Columns, distinct, laid_out
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Ids, Ints
@@ -17,7 +17,7 @@ __all__ = ["Gaps", "walk_gaps"]
 THREAD_KINDS = [EDGE_MEANING[kind].role == EdgeRole.THREAD for kind in EdgeKind]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gaps(Columns):
     """Times [start, end) without work, each with the activity that starts next (canonical row; -1: none does)."""
 
@@ -26,7 +26,7 @@ class Gaps(Columns):
     after: Ids
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Heads(Columns):
     """Where the walks through some gaps have got to: the gap, the point, and the time, which never increases."""
 
@@ -84,7 +84,7 @@ class _Walk:
         if (place < 0).all():
             return heads, Stretches.empty()
         until = place.copy()
-        for lane in np.unique(self._lane[event_of(heads.point[place >= 0])]).tolist():
+        for lane in distinct(self._lane[event_of(heads.point[place >= 0])]).tolist():
             here = (place >= 0) & (self._lane[event_of(heads.point)] == lane)
             until[here] = self._last_before(lane, self._gap_start[heads.gap[here]])
         # No further than the gap's start, nor than the oldest point that this thread alone explains.

@@ -34,7 +34,7 @@ class Copies:
     rate: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RateSteps(Columns):
     """The changes of the rates, kind by kind in order of time: from ``time`` (ns) on copies of a kind run at ``rate``.
 

@@ -14,7 +14,7 @@ from hta_graph.trace.table import EventTable
 __all__ = ["QueueSteps", "queue_steps"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueueSteps(Columns):
     """The changes of the queues, stream by stream in order of time.
 

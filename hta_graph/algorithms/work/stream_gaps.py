@@ -15,7 +15,7 @@ from hta_graph.model import Bools, Ids, Ints
 __all__ = ["StreamIntervals", "device_gaps", "stream_intervals"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamIntervals(Columns):
     """The time in front of each activity but the first of its stream, from when the stream was done with all before.
 

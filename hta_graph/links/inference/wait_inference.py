@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.latest_records import latest_records
 from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_stream, tail_ends
@@ -100,7 +101,7 @@ def _stream_behind_own_record(context: LinkContext, question: _WaitQuestion) -> 
     own_record &= context.last_launch_stream(question.record) == last
     launches, stream = context.launches
     result = np.full(len(question.call), -1, np.int32)
-    for recorded in np.unique(last[own_record & (last == question.lane)]).tolist():
+    for recorded in distinct(last[own_record & (last == question.lane)]).tolist():
         rows = np.flatnonzero(own_record & (last == recorded) & (question.lane == recorded))
         following = context.neighbour(launches[stream != recorded], question.call[rows], after=True)
         result[rows] = context.stream_of_launch(following)

@@ -53,7 +53,8 @@ def _resolved_waits(context: LinkContext) -> ResolvedWaits:
 
 def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:
     """Return the wait calls to infer and their waiting streams: those of each thread's next launch."""
-    calls = np.setdiff1d(context.calls_named(STREAM_WAIT_CALL), with_row).astype(np.int32)
+    calls = context.calls_named(STREAM_WAIT_CALL)
+    calls = calls[~np.isin(calls, with_row)]
     lane = context.next_launch_stream(calls)
     if len(with_row):
         # With rows in the file only such calls lack theirs; the others waited for an event that was never recorded.

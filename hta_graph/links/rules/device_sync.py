@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.blocking_calls import Scopes, calls_to_infer, edges_to_return, recorded_scopes
@@ -38,7 +39,7 @@ def device_sync(context: LinkContext) -> EdgeTable:
     activity = context.queues.last_on(shown[stream], scopes.place[query])
     some = np.flatnonzero(activity >= 0)
     # A stream that only waits has no work of its own, and yet it holds what its pending waits hold.
-    homes = np.union1d(context.queues.homes(), stream_waits(context).waits.lane).astype(np.int32)
+    homes = distinct(np.append(context.queues.homes(), stream_waits(context).waits.lane))
     at, home = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, homes))
     pending = stream_waits(context).pending_at(homes[home], scopes.place[at])
     shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
@@ -50,7 +51,7 @@ def _device_stream(context: LinkContext, calls: Ids) -> Ids:
     """Return any stream of each call's device; -1 where the device is unknown."""
     lane = context.last_launch_stream(calls)
     streams = context.queues.lanes()
-    devices = np.unique(context.trace.lanes.device[streams])
+    devices = distinct(context.trace.lanes.device[streams])
     return np.where((lane < 0) & (len(devices) == 1), streams[0], lane).astype(np.int32) if len(streams) else lane
 
 

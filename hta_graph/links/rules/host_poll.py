@@ -27,7 +27,7 @@ FEWEST, MOST = 3, 0.8
 """How many launches of a kernel a thread must have spun after, and which share of all its launches of that kernel."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Standstills(Columns):
     """Times in which a thread stands still: its points before and after, its launching call before that."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.nesting import Nesting
 from hta_graph.graph.points import event_of
@@ -53,7 +54,7 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
 def _autograd_threads(context: LinkContext) -> list[int]:
     events = context.trace.events
     autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[events.name] & (events.kind == EventKind.CPU_OP)
-    return [int(lane) for lane in np.unique(events.lane[autograd])]
+    return [int(lane) for lane in distinct(events.lane[autograd])]
 
 
 def _launching_thread(context: LinkContext, autograd: int) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import first_of_runs, freeze, laid_out, last_of_runs
+from hta_graph.columns import distinct, first_of_runs, freeze, laid_out, last_of_runs
 from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
@@ -113,7 +113,7 @@ class StreamQueues:
 
     def homes(self) -> Ids:
         """Return the streams on which work was enqueued."""
-        return np.unique(self.item_lane)
+        return distinct(self.item_lane)
 
     def item_before(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Find the last item enqueued on each stream before a place; -1 where there is none."""

@@ -13,7 +13,7 @@ from hta_graph.model import Codes, Ids, Ints
 __all__ = ["Captured", "ResolvedWaits", "StreamWaits"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ResolvedWaits(Columns):
     """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``."""
 
@@ -24,7 +24,7 @@ class ResolvedWaits(Columns):
     rule: Codes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Captured(Columns):
     """Triples (number of the query, activity that it waits for, rule of the waits between them: 0 is recorded)."""
 
