@@ -140,7 +140,8 @@ files, functions = set(), set()
 def seen(frame, event, _):
     code = frame.f_code
     inside = any(f"/{{name}}/" in code.co_filename for name in {packages!r})
-    if event == "call" and inside and code.co_name != "<module>":
+    # Functions and methods: bodies of modules and classes (not optimised), comprehensions and lambdas are none.
+    if event == "call" and inside and code.co_flags & 1 and code.co_name[0] != "<":
         files.add(code.co_filename)
         functions.add((code.co_filename, code.co_firstlineno))
 {before}
