@@ -12,7 +12,8 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
-from hta_graph.job.matching import MATCHED_BY, Communication
+from hta_graph.job.matching.collective_times import MATCHED_BY
+from hta_graph.job.matching.communication_kernels import CommunicationKernels
 from hta_graph.model import Ints
 
 if TYPE_CHECKING:
@@ -63,11 +64,11 @@ def _collectives(item: Matched) -> pd.DataFrame:
     )
 
 
-def _kernels_at(item: Matched, at: Ints) -> tuple[list[Communication], list[int]]:
+def _kernels_at(item: Matched, at: Ints) -> tuple[list[CommunicationKernels], list[int]]:
     return [item.ranks[rank] for rank in item.found.rank[at].tolist()], item.found.place[at].tolist()
 
 
-def _said(own: Communication, place: int) -> tuple[Any, ...]:
+def _said(own: CommunicationKernels, place: int) -> tuple[Any, ...]:
     """Return what a rank's trace says about one of its kernels."""
     said = {key: values[place] for key, values in own.said.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyses.scope import Scope
-from hta_graph.job.matching import SLACK_NS, Collectives, Communication, communication, match_collectives
+from hta_graph.job.matching.collective_times import SLACK_NS, Collectives, match_collectives
+from hta_graph.job.matching.communication_kernels import CommunicationKernels, communication_kernels
 from hta_graph.model import Ints
 
 __all__ = ["Matched", "matched_collectives", "notes_on"]
@@ -26,7 +27,7 @@ class Matched:
 
     label: str
     scopes: Mapping[int, Scope]
-    ranks: Mapping[int, Communication]
+    ranks: Mapping[int, CommunicationKernels]
     found: Collectives
 
     def rows(self, at: Ints) -> Ints:
@@ -48,7 +49,7 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     for scope in scopes:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
-    ranks = {rank: communication(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    ranks = {rank: communication_kernels(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     found = match_collectives(ranks)
     return [_of(Matched(label, own, ranks, found)) for label, own in by_label.items()]
 

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.export.chakra.workload.channels import Group, GroupChannel
 from hta_graph.export.chakra.workload.input_bytes import Arguments, input_bytes
 from hta_graph.graph import DependencyGraph
+from hta_graph.job.matching.rank_record import Label
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.table import Trace
 
 __all__ = [
     "SIMULATED",
-    "Communication",
-    "Communications",
-    "Group",
+    "KnownCommunication",
+    "RankCommunications",
     "ReadDetails",
     "communications",
 ]
@@ -61,20 +62,7 @@ ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
 
 
 @dataclass(frozen=True)
-class Group:
-    """Ranks that communicate, and the name of their process group ("" where none is recorded)."""
-
-    name: str
-    ranks: tuple[int, ...]
-
-    def __str__(self) -> str:
-        ranks = self.ranks
-        listed = ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
-        return f"group {self.name} [{listed}]" if self.name else f"the group [{listed}]"
-
-
-@dataclass(frozen=True)
-class Communication:
+class KnownCommunication:
     """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
 
     ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
@@ -90,22 +78,35 @@ class Communication:
     def __str__(self) -> str:
         return f"{self.kind} of {self.size:,} bytes"
 
+    def label(self, rank: int) -> Label[GroupChannel]:
+        """Return what a rank's communication is matched by.
+
+        Ranks give equal bytes into a collective, but for an all-to-all; both ends of a message name its bytes.
+        """
+        if self.peer >= 0:
+            ends = (rank, self.peer) if self.kind == "SEND" else (self.peer, rank)
+            return Label(GroupChannel(self.group, *ends), ("message", self.size), text=str(self))
+        content = self.kind, 0 if self.kind == "ALL_TO_ALL" else self.size
+        return Label(GroupChannel(self.group), content, self.sequence, str(self))
+
 
 @dataclass(frozen=True)
-class Communications:
+class RankCommunications:
     """A rank's communications in the order in which they were launched.
 
     ``early`` are the kernels launched before the recording, of which nothing is known but their names; ``alone`` those
     of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
     """
 
-    known: list[Communication]
+    known: list[KnownCommunication]
     early: list[int]
     alone: list[int]
     unknown: list[tuple[int, str]]
 
 
-def communications(graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_details) -> Communications:
+def communications(
+    graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_details
+) -> RankCommunications:
     """Describe a rank's communication kernels.
 
     What the profiler recorded on the kernel or on the operator that launched it counts first; then what the names of
@@ -122,7 +123,7 @@ def communications(graph: DependencyGraph, world: Sequence[int], details: ReadDe
     order = np.lexsort((trace.events.start[kernels], trace.events.start[calls], calls >= 0))
     kernels, calls = kernels[order], calls[order]
     launched = calls >= 0
-    found = Communications([], kernels[~launched].tolist(), [], [])
+    found = RankCommunications([], kernels[~launched].tolist(), [], [])
     if launched.any():
         for kernel, described in _described(graph, kernels[launched], calls[launched], world, details):
             if isinstance(described, str):
@@ -136,7 +137,7 @@ def communications(graph: DependencyGraph, world: Sequence[int], details: ReadDe
 
 def _described(
     graph: DependencyGraph, kernels: Ints, calls: Ids, world: Sequence[int], read: ReadDetails
-) -> Iterator[tuple[int, Communication | str]]:
+) -> Iterator[tuple[int, KnownCommunication | str]]:
     operators = graph.operator_around[calls]
     annotations = graph.enclosing(calls, EventKind.ANNOTATION)
     rows = np.concatenate([kernels, operators, annotations])
@@ -155,7 +156,7 @@ def _arguments(details: Details, at: int) -> Arguments:
 
 def _communication(
     event: int, names: Sequence[str], given: Sequence[Arguments], groups: _Groups
-) -> Communication | str:
+) -> KnownCommunication | str:
     """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
     kernel, operator, annotation = names
     recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
@@ -174,7 +175,7 @@ def _communication(
     peer = _peer(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
     if peer is None:
         return "its other rank is not recorded"
-    return Communication(event, kind, size, group, peer, _number(arguments.get("Seq")))
+    return KnownCommunication(event, kind, size, group, peer, _number(arguments.get("Seq")))
 
 
 def _kind(names: Iterable[str]) -> str:

@@ -36,11 +36,12 @@ from hta_graph.export.chakra.files.et_folder import (
 )
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Execution
-from hta_graph.export.chakra.workload.channels import Channel, Recorded, missing_ranks
-from hta_graph.export.chakra.workload.collective_order import agree
-from hta_graph.export.chakra.workload.communications import Communication, Group
+from hta_graph.export.chakra.workload.channels import Group, GroupChannel
+from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
+from hta_graph.export.chakra.workload.communications import KnownCommunication
 from hta_graph.export.chakra.workload.nodes import COMPUTE, CPU
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+from hta_graph.job.matching.matched_ranks import missing_ranks
 
 __all__ = ["Conversion", "ConversionError", "ConvertedRank", "Wishes", "conversion_document", "convert"]
 
@@ -148,7 +149,7 @@ class _Workload:
         self.notes: list[str] = []
         known = [self._known(work) for work in works]
         recorded = [work.recorded(items) for work, items in zip(works, known, strict=True)]
-        missing = missing_ranks(recorded)
+        missing = missing_ranks(own.record for own in recorded)
         self.copied = sorted(missing) if wishes.missing == "copy" else []
         if missing:
             recorded = self._with_missing(works, recorded, missing)
@@ -163,7 +164,7 @@ class _Workload:
             for work, own in zip(works, recorded, strict=True)
         ]
 
-    def _known(self, work: RankWork) -> list[Communication]:
+    def _known(self, work: RankWork) -> list[KnownCommunication]:
         """Return a rank's communications; tell of those that are not known.
 
         Raises:
@@ -190,8 +191,8 @@ class _Workload:
         return found.known
 
     def _with_missing(
-        self, works: Sequence[RankWork], recorded: Sequence[Recorded], missing: Mapping[int, Channel]
-    ) -> list[Recorded]:
+        self, works: Sequence[RankWork], recorded: Sequence[RecordedRank], missing: Mapping[int, GroupChannel]
+    ) -> list[RecordedRank]:
         """Leave out what goes to missing ranks, or let these be copies.
 
         Raises:
@@ -242,7 +243,7 @@ class _Workload:
             )
 
 
-def _partners(item: Communication) -> set[int]:
+def _partners(item: KnownCommunication) -> set[int]:
     return {item.peer} if item.peer >= 0 else set(item.group.ranks)
 
 
@@ -254,7 +255,7 @@ def _cut_early(works: Sequence[RankWork]) -> list[str]:
     return [f"communication launched before the recording is cut: {listed}"]
 
 
-def _group_keys(recorded: Sequence[Recorded], number: Mapping[tuple[int, int], int]) -> dict[Group, str]:
+def _group_keys(recorded: Sequence[RecordedRank], number: Mapping[tuple[int, int], int]) -> dict[Group, str]:
     """Number the groups that are used, from 1, in the order in which the ranks use them."""
     used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in number]
     return {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}

@@ -10,11 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hta_graph.export.chakra.workload.channels import CollectiveError, Recorded
-from hta_graph.export.chakra.workload.collective_order import Agreement
+from hta_graph.export.chakra.workload.channels import Group
+from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
-    Communication,
-    Group,
+    KnownCommunication,
     ReadDetails,
     communications,
 )
@@ -25,6 +24,7 @@ from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
+from hta_graph.job.matching.agreeing_shifts import CollectiveError
 from hta_graph.model import EventKind
 from hta_graph.trace.details import read_details
 
@@ -74,15 +74,15 @@ class RankWork:
         named = trace.names_starting_with(GLOO)[trace.events.name]
         return int(np.count_nonzero(named & (trace.events.kind == EventKind.ANNOTATION)))
 
-    def recorded(self, known: Sequence[Communication]) -> Recorded:
+    def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
         """Return some of the rank's communications with their times."""
         events = self.graph.trace.events
         rows = np.array([item.event for item in known], np.int64)
-        return Recorded(self.rank, self.begin, known, events.start[rows], events.end[rows])
+        return RecordedRank(self.rank, self.begin, known, events.start[rows], events.end[rows])
 
     def finished(
         self,
-        recorded: Recorded,
+        recorded: RecordedRank,
         agreed: Agreement,
         profile: str,
         groups: Mapping[Group, str],
@@ -111,7 +111,7 @@ class RankWork:
         return FinishedRank(self, kept, replay_times(kept, origin), exchanges, origin)
 
     def _exchanges(
-        self, recorded: Recorded, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
+        self, recorded: RecordedRank, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
     ) -> Iterator[tuple[int, Exchange]]:
         own = npu[self.rank]
         for at, item in enumerate(recorded.known):

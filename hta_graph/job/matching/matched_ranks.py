@@ -1,0 +1,120 @@
+"""The one matcher: which communication of one rank is which of the others.
+
+Recordings begin and end at different ones, so each rank's list of a channel is shifted beside the others'. Where none
+is missing inside, one shift per rank says it all:
+
+    place      0  1  2  3  4  5
+    rank 0     a  b  c  d  e        shift 0
+    rank 1           c  d  e  f     shift 2: its first is the others' third
+    together         c  d  e        what only some recorded is cut at the ends
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from hta_graph.job.matching.agreeing_shifts import CollectiveError, agreeing_shifts
+from hta_graph.job.matching.rank_record import Channel, ChannelT, Meeting, Places, RankRecord
+
+__all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
+
+
+@dataclass(frozen=True)
+class MatchedChannel(Generic[ChannelT]):
+    """One channel's communications: what its ranks did together, in order, as rank → place in its record; what is cut.
+
+    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded.
+    """
+
+    channel: ChannelT
+    recorded: Places
+    together: Sequence[Meeting]
+    cut: Places
+
+
+def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> list[MatchedChannel[ChannelT]]:
+    """Match the communications of ranks, channel by channel.
+
+    Args:
+        records: one for each rank.
+        strict: lists of one channel are laid beside each other where what they hold agrees, and what does not fit is an
+            error. Otherwise they are counted from their beginning, or from their end where a channel says so, and what
+            not every rank of the channel recorded is left out.
+
+    Raises:
+        CollectiveError: strictly, a rank recorded nothing of a channel of its own, or something else than the others.
+    """
+    by_rank = {record.rank: record for record in records}
+    recorded = _places_by_channel(records)
+    if strict:
+        _refuse_silent_members(recorded, by_rank.keys())
+    found = []
+    for channel, places in recorded.items():
+        shift = agreeing_shifts(channel, places, by_rank) if strict else _counted_shifts(channel, places)
+        needed = set(places) if strict else by_rank.keys() & set(channel.members)
+        together, cut = _laid_beside(places, shift, needed)
+        if strict and not together:
+            raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
+        found.append(MatchedChannel(channel, places, together, cut))
+    return found
+
+
+def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT]:
+    """Return the ranks that take part in what is recorded and are not given themselves; and in which channel."""
+    given = list(records)
+    present = {record.rank for record in given}
+    channels = [channel for record in given for channel in record.places()]
+    return {rank: channel for channel in channels[::-1] for rank in channel.members if rank not in present}
+
+
+def _places_by_channel(records: Iterable[RankRecord[ChannelT]]) -> dict[ChannelT, dict[int, list[int]]]:
+    found: dict[ChannelT, dict[int, list[int]]] = defaultdict(dict)
+    for record in records:
+        for channel, places in record.places().items():
+            found[channel][record.rank] = places
+    return found
+
+
+def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[int]) -> None:
+    """Refuse a channel of which one of its given ranks recorded nothing.
+
+    Raises:
+        CollectiveError: there is one.
+    """
+    present = set(given)
+    for channel, members in recorded.items():
+        other, places = next(iter(members.items()))
+        for rank in channel.members:
+            if rank in present and rank not in members:
+                raise CollectiveError(
+                    f"{channel}: rank {rank} recorded nothing, rank {other} {len(places)} communications; "
+                    "give traces of one recording"
+                )
+
+
+def _counted_shifts(channel: Channel, places: Places) -> dict[int, int]:
+    """Lay lists beside each other at their beginnings; at their ends where recordings end together."""
+    longest = max(map(len, places.values()))
+    return {rank: (longest - len(listed)) * channel.counts_from_end for rank, listed in places.items()}
+
+
+def _laid_beside(
+    places: Places, shift: Mapping[int, int], needed: set[int]
+) -> tuple[list[Meeting], dict[int, list[int]]]:
+    """Return what all needed ranks recorded, in order; and the places of each rank that are cut."""
+    beside: dict[int, dict[int, int]] = defaultdict(dict)
+    for rank, listed in places.items():
+        for position, place in enumerate(listed, shift[rank]):
+            beside[position][rank] = place
+    together: list[Meeting] = []
+    cut: dict[int, list[int]] = {rank: [] for rank in places}
+    for position in sorted(beside):
+        if beside[position].keys() >= needed:
+            together.append(beside[position])
+        else:
+            for rank, place in beside[position].items():
+                cut[rank].append(place)
+    return together, cut

@@ -1,0 +1,65 @@
+"""What the matcher looks at: one rank's communications, when they ran, and what makes them follow each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from hta_graph.model import Ints
+
+__all__ = ["Channel", "ChannelT", "Label", "Meeting", "Places", "RankRecord"]
+
+Places = Mapping[int, Sequence[int]]
+"""Per rank the places of a channel's communications in its record."""
+
+Meeting = Mapping[int, int]
+"""One communication of several ranks: rank → its place in that rank's record."""
+
+
+class Channel(Protocol):
+    """Where communications follow each other: the n-th of one rank is the n-th of the others, but for a shift."""
+
+    @property
+    def members(self) -> Collection[int]:
+        """The ranks that take part, given or not."""
+
+    @property
+    def counts_from_end(self) -> bool:
+        """Whether recordings end together rather than begin together, so far as nothing better is known."""
+
+
+ChannelT = TypeVar("ChannelT", bound=Channel)
+
+
+@dataclass(frozen=True)
+class Label(Generic[ChannelT]):
+    """What is known of one communication.
+
+    ``channel`` is None where it is compared with nobody; ``content`` is what must be the same on all ranks, and
+    ``number`` the recorded one within its group (-1: none). ``text`` is for people.
+    """
+
+    channel: ChannelT | None
+    content: tuple[object, ...] = ()
+    number: int = -1
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class RankRecord(Generic[ChannelT]):
+    """One rank's communications in their order, and when each ran (ns, the rank's clock)."""
+
+    rank: int
+    labels: Sequence[Label[ChannelT]]
+    start: Ints
+    end: Ints
+
+    def places(self) -> dict[ChannelT, list[int]]:
+        """Return the places of each channel's communications."""
+        found: dict[ChannelT, list[int]] = defaultdict(list)
+        for place, label in enumerate(self.labels):
+            if label.channel is not None:
+                found[label.channel].append(place)
+        return found
