@@ -13,7 +13,6 @@ from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.errors import UsageError
 from hta_graph.graph.views import labels
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask
-from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL
 
 __all__ = ["GROUPS", "Bars", "Floats", "Scene", "plain", "scene_of"]
 
@@ -133,11 +132,10 @@ def _lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str,
 
 
 def _event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
-    trace, events = path.graph.trace, path.graph.trace.events
+    events = path.graph.event_table
     group_of = np.array([GROUPS.index(kind.label) if kind.label in GROUPS else -1 for kind in EventKind])
     group = group_of[events.kind[rows]]
-    talks = events.collective | trace.matching_names(COMMUNICATION_KERNEL)[events.name]
-    group[talks[rows] & (events.kind[rows] == EventKind.KERNEL)] = GROUPS.index("communication kernel")
+    group[path.graph.marks.communicates[rows]] = GROUPS.index("communication kernel")
     on_path = np.zeros(len(events) + 1, np.bool_)
     on_path[path.pieces.event] = True
     start, length = _ms(path, events.start[rows]), (events.end[rows] - events.start[rows]) / 1e6

@@ -21,6 +21,7 @@ from hta_graph.trace.vocabulary import (
     DATA_LOADING,
     DEVICE_COPY,
     DEVICE_WAIT,
+    GLOO_COLLECTIVE,
     MODULE_FRAME,
     STEP_NAME,
     SYNCHRONOUS_COPY_CALL,
@@ -85,6 +86,11 @@ class Marks:
         events = self._trace.events
         talks = events.collective | self._trace.matching_names(COMMUNICATION_KERNEL)[events.name]
         return freeze(talks & (events.kind == EventKind.KERNEL))
+
+    @cached_property
+    def gloo_collective(self) -> Bools:
+        """Annotations of the collectives that Gloo runs on the CPU; it leaves no other rows."""
+        return self._kind_with_name(GLOO_COLLECTIVE, EventKind.ANNOTATION)
 
     @cached_property
     def moves_memory(self) -> Bools:

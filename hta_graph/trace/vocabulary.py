@@ -25,6 +25,7 @@ __all__ = [
     "DEVICE_WAIT",
     "EVENT_RECORD_CALL",
     "EVENT_SYNC_CALL",
+    "GLOO_COLLECTIVE",
     "GRAPH_LAUNCH_CALL",
     "KERNEL_LAUNCH_CALL",
     "LOCK_TAKING_CALL",
@@ -128,6 +129,9 @@ LOCK_TAKING_CALL = re.compile(
 
 AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
+
+GLOO_COLLECTIVE = re.compile("gloo:")
+"""How the annotations of Gloo's collectives begin."""
 
 COMMUNICATION_KERNEL = re.compile(
     r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse

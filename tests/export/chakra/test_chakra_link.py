@@ -26,7 +26,7 @@ from hta_graph.export.chakra.host.host_nodes import LAYOUTS
 from hta_graph.export.chakra.host.host_trace import read_host_trace
 from hta_graph.export.chakra.linked.linked_json import linked_json
 from hta_graph.export.chakra.linked.linked_trace import Dependencies, LinkedTrace, _Numbers, link_traces
-from hta_graph.export.chakra.linked.node_waits import Waits
+from hta_graph.export.chakra.linked.node_waits import NodeWaits
 from hta_graph.export.chakra.linked.placement import Placement
 from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.conftest import SHARED
@@ -654,7 +654,7 @@ def test_of_two_nodes_at_one_instant_the_later_one_may_wait(tmp_path: Path) -> N
     found = linked(trace, host, tmp_path)
     numbers = _Numbers(Placement(found.graph, found.matching), found.host, found.matching)
     ends = found.matching.event[[2, 4]]
-    both = Waits(np.concatenate([ends, ends]), np.concatenate([ends[::-1], ends]))
+    both = NodeWaits(np.concatenate([ends, ends]), np.concatenate([ends[::-1], ends]))
     assert pairs(numbers.dependencies(both)) == {(2, 4)}
     assert numbers.back_in_time == 3
 

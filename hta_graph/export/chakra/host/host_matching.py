@@ -25,7 +25,6 @@ from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.collect import integers
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.rows import plain
-from hta_graph.trace.table import Trace
 
 __all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "Matching", "check_rank", "match_host_trace"]
 
@@ -88,20 +87,19 @@ def match_host_trace(
     Raises:
         TraceError: the traces are of different processes, or fewer than half of the operators match.
     """
-    trace = graph.trace
-    hosted, recorded = _host_side(host), _device_side(trace, host)
+    hosted, recorded = _host_side(host), _device_side(graph, host)
     if not len(hosted.row):
         raise TraceError(host.path, "holds no operators", "record it while the program runs operators")
     if not any_process:
-        _check_process(trace, host)
-    details = details or read_details(trace, [RECORD_FUNCTION_ID])
+        _check_process(graph, host)
+    details = details or read_details(graph.trace, [RECORD_FUNCTION_ID])
     record_ids = integers(map(plain, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
-    method, (i, j) = _best_pairs(trace, host, hosted, recorded, record_ids)
+    method, (i, j) = _best_pairs(graph, host, hosted, recorded, record_ids)
     share = len(i) / len(hosted.row)
     if share < LEAST_SHARE:
-        cause = f"only {share:.1%} of its operators are in {trace.path} (by {method})".replace("%", " %")
+        cause = f"only {share:.1%} of its operators are in {graph.path} (by {method})".replace("%", " %")
         raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
-    return _matching(host, trace, hosted.row[i], recorded.row[j], method, share)
+    return _matching(host, graph, hosted.row[i], recorded.row[j], method, share)
 
 
 def check_rank(host: HostTrace, rank: int) -> None:
@@ -120,32 +118,34 @@ def _host_side(host: HostTrace) -> _Side:
     return _Side(rows, host.name[rows], host.thread[rows])
 
 
-def _device_side(trace: Trace, host: HostTrace) -> _Side:
-    events = trace.events
+def _device_side(graph: DependencyGraph, host: HostTrace) -> _Side:
+    events = graph.event_table
     code = {name: at for at, name in enumerate(host.names)}
-    of_name = np.array([code.get(name, -1) for name in trace.names] or [-1], np.int32)
+    of_name = np.array([code.get(name, -1) for name in graph.names] or [-1], np.int32)
     rows = np.flatnonzero(kind_mask(events.kind, (EventKind.CPU_OP, EventKind.ANNOTATION)))
     rows = rows[np.lexsort((events.external_id[rows], events.start[rows]))]  # of two at one instant ids tell the first
     return _Side(rows, of_name[events.name[rows]], events.lane[rows].astype(np.int64))
 
 
-def _check_process(trace: Trace, host: HostTrace) -> None:
-    labels = [label.removeprefix("thread ").partition(":")[0] for label in trace.lanes.labels]
-    lanes = np.unique(trace.events.lane[trace.events.kind == EventKind.CPU_OP])
+def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
+    labels = [label.removeprefix("thread ").partition(":")[0] for label in graph.lanes.labels]
+    lanes = np.unique(graph.event_table.lane[graph.event_table.kind == EventKind.CPU_OP])
     pids = sorted({int(labels[lane]) for lane in lanes.tolist() if labels[lane].isdecimal()})
     if host.pid is None or not pids or host.pid in pids:
         return
     listed = ", ".join(map(str, pids[:8]))
     raise TraceError(
         host.path,
-        f"is of process {host.pid}, {trace.path} of process {listed}",
+        f"is of process {host.pid}, {graph.path} of process {listed}",
         "give the traces of one rank (--any-process links them nevertheless)",
     )
 
 
-def _best_pairs(trace: Trace, host: HostTrace, hosted: _Side, recorded: _Side, record_ids: Ints) -> tuple[str, Pairs]:
+def _best_pairs(
+    graph: DependencyGraph, host: HostTrace, hosted: _Side, recorded: _Side, record_ids: Ints
+) -> tuple[str, Pairs]:
     """Believe ids whose names agree, even where few are in both traces: order alone would pair unrelated loops."""
-    rf_id, external = host.rf_id[hosted.row], trace.events.external_id[recorded.row]
+    rf_id, external = host.rf_id[hosted.row], graph.event_table.external_id[recorded.row]
     joined = _joined(rf_id, record_ids)
     if _agree(hosted, recorded, joined):
         return "record function id", _equal_names(hosted, recorded, joined)
@@ -237,9 +237,9 @@ def _threads_alike(hosted: _Side, recorded: _Side) -> list[tuple[int, int]]:
     return pairs
 
 
-def _matching(host: HostTrace, trace: Trace, node: Ints, event: Ints, method: str, share: float) -> Matching:
+def _matching(host: HostTrace, graph: DependencyGraph, node: Ints, event: Ints, method: str, share: float) -> Matching:
     event_of = np.full(len(host), -1, np.int32)
     event_of[node] = event
-    node_of = np.full(len(trace.events), -1, np.int32)
+    node_of = np.full(len(graph.event_table), -1, np.int32)
     node_of[event] = node
     return Matching(freeze(event_of), freeze(node_of), method, share)

@@ -24,8 +24,8 @@ import numpy as np
 
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.host.host_nodes import Values
+from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
-from hta_graph.links import EdgeTable, LinkContext
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
 from hta_graph.trace.details import Details
 from hta_graph.trace.rank_files import name_rank
@@ -88,9 +88,9 @@ class LinkedInput:
             columns[key][:] = [self._rows[at]["args"].get(key) for at in index]
         return Details(columns, self._distributed)
 
-    def waits(self, context: LinkContext) -> EdgeTable:
+    def waits(self, _: object) -> EdgeTable:
         """Link what waits to what it waits for; a rule for :func:`hta_graph.build.build_graph`."""
-        events = context.trace.events
+        events = self.trace.events
         row = np.full(len(self._rows), -1, np.int32)
         row[events.index] = np.arange(len(events), dtype=np.int32)
         tables = []

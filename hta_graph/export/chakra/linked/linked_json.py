@@ -115,7 +115,7 @@ def _attributes(node: HostNode) -> list[Attribute]:
 
 
 def _add_times(linked: LinkedTrace, nodes: list[_Node]) -> None:
-    events, event = linked.graph.trace.events, linked.matching.event
+    events, event = linked.graph.event_table, linked.matching.event
     matched = np.flatnonzero(event >= 0)
     rows = event[matched]
     columns = (
@@ -149,8 +149,8 @@ def _by_target(found: Dependencies) -> Iterator[tuple[int, list[int]]]:
 
 
 def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
-    trace, rows = linked.graph.trace, linked.activity
-    events = trace.events
+    graph, rows = linked.graph, linked.activity
+    events = graph.event_table
     columns = (
         linked.activity_id.tolist(),
         linked.activity_owner.tolist(),
@@ -163,7 +163,7 @@ def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
     nodes = []
     for number, owner, name, kind, start, length, args in zip(*columns, strict=True):
         own = hosted[owner]
-        node = _Node(number, trace.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start)
+        node = _Node(number, graph.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start)
         node.cat, node.ph, node.stream, node.args = CATEGORY[EventKind(kind)], "X", args["stream"], args
         if (group := args.get("Process Group Name")) is not None:
             node.pg_name = str(group)
@@ -176,11 +176,11 @@ def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
 
 def _arguments(linked: LinkedTrace, rows: Ids) -> list[dict[str, Any]]:
     """Return what Kineto recorded of each GPU activity, by its own keys."""
-    trace = linked.graph.trace
-    lane, lanes = trace.events.lane[rows], trace.lanes
+    events, lanes = linked.graph.event_table, linked.graph.lanes
+    lane = events.lane[rows]
     known = {
-        "External id": trace.events.external_id[rows],
-        "correlation": trace.events.correlation[rows],
+        "External id": events.external_id[rows],
+        "correlation": events.correlation[rows],
         "device": lanes.device[lane],
         "context": lanes.context[lane],
     }

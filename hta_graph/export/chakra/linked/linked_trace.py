@@ -18,7 +18,7 @@ from hta_graph.columns import freeze
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.host.host_matching import RECORD_FUNCTION_ID, Matching, check_rank, match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace
-from hta_graph.export.chakra.linked.node_waits import Waits, blocked_time, gpu_waits, sync_waits, thread_waits
+from hta_graph.export.chakra.linked.node_waits import NodeWaits, blocked_time, gpu_waits, sync_waits, thread_waits
 from hta_graph.export.chakra.linked.placement import Placement
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -131,7 +131,7 @@ def link_traces(
         sync=sync,
         thread=numbers.latest(thread),
         gpu=gpu,
-        unplaced=int(np.count_nonzero(graph.trace.is_gpu)) - len(numbers.activity),
+        unplaced=int(np.count_nonzero(graph.is_gpu)) - len(numbers.activity),
         waits_without_node=numbers.without_node,
         waits_back_in_time=numbers.back_in_time,
     )
@@ -139,7 +139,7 @@ def link_traces(
 
 def _rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
     """Return the rank asked for, else that in the device trace's header or name, else 0, if all agree."""
-    path, known = graph.trace.path, graph.trace.rank
+    path, known = graph.path, graph.rank
     if asked is not None and known is not None and asked != known:
         raise TraceError(path, f"is of rank {known}, not {asked}", f"give the traces of rank {asked}")
     rank = next((rank for rank in (asked, known, name_rank(path)) if rank is not None), 0)
@@ -151,7 +151,7 @@ class _Numbers:
     """The ids of the linked nodes, and a clock by which neither threads nor launches go back."""
 
     def __init__(self, placement: Placement, host: HostTrace, matching: Matching) -> None:
-        self._events = placement.graph.trace.events
+        self._events = placement.graph.event_table
         self.without_node = self.back_in_time = 0
         activity = np.flatnonzero(placement.launcher >= 0).astype(np.int32)
         owner = matching.node[placement.launcher[activity]]
@@ -179,7 +179,7 @@ class _Numbers:
         clock[self.activity] = np.maximum(clock[self.activity], clock[owners])
         return clock
 
-    def dependencies(self, waits: Waits) -> Dependencies:
+    def dependencies(self, waits: NodeWaits) -> Dependencies:
         """Return the ids of both ends, without what has no node or goes back in time, each pair once."""
         known = (self._id[waits.source] >= 0) & (self._id[waits.target] >= 0)
         self.without_node += int(np.count_nonzero(~known))

@@ -9,7 +9,6 @@ import numpy as np
 from hta_graph.export.chakra.host.host_matching import Matching
 from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.nesting import Nesting
 from hta_graph.model import Bools, EventKind, Ids, Ints
 
 __all__ = ["Placement"]
@@ -26,13 +25,9 @@ class Placement:
         self.has_node: Bools = matching.node >= 0
 
     @cached_property
-    def _nesting(self) -> Nesting:
-        return self.graph.timeline.lookups(*OPEN_ROWS)
-
-    @cached_property
     def around(self) -> Ids:
         """The innermost row with a node around each operator, annotation and call; -1 where there is none."""
-        around = self._nesting.parent.copy()
+        around = self.graph.nesting(*OPEN_ROWS).parent.copy()
         while (unknown := (around >= 0) & ~self.has_node[around]).any():
             around[unknown] = around[around[unknown]]
         return around
@@ -47,17 +42,14 @@ class Placement:
         """For every GPU activity the innermost row with a node around its launching call; -1 where there is none."""
         return self.innermost(self.graph.launching_call)
 
-    def open_at(self, lane: int, times: Ints) -> Ids:
-        """Return the innermost row with a node that is open on a thread just after each time; -1 where none is."""
-        part = self._nesting.lane_slice(lane)
-        owner = np.append(self._nesting.owner[part], -1)
-        at = np.searchsorted(self.graph.timeline.times[self._nesting.points[part]], times, side="right") - 1
-        return self.innermost(owner[at])
+    def open_at(self, lanes: Ids, times: Ints) -> Ids:
+        """Return the innermost row with a node that is open on each thread just after each time; -1 where none is."""
+        return self.innermost(self.graph.nesting(*OPEN_ROWS).open_at(lanes, times))
 
     @cached_property
     def own_time(self) -> Ints:
         """How long each row with a node runs without the rows with nodes directly inside (ns)."""
-        events = self.graph.trace.events
+        events = self.graph.event_table
         own = events.end - events.start
         inner = np.flatnonzero(self.has_node & (self.around >= 0))
         outer = self.around[inner]
@@ -69,33 +61,28 @@ class Placement:
     @cached_property
     def _operators(self) -> tuple[Ids, Ints]:
         """The operators with a node in order of thread and start, and their keys."""
-        events = self.graph.trace.events
+        events = self.graph.event_table
         rows = np.flatnonzero(self.has_node & (events.kind == EventKind.CPU_OP)).astype(np.int32)
-        key = self._key(events.lane[rows], self.graph.timeline.position[2 * rows])
+        key = self.graph.place_on_lane(rows)
         order = np.argsort(key)
         return rows[order], key[order]
 
-    def _key(self, lane: Ids, place: Ids | Ints) -> Ints:
-        return (lane.astype(np.int64) << 32) + place
+    def operators_from(self, events: Ids, *, at_end: Bools) -> Ids:
+        """Return the first operator with a node that starts with or after each event's start or end; -1: none."""
+        return self._operator_beside(events, self.graph.place_on_lane(events, at_end) - 1, ahead=True)
 
-    def operators_from(self, points: Ids) -> Ids:
-        """Return the first operator with a node that starts at or after each point on its thread; -1: none."""
-        place = self.graph.timeline.position[points]
-        return self._operator(points >> 1, place - 1, ahead=True)
-
-    def operators_before(self, points: Ids) -> Ids:
-        """Return the last operator with a node that has started when a point of its thread happens; -1: none."""
-        place = self.graph.timeline.position[points]
-        return self._operator(points >> 1, place, ahead=False)
+    def operators_before(self, events: Ids, *, at_end: Bools) -> Ids:
+        """Return the last operator with a node that has started by each event's start or end; -1: none."""
+        return self._operator_beside(events, self.graph.place_on_lane(events, at_end), ahead=False)
 
     def operators_after(self, calls: Ids) -> Ids:
         """Return the first operator with a node that starts when or after a call of its thread returns; -1: none."""
         return next_operators(self.graph, calls, self.has_node)
 
-    def _operator(self, rows: Ids, place: Ids | Ints, *, ahead: bool) -> Ids:
-        """Find on each row's thread the first operator that starts after a place in the order, or the last up to it."""
+    def _operator_beside(self, events: Ids, key: Ints, *, ahead: bool) -> Ids:
+        """Find on each event's thread the first operator that starts after a place, or the last up to it."""
         operators, keys = self._operators
-        lane = self.graph.trace.events.lane
-        at = np.searchsorted(keys, self._key(lane[rows], place), side="right") - (not ahead)
+        lane = self.graph.event_table.lane
+        at = np.searchsorted(keys, key, side="right") - (not ahead)
         found = np.append(operators, -1)[np.where(at < 0, len(operators), at)]
-        return np.where((found >= 0) & (lane[found] == lane[rows]), found, -1).astype(np.int32)
+        return np.where((found >= 0) & (lane[found] == lane[events]), found, -1).astype(np.int32)

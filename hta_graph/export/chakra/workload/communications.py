@@ -117,10 +117,10 @@ def communications(
         world: all ranks of the job, for kernels of which no group is recorded.
         details: where arguments of events come from.
     """
-    trace = graph.trace
+    events = graph.event_table
     kernels = np.flatnonzero(graph.marks.communicates)
     calls = graph.launching_call[kernels]
-    order = np.lexsort((trace.events.start[kernels], trace.events.start[calls], calls >= 0))
+    order = np.lexsort((events.start[kernels], events.start[calls], calls >= 0))
     kernels, calls = kernels[order], calls[order]
     launched = calls >= 0
     found = RankCommunications([], kernels[~launched].tolist(), [], [])
@@ -142,11 +142,11 @@ def _described(
     annotations = graph.enclosing(calls, EventKind.ANNOTATION)
     rows = np.concatenate([kernels, operators, annotations])
     details = read(graph.trace, KEYS, np.where(rows >= 0, rows, kernels[0]))
-    groups = _Groups(details, graph.trace.rank, world)
+    groups = _Groups(details, graph.rank, world)
     for at, kernel in enumerate(kernels.tolist()):
         sources = [kernel, int(operators[at]), int(annotations[at])]
         given = [_arguments(details, at + side * len(kernels)) if row >= 0 else {} for side, row in enumerate(sources)]
-        names = [graph.trace.name_of(row) if row >= 0 else "" for row in sources]
+        names = [graph.name_of(row) if row >= 0 else "" for row in sources]
         yield kernel, _communication(kernel, names, given, groups)
 
 

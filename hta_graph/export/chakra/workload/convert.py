@@ -170,14 +170,15 @@ class _Workload:
         Raises:
             ConversionError: there are some, and nobody said what to do.
         """
-        trace, found = work.graph.trace, work.found
+        graph, found = work.graph, work.found
         if not len(work.nodes):
-            raise TraceError(trace.path, "holds nothing to simulate: no operator, call or GPU activity")
-        if self._wishes.profile == "gpu" and not trace.is_gpu.any():
-            raise TraceError(trace.path, "holds no GPU activity", "--profile full simulates its CPU work")
+            raise TraceError(graph.path, "holds nothing to simulate: no operator, call or GPU activity")
+        if self._wishes.profile == "gpu" and not graph.is_gpu.any():
+            raise TraceError(graph.path, "holds no GPU activity", "--profile full simulates its CPU work")
         if found.unknown:
             kernel, why = found.unknown[0]
-            place = f"{trace.path}: event {trace.events.index[kernel]}, kernel {trace.name_of(kernel)[:120]!r}: {why}"
+            index, name = graph.event_table.index[kernel], graph.name_of(kernel)[:120]
+            place = f"{graph.path}: event {index}, kernel {name!r}: {why}"
             more = f" (and {len(found.unknown) - 1:,} more such kernels)" if len(found.unknown) > 1 else ""
             if self._wishes.unknown != "as-compute":
                 raise ConversionError(f"{place}{more}; --unknown-collectives as-compute goes on")
@@ -205,7 +206,7 @@ class _Workload:
             return list(recorded)
         if self._wishes.missing != "as-compute":
             raise ConversionError(
-                f"{works[0].graph.trace.path}: missing ranks: {listed}; rank {rank} is in {channel}; give all "
+                f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}; give all "
                 "traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
                 "(communication with them becomes compute nodes)"
             )

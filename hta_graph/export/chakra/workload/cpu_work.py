@@ -7,20 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.algorithms.who.threads import working_threads
+from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import end_point
-from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints
+from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 
-__all__ = ["CpuWork"]
+__all__ = ["HOLDING", "CpuWork"]
 
 NO_WAIT = np.iinfo(np.int64).min
 """Stands for the time of what a point waits for, where it waits for nothing."""
 
-HOLDING = (
-    EdgeKind.STREAM_SYNC, EdgeKind.DEVICE_SYNC, EdgeKind.EVENT_SYNC, EdgeKind.BLOCKING_COPY,
-    EdgeKind.THREAD_HANDOFF, EdgeKind.RUNTIME_LOCK, EdgeKind.QUEUE_FULL,
-)  # fmt: skip
-"""Edges whose target is a CPU point until which its thread was held."""
+HOLDING = edge_kinds(lambda meaning: meaning.holds)
+"""Edges whose target is on the CPU and until which its thread was held."""
 
 
 class CpuWork:
@@ -30,25 +27,28 @@ class CpuWork:
     silence begins; so all that it causes comes at its end, and all that it waits for at its beginning. What follows a
     launch or a wait belongs to the next operator's piece. It lasts from ``begin`` to ``end``; the thread works from
     ``start`` on, before that it waits or is idle. ``row`` is the event that gives the piece its name.
+
+        operators   |---------------------------|     |-----------|
+        calls          |launch|  |synchronise|           |launch|
+        pieces      |1        |2 |3             |4              |5|     3 waits, then works; 4 is idle, then works
     """
 
     def __init__(self, graph: DependencyGraph) -> None:
         self._graph = graph
-        self._events = graph.trace.events
-        calls = graph.timeline.calls
-        working = working_threads(graph)[self._events.lane[calls.points >> 1]]
-        self._points, self._owner = calls.points[working], calls.owner[working]
-        self._time = graph.timeline.times[self._points]
-        self._at = np.full(2 * len(self._events), -1, np.int64)
-        self._at[self._points] = np.arange(len(self._points))
-        lane = self._events.lane[self._points >> 1]
-        self._is_first, self._is_last = np.ones(len(lane), np.bool_), np.ones(len(lane), np.bool_)
-        self._is_first[1:] = lane[1:] != lane[:-1]
-        self._is_last[:-1] = self._is_first[1:]
-        begins = self._begins()
+        self._events = graph.event_table
+        # The working threads' starts and ends in order of thread and time; all columns below have one entry for each.
+        calls = graph.calls
+        chosen = np.flatnonzero(working_threads(graph)[self._events.lane[calls.event]])
+        self._event, self._is_end, self._time = calls.event[chosen], calls.is_end[chosen], calls.time[chosen]
+        self._owner, self._lane = calls.owner[chosen], self._events.lane[calls.event[chosen]]
+        self._is_first, self._is_last = first_of_runs(self._lane), last_of_runs(self._lane)
+        self._place = np.full((2, len(self._events)), -1, np.int64)
+        self._place[self._is_end.astype(np.int8), self._event] = np.arange(len(chosen))
+        begins = self._piece_begins()
         self._piece = np.cumsum(begins) - 1
         self._first = np.flatnonzero(begins)
-        follows = np.append(self._first[1:], len(lane))
+        # A piece ends where the next begins; its thread's last one at the thread's last moment.
+        follows = np.append(self._first[1:], len(chosen))
         self._end = np.where(np.append(self._is_first, True)[follows], follows - 1, follows)[: len(self._first)]
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class CpuWork:
     @property
     def lane(self) -> Ids:
         """The thread of each piece."""
-        lane: Ids = self._events.lane[self._points[self._first] >> 1]
+        lane: Ids = self._lane[self._first]
         return lane
 
     @property
@@ -76,7 +76,7 @@ class CpuWork:
     def start(self) -> Ints:
         """When its thread starts to work (ns)."""
         first, second = self._time[self._first], self._time[self._first + 1]
-        until = np.clip(self._held_until[self._points[self._first + 1]], first, second)
+        until = np.clip(self._held_until[self._first + 1], first, second)
         start: Ints = np.where(self._is_idle[self._first], second, until)
         return start
 
@@ -86,68 +86,79 @@ class CpuWork:
         owner = self._owner[self._first]
         in_call = (owner >= 0) & (self._events.kind[owner] == EventKind.RUNTIME)
         around = np.where(in_call, self._graph.operator_around[owner], owner)
-        call = self._first_start(self._points & 1 == 0)
+        call = self._first_marked(~self._is_end)
         other = np.where(around >= 0, around, np.where(call >= 0, call, owner))
         return np.where(self.operator >= 0, self.operator, other).astype(np.int32)
 
     @cached_property
     def operator(self) -> Ids:
         """The operator that starts in each piece; -1 where none does."""
-        return self._first_start(self._starts_operator)
+        return self._first_marked(self._starts_operator)
 
-    def _first_start(self, marks: Bools) -> Ids:
-        """Return the event of the first marked point in each piece; -1 where there is none."""
-        place = _next(marks)[self._first]
-        found = self._points[place.clip(max=len(self._points) - 1)] >> 1
-        return np.where(place < self._end, found, -1).astype(np.int32)
+    def _first_marked(self, marks: Bools) -> Ids:
+        """Return the event of the first marked start or end in each piece; -1 where there is none."""
+        size = len(marks)
+        following = np.minimum.accumulate(np.where(marks, np.arange(size), size)[::-1])[::-1]
+        place = following[self._first]
+        return np.where(place < self._end, self._event[place.clip(max=size - 1)], -1).astype(np.int32)
 
-    def until(self, points: Ids | Ints) -> Ints:
-        """Return the piece that contains the time just before each point; -1 where its thread begins there."""
-        at = self._at[points]
-        known = (at >= 0) & ~self._is_first[at]
-        return np.where(known, self._piece[at - 1], -1)
+    def until(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
+        """Return the piece just before each event's start or end; -1 where its thread begins there or does not work."""
+        place = self._places(events, at_end=at_end)
+        known = (place >= 0) & ~self._is_first[place]
+        return np.where(known, self._piece[place - 1], -1)
 
-    def since(self, points: Ids | Ints) -> Ints:
-        """Return the piece that contains the time just after each point; of a thread's last point the one before."""
-        at = self._at[points]
-        return np.where(at >= 0, self._piece[at - self._is_last[at]], -1)
+    def since(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
+        """Return the piece just after each event's start or end; of a thread's last moment the one before it."""
+        place = self._places(events, at_end=at_end)
+        return np.where(place >= 0, self._piece[place - self._is_last[place]], -1)
 
     def launching(self, calls: Ids) -> Ints:
-        """Return the piece at whose end each call has launched; -1 where the call is its thread's first row."""
-        end = end_point(calls)
-        return self.until(np.where(self._held_until[end] > NO_WAIT, end - 1, end))
+        """Return the piece at whose end each call has launched; -1 where the call is its thread's first row.
 
-    def holding(self, points: Ids | Ints) -> Ints:
-        """Return the piece that begins with the wait that ends at each point."""
-        held = self.until(points)
-        return np.where(held >= 0, held, self.since(points))
+        A call that also waited launched before it did: its return is held by what it launched.
+        """
+        waited = self._held_until[self._places(calls, at_end=True)] > NO_WAIT
+        return self.until(calls, at_end=~waited)
+
+    def holding(self, events: Ids, *, at_end: Bools) -> Ints:
+        """Return the piece that begins with the wait that ends at each event's start or end."""
+        held = self.until(events, at_end=at_end)
+        return np.where(held >= 0, held, self.since(events, at_end=at_end))
+
+    def _places(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
+        places: Ints = self._place[np.asarray(at_end, np.int8), events]
+        return places
 
     @cached_property
     def _held_until(self) -> Ints:
-        """For each point when the last of what it waited for was there (ns)."""
-        edges, times = self._graph.edge_table, self._graph.timeline.times
-        held = np.full(2 * len(self._events), NO_WAIT)
-        holding = np.isin(edges.kind, HOLDING)
-        np.maximum.at(held, edges.target[holding], times[edges.source[holding]])
+        """When the last of what each start or end waited for was there (ns)."""
+        held = np.full(len(self._event), NO_WAIT)
+        edges = self._graph.edges_of(*HOLDING)
+        place = self._places(edges.target, at_end=edges.to_end)
+        np.maximum.at(held, place[place >= 0], edges.source_ns[place >= 0])
         return held
 
     @cached_property
     def _is_idle(self) -> Bools:
+        """Mark where a silence begins: no operator and no call is open until the next start."""
         idle: Bools = (self._owner < 0) & ~self._is_last
         idle[:-1] &= self._time[1:] > self._time[:-1]
         return idle
 
     @cached_property
     def _starts_operator(self) -> Bools:
-        starts: Bools = (self._points & 1 == 0) & (self._events.kind[self._points >> 1] == EventKind.CPU_OP)
+        starts: Bools = ~self._is_end & (self._events.kind[self._event] == EventKind.CPU_OP)
         return starts
 
-    def _begins(self) -> Bools:
-        """Mark the points at which a piece begins."""
-        points, place = self._points, np.arange(len(self._points))
+    def _piece_begins(self) -> Bools:
+        """Mark the starts and ends at which a piece begins."""
         marks = self._is_first | self._is_idle | self._has_launched() | self._hands_over()
-        waits = np.flatnonzero((self._held_until[points] > NO_WAIT) & ~self._is_first)
+        waits = np.flatnonzero((self._held_until > NO_WAIT) & ~self._is_first)
         marks[waits - 1] = True
+        # After a mark that is no operator's start the piece has no name yet: the next operator gives it its own and
+        # begins none.
+        place = np.arange(len(marks))
         last_mark = np.maximum.accumulate(np.where(marks, place, -1))
         last_operator = np.maximum.accumulate(np.where(self._starts_operator, place, -1))
         unnamed = last_mark > np.append(-1, last_operator[:-1])
@@ -156,22 +167,15 @@ class CpuWork:
 
     def _has_launched(self) -> Bools:
         """Mark the ends of calls that launched something and did not wait for it."""
-        edges = self._graph.edge_table
-        launching = np.zeros(len(self._events), np.bool_)
-        launching[edges.source[edges.kind == EdgeKind.LAUNCH] >> 1] = True
-        returns = (self._points & 1 == 1) & (self._held_until[self._points] == NO_WAIT)
-        marks: Bools = returns & launching[self._points >> 1]
+        launches = np.zeros(len(self._events), np.bool_)
+        launches[self._graph.edges_of(EdgeKind.LAUNCH).source] = True
+        marks: Bools = self._is_end & (self._held_until == NO_WAIT) & launches[self._event]
         return marks
 
     def _hands_over(self) -> Bools:
-        edges = self._graph.edge_table
-        handing = np.zeros(2 * len(self._events), np.bool_)
-        handing[edges.source[edges.kind == EdgeKind.THREAD_HANDOFF]] = True
-        marks: Bools = handing[self._points]
+        """Mark where a thread hands work to another one."""
+        marks = np.zeros(len(self._event), np.bool_)
+        edges = self._graph.edges_of(EdgeKind.THREAD_HANDOFF)
+        place = self._places(edges.source, at_end=edges.from_end)
+        marks[place[place >= 0]] = True
         return marks
-
-
-def _next(marks: Bools) -> Ints:
-    """Return for each place the first marked one from there on; the length if there is none."""
-    place = np.where(marks, np.arange(len(marks)), len(marks))
-    return np.minimum.accumulate(place[::-1])[::-1]

@@ -12,8 +12,8 @@ from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, Global
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import COMMUNICATION, CPU, Nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Ints
-from hta_graph.trace.table import Trace
 
 __all__ = ["DELAY", "SHORT_DELAY_NS", "Exchange", "Numbering", "metadata", "node_messages"]
 
@@ -24,7 +24,11 @@ SHORT_DELAY_NS = 10_000
 """A longer delay is a node of its own; a shorter one (launch latency, a gap between kernels) is part of its node."""
 
 
+Exchanges = Mapping[int, "Exchange"]
+"""What each communication does, by its event."""
+
 Describe = Callable[[int, Any], None]
+"""Adds what is known of an operator (canonical row, -1: none) to a node's message."""
 
 
 @dataclass(frozen=True)
@@ -74,18 +78,18 @@ def metadata(**known: str | int) -> bytes:
 
 
 def node_messages(
-    trace: Trace, nodes: Nodes, times: ReplayTimes, exchanges: Mapping[int, Exchange], describe: Describe
+    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, exchanges: Exchanges, describe: Describe
 ) -> Iterator[bytes]:
     """Yield a rank's nodes by ascending id.
 
     Args:
-        trace: where they come from.
+        graph: where they come from.
         nodes: what they are and what they wait for.
         times: how long they take.
         exchanges: what each communication (by its event) does.
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
-    writer = _Writer(trace, nodes, times, exchanges, describe)
+    writer = _Writer(graph, nodes, times, exchanges, describe)
     for at in writer.numbering.order.tolist():
         yield from writer.messages(at)
 
@@ -94,17 +98,22 @@ class _Writer:
     """The columns of a rank's nodes as lists, and one method per kind of node."""
 
     def __init__(
-        self, trace: Trace, nodes: Nodes, times: ReplayTimes, exchanges: Mapping[int, Exchange], describe: Describe
+        self,
+        graph: DependencyGraph,
+        nodes: Nodes,
+        times: ReplayTimes,
+        exchanges: Exchanges,
+        describe: Describe,
     ) -> None:
         self.numbering = Numbering.of(nodes, times)
         self._exchanges, self._describe = exchanges, describe
-        events = trace.events
+        events = graph.event_table
         own_delay = self.numbering.delay > 0
         delay_micros, work_micros = _microseconds(nodes, times, own_delay)
         self._id, self._delay_id = self.numbering.node.tolist(), self.numbering.delay.tolist()
         self._dependencies = self._sources(nodes)
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
-        names = [name.encode("utf-8", "replace").decode() for name in trace.names]
+        names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
         self._start, self._end = nodes.start.tolist(), nodes.end.tolist()
         self._delay, self._delay_micros, self._micros = (
@@ -115,7 +124,7 @@ class _Writer:
         self._index = events.index[nodes.row].tolist()
         known = nodes.operator >= 0
         self._external = np.where(known, events.external_id[nodes.operator], -1).tolist()
-        self._place = [_place(trace, lane) for lane in range(len(trace.lanes.labels))]
+        self._place = [_lane_numbers(graph, lane) for lane in range(len(graph.lanes.labels))]
         self._lane = nodes.lane.tolist()
 
     def _sources(self, nodes: Nodes) -> list[list[int]]:
@@ -182,9 +191,9 @@ class _Writer:
 _COMPUTE, _COLLECTIVE = NODE_TYPES["COMP_NODE"], NODE_TYPES["COMM_COLL_NODE"]
 
 
-def _place(trace: Trace, lane: int) -> list[tuple[str, int]]:
+def _lane_numbers(graph: DependencyGraph, lane: int) -> list[tuple[str, int]]:
     """Name a node's thread or stream in numbers."""
-    lanes = trace.lanes
+    lanes = graph.lanes
     if lanes.is_stream[lane]:
         return [("device", int(lanes.device[lane])), ("stream", int(lanes.stream[lane]))]
     number = lanes.labels[lane].rpartition(":")[2]

@@ -8,14 +8,15 @@ import numpy as np
 
 from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
+from hta_graph.model import Bools, Codes, EdgeKind, EdgeRole, Ids, Ints, edge_kinds
 
 __all__ = ["COMMUNICATION", "COMPUTE", "CPU", "Nodes", "Pairs", "nodes_of"]
 
 CPU, COMPUTE, COMMUNICATION = range(3)
 """The slots of a simulated rank: each runs one node at a time, whatever the thread or stream."""
 
-ON_GPU = (EdgeKind.STREAM_ORDER, EdgeKind.GRAPH_ORDER, EdgeKind.EVENT_WAIT)
+ON_GPU = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
+"""Edges between activities."""
 
 Pairs = tuple[Ints, Ints]
 """Dependencies: the nodes that are waited for, and those that wait."""
@@ -58,9 +59,9 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     Every order becomes a dependency of a node's beginning on another one's end. Activities of one stream follow each
     other even where they overlap a little (programmatic dependent launch, graph branches shown on one stream).
     """
-    events, work = graph.trace.events, CpuWork(graph)
-    activities = np.flatnonzero(graph.trace.is_gpu)
-    activities = activities[np.argsort(graph.timeline.position[2 * activities])]
+    events, work = graph.event_table, CpuWork(graph)
+    activities = np.flatnonzero(graph.is_gpu)
+    activities = activities[np.argsort(graph.place(activities))]
     calls = graph.launching_call[activities]
     launcher = np.where(calls >= 0, work.launching(calls), -1)
     slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
@@ -104,9 +105,8 @@ def _lane_order(nodes: Nodes) -> Pairs:
 
 
 def _on_gpu(graph: DependencyGraph, node: Ints) -> Pairs:
-    edges = graph.edge_table
-    chosen = np.isin(edges.kind, ON_GPU)
-    return node[edges.source[chosen] >> 1], node[edges.target[chosen] >> 1]
+    edges = graph.edges_of(*ON_GPU)
+    return node[edges.source], node[edges.target]
 
 
 def _waits(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -> Pairs:
@@ -114,22 +114,20 @@ def _waits(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -
 
     Where an activity's start held it (a full launch queue), that is the end of the activity before it on its stream.
     """
-    edges = graph.edge_table
-    chosen = np.isin(edges.kind, HOLDING)
-    source, target = edges.source[chosen], edges.target[chosen]
+    edges = graph.edges_of(*HOLDING)
     before = np.full(int(max(node.max(initial=-1), len(work))) + 2, -1, np.int64)
     before[previous[1]] = previous[0]
-    activity = node[source >> 1]
+    activity = node[edges.source]
     is_gpu = activity >= 0
-    held_by = np.where(is_gpu & (source & 1 == 0), before[activity], activity)
-    held_by = np.where(is_gpu, held_by, work.until(source))
+    held_by = np.where(is_gpu & ~edges.from_end, before[activity], activity)
+    held_by = np.where(is_gpu, held_by, work.until(edges.source, at_end=edges.from_end))
     known = held_by >= 0
-    return held_by[known], work.holding(target[known])
+    return held_by[known], work.holding(edges.target[known], at_end=edges.to_end[known])
 
 
 def _backward(graph: DependencyGraph, work: CpuWork) -> Pairs:
-    edges = graph.edge_table
-    chosen = edges.kind == EdgeKind.FORWARD_BACKWARD
-    forward, backward = work.until(edges.source[chosen]), work.since(edges.target[chosen])
+    edges = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
+    forward = work.until(edges.source, at_end=edges.from_end)
+    backward = work.since(edges.target, at_end=edges.to_end)
     known = (forward >= 0) & (backward >= 0)
     return forward[known], backward[known]

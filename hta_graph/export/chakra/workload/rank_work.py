@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +24,7 @@ from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_ti
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
-from hta_graph.model import EventKind
 from hta_graph.trace.details import read_details
-
-GLOO = re.compile("gloo:")
-"""How the annotations of Gloo's collectives begin."""
 
 __all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
 
@@ -70,13 +65,11 @@ class RankWork:
 
     def count_gloo(self) -> int:
         """Return how many collectives Gloo ran on the CPU."""
-        trace = self.graph.trace
-        named = trace.names_starting_with(GLOO)[trace.events.name]
-        return int(np.count_nonzero(named & (trace.events.kind == EventKind.ANNOTATION)))
+        return int(np.count_nonzero(self.graph.marks.gloo_collective))
 
     def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
         """Return some of the rank's communications with their times."""
-        events = self.graph.trace.events
+        events = self.graph.event_table
         rows = np.array([item.event for item in known], np.int64)
         return RecordedRank(self.rank, self.begin, known, events.start[rows], events.end[rows])
 
@@ -100,7 +93,7 @@ class RankWork:
         chained = nodes.depending((chain[:-1], chain[1:]))
         if len(issue_order(chained)) < len(chained):
             raise CollectiveError(
-                f"{self.graph.trace.path}: collectives of several groups wait for each other in one order here, in "
+                f"{self.graph.path}: collectives of several groups wait for each other in one order here, in "
                 "another one on other ranks; a simulated rank does one at a time and would stall"
             )
         removed = (nodes.slot == CPU) & (profile == "gpu")
@@ -165,11 +158,11 @@ class FinishedRank:
 
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""
-        trace = self.work.graph.trace
+        graph = self.work.graph
         known: dict[str, str | int] = {
-            "trace": printable(Path(trace.path.name)),
+            "trace": printable(Path(graph.path.name)),
             "rank": self.work.rank,
             "origin_nanos": self.origin,
         }
         yield metadata(**known, measured_nanos=self.measured_ns, **more)
-        yield from node_messages(trace, self.nodes, self.times, self.exchanges, self.work.describe)
+        yield from node_messages(graph, self.nodes, self.times, self.exchanges, self.work.describe)

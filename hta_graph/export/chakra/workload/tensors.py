@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hta_graph.columns import laid_out
 from hta_graph.export.chakra.host.host_nodes import Values
 from hta_graph.export.chakra.workload.cpu_work import CpuWork
 from hta_graph.export.chakra.workload.nodes import CPU, Nodes, Pairs
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import Ids, Ints
 
 __all__ = ["HostNodes", "HostTensors"]
@@ -64,7 +64,7 @@ class HostTensors:
         """
         writer, reader = self._passed()
         work = CpuWork(self._graph)
-        on_cpu = work.until(end_point(writer)), work.since(start_point(reader))
+        on_cpu = work.until(writer, at_end=True), work.since(reader, at_end=False)
         on_gpu = self._on_gpu(nodes, writer, reader)
         source, target = (np.concatenate(sides) for sides in zip(on_cpu, on_gpu, strict=True))
         possible = (source >= 0) & (target >= 0) & (source != target)
@@ -73,7 +73,7 @@ class HostTensors:
 
     def _passed(self) -> tuple[Ids, Ids]:
         """Pair the operator that put out a tensor last with each that took it in after that (canonical rows)."""
-        events = self._graph.trace.events
+        events = self._graph.event_table
         rows = np.flatnonzero(self._node >= 0)
         put, taken = self._tensors(rows, outputs=True), self._tensors(rows, outputs=False)
         order = np.lexsort((events.end[put[0]], put[1]))
@@ -98,17 +98,15 @@ class HostTensors:
         return pairs[:, 0].astype(np.int32), pairs[:, 1]
 
     def _on_gpu(self, nodes: Nodes, writer: Ids, reader: Ids) -> Pairs:
-        place = self._graph.timeline.position
+        place_on_lane = self._graph.place_on_lane
         activities = np.flatnonzero(nodes.slot != CPU)
         calls = self._graph.launching_call[nodes.row[activities]]
         activities, calls = activities[calls >= 0], calls[calls >= 0]
-        lane = self._graph.trace.events.lane
-        scale = len(self._graph.timeline.order) + 1
-        key = lane[calls].astype(np.int64) * scale + place[start_point(calls)]
-        order = np.lexsort((activities, key))
-        here = lane[writer].astype(np.int64) * scale
-        last = np.searchsorted(key[order], here + place[end_point(writer)]) - 1
-        inside = (last >= 0) & (np.append(key[order], -1)[last] >= here + place[start_point(writer)])
+        launched = place_on_lane(calls)
+        order = np.lexsort((activities, launched))
+        # An operator's last launch is the last one before its end, if that is not before its start.
+        last = np.searchsorted(launched[order], place_on_lane(writer, at_end=True)) - 1
+        inside = (last >= 0) & (np.append(launched[order], -1)[last] >= place_on_lane(writer))
         return _joined(activities[order][last[inside]], reader[inside], nodes.operator[activities], activities)
 
 
@@ -121,9 +119,8 @@ def _joined(source: Ints, reader: Ids, operator: Ids, activities: Ints) -> Pairs
     """Pair each source with all activities that its reader launched."""
     order = np.argsort(operator, kind="stable")
     first, end = (np.searchsorted(operator[order], reader, side=side) for side in ("left", "right"))
-    count = end - first
-    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    return np.repeat(source, count), activities[order][np.repeat(first, count) + offset]
+    place, at = laid_out(first, end - first)
+    return source[place], activities[order][at]
 
 
 def _tensor_ids(values: list[Any]) -> list[int]:
