@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_graph.export.chakra.simulator.executor import NO_SLOT, Program, execute
-from hta_graph.export.chakra.workload.nodes import COMMUNICATION, COMPUTE, CPU
+from hta_graph.export.chakra.simulator.executor import Program, execute
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 
 Node = tuple[int, int, Sequence[int]]
 """Slot, duration, what it waits for."""

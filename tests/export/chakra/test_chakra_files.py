@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from hta_graph.export.chakra.files.et_file import framed, read_et
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.export.chakra.workload.issue_order import first_in_cycle, issue_order, topological_order
-from hta_graph.export.chakra.workload.nodes import COMPUTE, CPU, Nodes
+from hta_graph.export.chakra.simulator.dependency_order import first_in_cycle, topological_order
+from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
+from hta_graph.export.chakra.workload.issue_order import issue_order
+from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import replay_times
 

@@ -16,9 +16,10 @@ from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Program as SlotProgram
 from hta_graph.export.chakra.simulator.executor import execute
+from hta_graph.export.chakra.simulator.simulated import CPU
 from hta_graph.export.chakra.workload.convert import Wishes, convert
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import CPU, nodes_of
+from hta_graph.export.chakra.workload.nodes import nodes_of
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from hta_graph.export.chakra.workload.replay_times import replay_times
 from hta_graph.links import LinkRule

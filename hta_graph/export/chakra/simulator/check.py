@@ -25,11 +25,11 @@ from hta_graph.export.chakra.simulator.check_communication import (
     is_group_key,
     messages_differ,
 )
+from hta_graph.export.chakra.simulator.dependency_order import first_in_cycle
 from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
 from hta_graph.export.chakra.simulator.executor import Execution, execute
+from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.simulator.stalls import stall_lines
-from hta_graph.export.chakra.workload.communications import SIMULATED
-from hta_graph.export.chakra.workload.issue_order import first_in_cycle
 
 __all__ = ["RULES", "Checked", "Finding", "check", "check_document"]
 

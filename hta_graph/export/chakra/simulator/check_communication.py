@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hta_graph.export.chakra.files.schema import COLLECTIVES
 from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, SEND, Attribute, EtProgram
 from hta_graph.export.chakra.simulator.executor import Message
-from hta_graph.export.chakra.workload.communications import SIMULATED
+from hta_graph.export.chakra.simulator.simulated import SIMULATED
 
 __all__ = ["Breach", "collectives_differ", "communication_breaches", "is_group_key", "messages_differ"]
 

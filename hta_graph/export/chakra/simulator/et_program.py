@@ -11,8 +11,8 @@ import numpy as np
 
 from hta_graph.export.chakra.files.et_file import EtFile, attributes
 from hta_graph.export.chakra.files.schema import NODE_TYPES
-from hta_graph.export.chakra.simulator.executor import NO_SLOT, Message, Program
-from hta_graph.export.chakra.workload.nodes import COMMUNICATION, COMPUTE, CPU
+from hta_graph.export.chakra.simulator.executor import Message, Program
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.model import Bools, Ints
 
 __all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "Attribute", "EtProgram"]

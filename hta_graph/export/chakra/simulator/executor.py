@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hta_graph.export.chakra.simulator.simulated import NO_SLOT
 from hta_graph.model import Ints
 
-__all__ = ["NO_SLOT", "Execution", "Message", "Program", "execute"]
-
-NO_SLOT = 3
-"""A receive takes none of the three slots (CPU, compute, communication)."""
+__all__ = ["Execution", "Message", "Program", "execute"]
 
 NEVER = -1
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.channels import GroupChannel
 from hta_graph.export.chakra.workload.communications import KnownCommunication
-from hta_graph.export.chakra.workload.issue_order import topological_order
 from hta_graph.job.matching.clock_offsets import clock_offsets
 from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
 from hta_graph.job.matching.rank_record import Meeting, RankRecord

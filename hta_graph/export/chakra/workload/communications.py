@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.workload.channels import Group, GroupChannel
 from hta_graph.export.chakra.workload.input_bytes import Arguments, input_bytes
 from hta_graph.graph import DependencyGraph
@@ -17,7 +18,6 @@ from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.table import Trace
 
 __all__ = [
-    "SIMULATED",
     "KnownCommunication",
     "RankCommunications",
     "ReadDetails",
@@ -42,9 +42,6 @@ TYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 """What a name says, the first pattern that is found: of the collective, an annotation, an operator, or a kernel."""
-
-SIMULATED = ("ALL_REDUCE", "ALL_GATHER", "ALL_TO_ALL", "REDUCE_SCATTER", "BROADCAST", "SEND", "RECV")
-"""What ASTRA-sim runs; REDUCE, GATHER, SCATTER, REDUCE_SCATTER_BLOCK and BARRIER end it."""
 
 KEYS = (
     "Collective name", "In msg nelems", "dtype", "Process Group Name", "Process Group Ranks", "Group size",

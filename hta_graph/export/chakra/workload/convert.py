@@ -36,10 +36,10 @@ from hta_graph.export.chakra.files.et_folder import (
 )
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Execution
+from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
 from hta_graph.export.chakra.workload.channels import Group, GroupChannel
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
-from hta_graph.export.chakra.workload.nodes import COMPUTE, CPU
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
 from hta_graph.job.matching.matched_ranks import missing_ranks
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import COMMUNICATION, CPU, Nodes
+from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Ints

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 
+from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
-__all__ = ["first_in_cycle", "issue_order", "topological_order"]
+__all__ = ["issue_order"]
 
 
 def issue_order(nodes: Nodes) -> Ints:
@@ -24,39 +23,3 @@ def issue_order(nodes: Nodes) -> Ints:
     if (place[nodes.source] < place[nodes.target]).all():
         return order
     return order[topological_order(place[nodes.source], place[nodes.target], len(nodes))]
-
-
-def first_in_cycle(source: Ints, target: Ints, size: int) -> int:
-    """Return a node that waits for itself through others, the lowest of its circle; -1 if there is none."""
-    if (source < target).all():
-        return -1
-    stuck = np.ones(size, np.bool_)
-    stuck[topological_order(source, target, size)] = False
-    if not stuck.any():
-        return -1
-    among = stuck[source] & stuck[target]
-    before = np.full(size, -1, np.int64)
-    before[target[among]] = source[among]
-    at, seen = int(np.flatnonzero(stuck & (before >= 0))[0]), dict[int, int]()
-    while at not in seen:
-        seen[at] = len(seen)
-        at = int(before[at])
-    return min(node for node, place in seen.items() if place >= seen[at])
-
-
-def topological_order(source: Ints, target: Ints, size: int) -> Ints:
-    """Sort numbers so that sources come first, else ascending; what waits for itself is left out."""
-    by_source = np.argsort(source, kind="stable")
-    first = np.searchsorted(source[by_source], np.arange(size + 1)).tolist()
-    followers = target[by_source].tolist()
-    waits = np.bincount(target, minlength=size).tolist()
-    ready = [at for at, count in enumerate(waits) if not count]
-    order = []
-    while ready:
-        at = heapq.heappop(ready)
-        order.append(at)
-        for follower in followers[first[at] : first[at + 1]]:
-            waits[follower] -= 1
-            if not waits[follower]:
-                heapq.heappush(ready, follower)
-    return np.array(order, np.int64)

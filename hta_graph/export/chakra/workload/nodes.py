@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Codes, EdgeKind, EdgeRole, Ids, Ints, edge_kinds
 
-__all__ = ["COMMUNICATION", "COMPUTE", "CPU", "Nodes", "Pairs", "nodes_of"]
-
-CPU, COMPUTE, COMMUNICATION = range(3)
-"""The slots of a simulated rank: each runs one node at a time, whatever the thread or stream."""
+__all__ = ["Nodes", "Pairs", "nodes_of"]
 
 ON_GPU = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
 """Edges between activities."""

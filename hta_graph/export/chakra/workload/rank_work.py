@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.export.chakra.workload.channels import Group
 from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
@@ -18,7 +19,7 @@ from hta_graph.export.chakra.workload.communications import (
 )
 from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import COMMUNICATION, COMPUTE, CPU, Nodes, Pairs, nodes_of
+from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.files import printable

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.export.chakra.workload.nodes import COMMUNICATION, COMPUTE, CPU, Nodes
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
+from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
 __all__ = ["ReplayTimes", "replay_times"]

@@ -9,8 +9,9 @@ import numpy as np
 
 from hta_graph.columns import laid_out
 from hta_graph.export.chakra.host.host_nodes import Values
+from hta_graph.export.chakra.simulator.simulated import CPU
 from hta_graph.export.chakra.workload.cpu_work import CpuWork
-from hta_graph.export.chakra.workload.nodes import CPU, Nodes, Pairs
+from hta_graph.export.chakra.workload.nodes import Nodes, Pairs
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 
