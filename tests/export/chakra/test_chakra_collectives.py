@@ -161,8 +161,10 @@ def test_a_groups_ranks_may_stand_in_the_header_only(tmp_path: Path) -> None:
 def test_what_is_not_known_is_said_with_the_kernels_name(tmp_path: Path, change: dict[str, Any], why: str) -> None:
     trace = RankBuilder(0, 2)
     trace.collective(0, (5, 50), 1, **change)
-    with pytest.raises(ConversionError, match=f"event 1, kernel 'ncclDevKernel_.*{why}.*--unknown-collectives"):
+    pattern = f"event 1, kernel 'ncclDevKernel_.*{why}.*; unknown='as-compute'"
+    with pytest.raises(ConversionError, match=pattern) as raised:
         converted(tmp_path, trace)
+    assert raised.value.on_command_line.endswith("; --unknown-collectives as-compute goes on")
     conversion = converted(tmp_path, trace, unknown="as-compute")
     assert any("taken as compute" in note for note in conversion.notes)
     assert conversion.ranks[0].simulated_ns == 50_000
@@ -320,8 +322,9 @@ def test_all_to_alls_may_differ_in_bytes(tmp_path: Path) -> None:
 def test_missing_ranks_are_named_and_the_ways_on(tmp_path: Path) -> None:
     trace = RankBuilder(0, 4)
     trace.collective(0, (5, 50), 1)
-    with pytest.raises(ConversionError, match=r"missing ranks: 1, 2, 3; .*group 0.*--missing-ranks copy"):
+    with pytest.raises(ConversionError, match=r"missing ranks: 1, 2, 3; .*group 0.* missing='copy'") as raised:
         converted(tmp_path, trace)
+    assert "go on with --missing-ranks copy (they do" in raised.value.on_command_line
     assert not (tmp_path / "work").exists()
 
 
@@ -339,7 +342,7 @@ def test_copies_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     trace = RankBuilder(0, 4)
     trace.collective(0, (5, 50), 1, group="tp", ranks=(0, 1))
     trace.collective(60, (65, 90), 2, group="dp", ranks=(0, 2))
-    with pytest.raises(ConversionError, match=r"rank 1 is not in group 2.*as-compute asks less"):
+    with pytest.raises(ConversionError, match=r"rank 1 is not in group 2.*; missing='as-compute' asks less"):
         converted(tmp_path, trace, missing="copy")
     assert not (tmp_path / "work").exists()
 

@@ -933,8 +933,9 @@ def test_traces_in_each_other_s_place(tmp_path: Path) -> None:
 def test_a_device_trace_that_breaks_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host, trace, output = files(tmp_path)
     trace.write_bytes(trace.read_bytes()[:-40])
-    with pytest.raises(HtaGraphError, match=r"breaks off .* --salvage reads those"):
+    with pytest.raises(HtaGraphError, match=r"breaks off .*; salvage=True reads those") as raised:
         run("--host-trace", host, "--device-trace", trace, "--output", output)
+    assert raised.value.on_command_line.endswith("; --salvage reads those")
     assert not output.exists()
     run("--host-trace", host, "--device-trace", trace, "--output", output, "--salvage", "--rank", 3)
     assert "whole events read" in capsys.readouterr().err

@@ -181,8 +181,9 @@ def test_without_the_cpu_its_waits_become_dependencies_and_its_time_delays(tmp_p
 def test_a_trace_without_a_gpu_has_no_gpu_profile(tmp_path: Path) -> None:
     trace = one_rank()
     trace.op("aten::a", 0, 10)
-    with pytest.raises(TraceError, match="no GPU activity; --profile full"):
+    with pytest.raises(TraceError, match="no GPU activity; profile='full'") as raised:
         converted(tmp_path, trace, profile="gpu")
+    assert raised.value.on_command_line.endswith("no GPU activity; --profile full simulates its CPU work")
     assert not (tmp_path / "work").exists()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import TraceError
+from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
 from hta_graph.trace.source import GZIP_MAGIC
 
@@ -54,7 +54,8 @@ class EtFile:
             return kind.FromString(message)
         except DecodeError:
             cause = "is no Chakra execution trace: a message does not fit the schema"
-            raise TraceError(self.path, cause, "hta-graph chakra convert writes one") from None
+            remedy = Remedy("convert() writes one", "hta-graph chakra convert writes one")
+            raise TraceError(self.path, cause, remedy) from None
 
 
 def framed(messages: Iterable[bytes]) -> Iterator[bytes]:

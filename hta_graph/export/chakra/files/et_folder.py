@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hta_graph.errors import OutputError, TraceError
+from hta_graph.errors import OutputError, Remedy, TraceError
 from hta_graph.export.chakra.files.et_file import EtFile, read_et
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
@@ -45,7 +45,9 @@ def read_folder(folder: str | Path) -> EtFolder:
         raise TraceError(folder, "is no folder" if folder.exists() else "no such folder", "name a folder of .et files")
     named = {path: ET_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.et"))}
     if not named:
-        raise TraceError(folder, "holds no .et file", "hta-graph chakra convert writes them")
+        raise TraceError(
+            folder, "holds no .et file", Remedy("convert() writes them", "hta-graph chakra convert writes them")
+        )
     for path, match in named.items():
         if not match:
             raise TraceError(path, "is not named PREFIX.<rank>.et, as ASTRA-sim expects", "rename it")
@@ -104,7 +106,7 @@ def check_target(target: Path, *, force: bool) -> None:
     if foreign:
         raise OutputError(f"{target}: holds other files, such as {foreign[0]}; name a new folder")
     if inside and not force:
-        raise OutputError(f"{target}: exists; --force replaces it")
+        raise OutputError(f"{target}: exists", Remedy("force=True replaces it", "--force replaces it"))
 
 
 def write_folder(

@@ -18,7 +18,7 @@ import numpy as np
 
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.columns import freeze
-from hta_graph.errors import TraceError
+from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.host.host_trace import HostTrace
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
@@ -137,7 +137,10 @@ def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
     raise TraceError(
         host.path,
         f"is of process {host.pid}, {graph.path} of process {listed}",
-        "give the traces of one rank (--any-process links them nevertheless)",
+        Remedy(
+            "give the traces of one rank (any_process=True links them nevertheless)",
+            "give the traces of one rank (--any-process links them nevertheless)",
+        ),
     )
 
 

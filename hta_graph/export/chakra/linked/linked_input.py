@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.errors import TraceError
+from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.host.host_nodes import Values
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
@@ -37,7 +37,7 @@ __all__ = ["LinkedInput", "has_chakra_schema", "holds_activities", "read_linked"
 
 LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")
-REMEDY = "hta-graph chakra link writes one"
+REMEDY = Remedy("link_traces() and linked_json() make one", "hta-graph chakra link writes one")
 
 HEAD = 4_096
 """So many bytes of a file tell what it is."""
@@ -139,7 +139,11 @@ def read_linked(path: str | Path) -> LinkedInput:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
     if not rows.activities:
-        raise TraceError(path, "holds no GPU nodes", "give a linked trace (hta-graph chakra link), not a host trace")
+        remedy = Remedy(
+            "give a linked trace (link_traces() makes one), not a host trace",
+            "give a linked trace (hta-graph chakra link), not a host trace",
+        )
+        raise TraceError(path, "holds no GPU nodes", remedy)
     distributed = document.get("distributedInfo")
     header = {"distributedInfo": distributed, "baseTimeNanoseconds": document.get("baseTimeNanoseconds", 0)}
     text = msgspec.json.encode({**header, "traceEvents": rows.listed})

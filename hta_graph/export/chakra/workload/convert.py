@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.errors import HtaGraphError, Remedy, TraceError
 from hta_graph.export.chakra.files.et_file import framed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
@@ -46,6 +46,16 @@ from hta_graph.job.matching.matched_ranks import missing_ranks
 __all__ = ["Conversion", "ConversionError", "ConvertedRank", "Wishes", "conversion_document", "convert"]
 
 SCHEMA = "hta-graph/chakra-et/1"
+
+ASK_LESS = Remedy("missing='as-compute' asks less of the ranks", "--missing-ranks as-compute asks less of the ranks")
+FULL_PROFILE = Remedy("profile='full' simulates its CPU work", "--profile full simulates its CPU work")
+GO_ON = Remedy("unknown='as-compute' goes on", "--unknown-collectives as-compute goes on")
+GIVE_ALL = Remedy(
+    "give all traces, or go on with missing='copy' (they do what the lowest given rank does) or 'as-compute' "
+    "(communication with them becomes compute nodes)",
+    "give all traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
+    "(communication with them becomes compute nodes)",
+)
 
 
 class ConversionError(HtaGraphError):
@@ -135,9 +145,10 @@ def _examined(folder: Path, wishes: Wishes) -> Execution:
     result = check(read_folder(folder))
     if result.execution is None or result.findings:
         first, count = result.findings[0], len(result.findings)
-        hint = "; --missing-ranks as-compute asks less of the ranks" if wishes.missing == "copy" else ""
         others = f" (the first of {count} findings)" if count > 1 else ""
-        raise ConversionError(f"ASTRA-sim would not run this{others}: {first}{hint}")
+        raise ConversionError(
+            f"ASTRA-sim would not run this{others}: {first}", ASK_LESS if wishes.missing == "copy" else ""
+        )
     return result.execution
 
 
@@ -174,14 +185,14 @@ class _Workload:
         if not len(work.nodes):
             raise TraceError(graph.path, "holds nothing to simulate: no operator, call or GPU activity")
         if self._wishes.profile == "gpu" and not graph.is_gpu.any():
-            raise TraceError(graph.path, "holds no GPU activity", "--profile full simulates its CPU work")
+            raise TraceError(graph.path, "holds no GPU activity", FULL_PROFILE)
         if found.unknown:
             kernel, why = found.unknown[0]
             index, name = graph.event_table.index[kernel], graph.name_of(kernel)[:120]
             place = f"{graph.path}: event {index}, kernel {name!r}: {why}"
             more = f" (and {len(found.unknown) - 1:,} more such kernels)" if len(found.unknown) > 1 else ""
             if self._wishes.unknown != "as-compute":
-                raise ConversionError(f"{place}{more}; --unknown-collectives as-compute goes on")
+                raise ConversionError(f"{place}{more}", GO_ON)
             self.notes.append(f"{place}{more}; taken as compute")
         if gloo := work.count_gloo():
             self.notes.append(f"rank {work.rank}: {gloo:,} collectives of Gloo run on the CPU and show as CPU time")
@@ -206,9 +217,7 @@ class _Workload:
             return list(recorded)
         if self._wishes.missing != "as-compute":
             raise ConversionError(
-                f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}; give all "
-                "traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
-                "(communication with them becomes compute nodes)"
+                f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
             )
         self.notes.append(f"without a trace: {listed}; communication with them becomes compute nodes")
         kept = [[item for item in own.known if not missing.keys() & _partners(item)] for own in recorded]
