@@ -64,7 +64,7 @@ def convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
     from analyses.command_line.commands import check_outputs, print_lines, say
     from hta_graph.export.chakra.files.et_folder import check_target
-    from hta_graph.export.chakra.workload.convert import Wishes, conversion_document
+    from hta_graph.export.chakra.workload.convert import ConvertOptions, conversion_document
     from hta_graph.export.chakra.workload.convert import convert as write_workload
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
@@ -72,10 +72,10 @@ def convert(options: argparse.Namespace) -> None:
     target = Path(options.output)
     check_target(target, force=options.force)
     check_outputs(options, options.json)
-    wishes = Wishes(
+    asked = ConvertOptions(
         options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
     )
-    conversion = write_workload(_rank_inputs(options), target, wishes)
+    conversion = write_workload(_rank_inputs(options), target, asked)
     for note in conversion.notes:
         say(f"{target}: {note}")
     if options.json:

@@ -12,7 +12,7 @@ import pandas as pd
 from analyses.hta.trace_frame import hta_trace_frame
 from analyses.scope import Scope
 from hta_graph.errors import QueryError
-from hta_graph.export.chakra.host.host_matching import Matching, match_host_trace
+from hta_graph.export.chakra.host.host_matching import HostMatching, match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace, read_host_trace
 from hta_graph.graph.views import event_columns
 
@@ -88,7 +88,7 @@ def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFra
     return frame.assign(et_node=_node_ids(scope, et, found).reindex(frame.index))
 
 
-def _node_ids(scope: Scope, et: HostTrace, found: Matching) -> pd.Series:
+def _node_ids(scope: Scope, et: HostTrace, found: HostMatching) -> pd.Series:
     rows = np.flatnonzero(found.node >= 0)
     return pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.trace.events.index[rows])
 

@@ -10,7 +10,7 @@ import hta_graph as hg
 from hta_graph.export.chakra.files.et_file import attributes
 from hta_graph.export.chakra.files.et_folder import EtFolder, read_folder
 from hta_graph.export.chakra.files.schema import NODE_TYPES
-from hta_graph.export.chakra.workload.convert import Conversion, Wishes, convert
+from hta_graph.export.chakra.workload.convert import Conversion, ConvertOptions, convert
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from tests.support.builder import TraceBuilder
 
@@ -69,14 +69,14 @@ def inputs_of(tmp_path: Path, *builders: RankBuilder) -> list[RankInput]:
     return found
 
 
-def converted(tmp_path: Path, *builders: RankBuilder, **wishes: Any) -> Conversion:
+def converted(tmp_path: Path, *builders: RankBuilder, **options: Any) -> Conversion:
     """Convert traces into the folder ``work``."""
-    return convert(inputs_of(tmp_path, *builders), tmp_path / "work", Wishes(**wishes))
+    return convert(inputs_of(tmp_path, *builders), tmp_path / "work", ConvertOptions(**options))
 
 
-def workload(tmp_path: Path, *builders: RankBuilder, **wishes: Any) -> EtFolder:
+def workload(tmp_path: Path, *builders: RankBuilder, **options: Any) -> EtFolder:
     """Convert traces and read the result."""
-    converted(tmp_path, *builders, **wishes)
+    converted(tmp_path, *builders, **options)
     return read_folder(tmp_path / "work")
 
 

@@ -20,7 +20,7 @@ def write(folder: Path) -> None:
     """Write a workload of two ranks from simulated programs and a builder's, and the list of its nodes."""
     import hta_graph as hg
     from hta_graph.export.chakra.files.et_folder import read_folder
-    from hta_graph.export.chakra.workload.convert import Wishes, convert
+    from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
     from hta_graph.export.chakra.workload.rank_work import RankInput
     from tests.simulator import Dialect, random_program, simulate
     from tests.simulator import write as written
@@ -40,7 +40,7 @@ def write(folder: Path) -> None:
             )
         path = builder.write(folder / f"rank{rank}.json")
         inputs.append(RankInput(rank, hg.build_graph(hg.read_trace(path))))
-    convert(inputs, folder / "work", Wishes())
+    convert(inputs, folder / "work", ConvertOptions())
     listed = {
         str(npu): [_listed(node) for node in file.nodes()] for npu, file in read_folder(folder / "work").files.items()
     }

@@ -25,7 +25,7 @@ from hta_graph.export.chakra.host.host_matching import match_host_trace
 from hta_graph.export.chakra.host.host_nodes import LAYOUTS
 from hta_graph.export.chakra.host.host_trace import read_host_trace
 from hta_graph.export.chakra.linked.linked_json import linked_json
-from hta_graph.export.chakra.linked.linked_trace import Dependencies, LinkedTrace, _Numbers, link_traces
+from hta_graph.export.chakra.linked.linked_trace import LinkedTrace, NodeDependencies, _NodeNumbers, link_traces
 from hta_graph.export.chakra.linked.node_waits import NodeWaits
 from hta_graph.export.chakra.linked.placement import Placement
 from hta_graph.export.sync_dependencies import SyncDependencies
@@ -652,7 +652,7 @@ def test_of_two_nodes_at_one_instant_the_later_one_may_wait(tmp_path: Path) -> N
     host.op("one")
     host.op("two", tid=2)
     found = linked(trace, host, tmp_path)
-    numbers = _Numbers(Placement(found.graph, found.matching), found.host, found.matching)
+    numbers = _NodeNumbers(Placement(found.graph, found.matching), found.host, found.matching)
     ends = found.matching.event[[2, 4]]
     both = NodeWaits(np.concatenate([ends, ends]), np.concatenate([ends[::-1], ends]))
     assert pairs(numbers.dependencies(both)) == {(2, 4)}
@@ -767,7 +767,7 @@ def assert_waits_of_sync_deps(found: LinkedTrace) -> None:
     assert pairs(found.sync) == {pair for pair in expected if min(pair) >= 0}
 
 
-def pairs(found: Dependencies) -> set[tuple[int, int]]:
+def pairs(found: NodeDependencies) -> set[tuple[int, int]]:
     return set(zip(found.source.tolist(), found.target.tolist(), strict=True))
 
 

@@ -17,7 +17,7 @@ from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Program as SlotProgram
 from hta_graph.export.chakra.simulator.executor import execute
 from hta_graph.export.chakra.simulator.simulated import CPU
-from hta_graph.export.chakra.workload.convert import Wishes, convert
+from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import nodes_of
 from hta_graph.export.chakra.workload.rank_work import RankInput
@@ -109,7 +109,7 @@ def prediction_errors(path: Path, factor: float, rules: Iterable[LinkRule]) -> n
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_files_of_random_programs_are_sound(tmp_path: Path, seed: int, profile: str) -> None:
     graph = recorded(random_program(seed, "arbitrary", 400), tmp_path / "t.json")
-    convert([RankInput(0, graph)], tmp_path / "work", Wishes(profile=profile, unknown="as-compute"))
+    convert([RankInput(0, graph)], tmp_path / "work", ConvertOptions(profile=profile, unknown="as-compute"))
     result = check(read_folder(tmp_path / "work"))
     assert result.findings == []
     assert result.execution is not None

@@ -27,7 +27,7 @@ class EtFile:
     @property
     def metadata(self) -> dict[str, Any]:
         """What the first message says."""
-        return {name: value for name, _, value in attributes(self._decoded(GlobalMetadata, self.messages[0]))}
+        return {name: value for name, _, value in attributes(self._decode_message(GlobalMetadata, self.messages[0]))}
 
     @property
     def has_metadata(self) -> bool:
@@ -36,6 +36,7 @@ class EtFile:
             first = GlobalMetadata.FromString(self.messages[0])
         except DecodeError:
             return False
+        # Protobuf takes a node for metadata too; but then some of its fields are unknown ones.
         size: int = first.ByteSize()
         first.DiscardUnknownFields()
         return bool(first.ByteSize() == size)
@@ -47,9 +48,9 @@ class EtFile:
             TraceError: a message is no node.
         """
         for at in range(1, len(self.messages)):
-            yield self._decoded(Node, self.messages[at])
+            yield self._decode_message(Node, self.messages[at])
 
-    def _decoded(self, kind: Any, message: bytes) -> Any:
+    def _decode_message(self, kind: Any, message: bytes) -> Any:
         try:
             return kind.FromString(message)
         except DecodeError:
@@ -61,7 +62,7 @@ class EtFile:
 def framed(messages: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a file: each message after its length."""
     for message in messages:
-        yield _varint(len(message))
+        yield _length_bytes(len(message))
         yield message
 
 
@@ -80,7 +81,7 @@ def read_et(path: str | Path) -> EtFile:
         raise TraceError(path, "is compressed, which ASTRA-sim does not read", "decompress it")
     if not raw:
         raise TraceError(path, "is empty", "convert the traces again")
-    return EtFile(path, list(_messages(path, raw)))
+    return EtFile(path, list(_split_messages(path, raw)))
 
 
 def attributes(message: Any) -> Iterator[tuple[str, str, Any]]:
@@ -90,10 +91,10 @@ def attributes(message: Any) -> Iterator[tuple[str, str, Any]]:
         yield attribute.name, kind, getattr(attribute, kind) if kind else None
 
 
-def _varint(number: int) -> bytes:
+def _length_bytes(number: int) -> bytes:
     """Write a number in base 128, lowest digits first.
 
-    >>> list(_varint(300))
+    >>> list(_length_bytes(300))
     [172, 2]
     """
     digits = bytearray()
@@ -104,19 +105,20 @@ def _varint(number: int) -> bytes:
     return bytes(digits)
 
 
-def _messages(path: Path, raw: bytes) -> Iterator[bytes]:
+def _split_messages(path: Path, raw: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(raw):
-        length, begin = _length(path, raw, at)
+        length, begin = _read_length(path, raw, at)
         if begin + length > len(raw):
             raise TraceError(path, f"breaks off in the message at byte {at:,}", "write it again")
         yield raw[begin : begin + length]
         at = begin + length
 
 
-def _length(path: Path, raw: bytes, at: int) -> tuple[int, int]:
+def _read_length(path: Path, raw: bytes, at: int) -> tuple[int, int]:
     """Return the length that stands at a byte, and where its message begins."""
     length = 0
+    # Seven bits a byte, the lowest first; the highest bit says that another byte follows.
     for place, byte in enumerate(raw[at : at + LONGEST_LENGTH]):
         length |= (byte & 0x7F) << 7 * place
         if byte < 0x80:

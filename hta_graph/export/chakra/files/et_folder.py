@@ -55,10 +55,12 @@ def read_folder(folder: str | Path) -> EtFolder:
     if len(prefixes) > 1:
         raise TraceError(folder, f"holds files of {', '.join(prefixes[:5])}", "keep one workload in a folder")
     by_rank = sorted((int(match["rank"]), path) for path, match in named.items() if match)
-    return EtFolder(folder, prefixes[0], {rank: read_et(path) for rank, path in by_rank}, _groups(folder / GROUPS_FILE))
+    return EtFolder(
+        folder, prefixes[0], {rank: read_et(path) for rank, path in by_rank}, _read_groups(folder / GROUPS_FILE)
+    )
 
 
-def _groups(path: Path) -> dict[str, list[int]] | None:
+def _read_groups(path: Path) -> dict[str, list[int]] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -71,6 +73,7 @@ def _groups(path: Path) -> dict[str, list[int]] | None:
 
 
 def _is_rank_list(value: object) -> bool:
+    # A bool is an int to Python and no rank to ASTRA-sim.
     return isinstance(value, list) and all(isinstance(rank, int) and not isinstance(rank, bool) for rank in value)
 
 
@@ -125,6 +128,7 @@ def write_folder(
     """
     try:
         with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
+            # Named like the target: the checks look at names too, and what they say has to hold for the target.
             new, old = Path(scratch) / target.name, Path(scratch) / "old"
             new.mkdir()
             for name, pieces in files.items():
@@ -133,6 +137,8 @@ def write_folder(
             for name, original in copies.items():
                 shutil.copyfile(new / original, new / name)
             examine(new)
+            # Two renames on one disk: at no moment is there half a workload, and the old one comes back if the second
+            # fails.
             if target.exists():
                 target.rename(old)
             try:

@@ -44,22 +44,23 @@ def _file_descriptor(text: str) -> Any:
             for member, number in _MEMBER.findall(body):
                 enum.value.add(name=member, number=int(number))
         else:
-            file.message_type.add(name=name).MergeFrom(_message(body, file.package, enums))
+            file.message_type.add(name=name).MergeFrom(_message_descriptor(body, file.package, enums))
     return file
 
 
-def _message(body: str, package: str, enums: set[str]) -> Any:
+def _message_descriptor(body: str, package: str, enums: set[str]) -> Any:
     message = descriptor_pb2.DescriptorProto()
+    # The fields of a ``oneof`` are fields of the message that name their group: the schema has one, so its place is 0.
     for group, members in _ONEOF.findall(body):
         message.oneof_decl.add(name=group)
-        for field in _fields(members, package, enums):
+        for field in _field_descriptors(members, package, enums):
             field.oneof_index = 0
             message.field.append(field)
-    message.field.extend(_fields(_ONEOF.sub("", body), package, enums))
+    message.field.extend(_field_descriptors(_ONEOF.sub("", body), package, enums))
     return message
 
 
-def _fields(body: str, package: str, enums: set[str]) -> Iterator[Any]:
+def _field_descriptors(body: str, package: str, enums: set[str]) -> Iterator[Any]:
     for repeated, kind, name, number in _FIELD.findall(body):
         label = _Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
         field = _Field(name=name, number=int(number), label=label)
@@ -71,10 +72,11 @@ def _fields(body: str, package: str, enums: set[str]) -> Iterator[Any]:
         yield field
 
 
-def _numbers(enum: str) -> dict[str, int]:
+def _enum_numbers(enum: str) -> dict[str, int]:
     return {name: value.number for name, value in _FILE.enum_types_by_name[enum].values_by_name.items()}
 
 
+# A pool of its own: Chakra's own module may register the same names in the default one, in the same process.
 _POOL = descriptor_pool.DescriptorPool()
 _POOL.AddSerializedFile(_file_descriptor(PROTO.read_text(encoding="utf-8")).SerializeToString())
 _FILE = _POOL.FindFileByName(FILE_NAME)
@@ -85,8 +87,8 @@ Node: Any = message_factory.GetMessageClass(_FILE.message_types_by_name["Node"])
 GlobalMetadata: Any = message_factory.GetMessageClass(_FILE.message_types_by_name["GlobalMetadata"])
 """The first message of a file."""
 
-NODE_TYPES = _numbers("NodeType")
+NODE_TYPES = _enum_numbers("NodeType")
 """Name → number of each type of node."""
 
-COLLECTIVES = _numbers("CollectiveCommType")
+COLLECTIVES = _enum_numbers("CollectiveCommType")
 """Name → number of each collective."""

@@ -26,7 +26,7 @@ from hta_graph.trace.collect import integers
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.rows import plain
 
-__all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "Matching", "check_rank", "match_host_trace"]
+__all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "HostMatching", "check_rank", "match_host_trace"]
 
 RECORD_FUNCTION_ID = "Record function id"
 """The argument of a Kineto row that holds the host trace's ``rf_id``; 0 where no observer ran."""
@@ -45,7 +45,7 @@ OFFSETS_TRIED = 16
 
 
 @dataclass(frozen=True)
-class Matching:
+class HostMatching:
     """Which host node (row of :class:`HostTrace`) is which event (canonical row); -1 where there is none.
 
     ``method`` says how they were matched, ``share`` how many of the host trace's operators and annotations have one.
@@ -62,7 +62,7 @@ class Matching:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _OperatorRows:
     """Operators and annotations of one trace in the order in which they began: rows, the host's name codes, threads."""
 
     row: Ints
@@ -75,7 +75,7 @@ Pairs = tuple[Ints, Ints]
 
 def match_host_trace(
     graph: DependencyGraph, host: HostTrace, *, details: Details | None = None, any_process: bool = False
-) -> Matching:
+) -> HostMatching:
     """Find the operator or annotation of each host node.
 
     Args:
@@ -87,7 +87,8 @@ def match_host_trace(
     Raises:
         TraceError: the traces are of different processes, or fewer than half of the operators match.
     """
-    hosted, recorded = _host_side(host), _device_side(graph, host)
+    rows = np.flatnonzero(host.is_operator)
+    hosted, recorded = _OperatorRows(rows, host.name[rows], host.thread[rows]), _recorded_operators(graph, host)
     if not len(hosted.row):
         raise TraceError(host.path, "holds no operators", "record it while the program runs operators")
     if not any_process:
@@ -99,7 +100,10 @@ def match_host_trace(
     if share < LEAST_SHARE:
         cause = f"only {share:.1%} of its operators are in {graph.path} (by {method})".replace("%", " %")
         raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
-    return _matching(host, graph, hosted.row[i], recorded.row[j], method, share)
+    event = np.full(len(host), -1, np.int32)
+    node = np.full(len(graph.event_table), -1, np.int32)
+    event[hosted.row[i]], node[recorded.row[j]] = recorded.row[j], hosted.row[i]
+    return HostMatching(freeze(event), freeze(node), method, share)
 
 
 def check_rank(host: HostTrace, rank: int) -> None:
@@ -113,18 +117,14 @@ def check_rank(host: HostTrace, rank: int) -> None:
         raise TraceError(host.path, f"lists process groups of other ranks only, not of {rank}", f"give that of {rank}")
 
 
-def _host_side(host: HostTrace) -> _Side:
-    rows = np.flatnonzero(host.is_operator)
-    return _Side(rows, host.name[rows], host.thread[rows])
-
-
-def _device_side(graph: DependencyGraph, host: HostTrace) -> _Side:
+def _recorded_operators(graph: DependencyGraph, host: HostTrace) -> _OperatorRows:
     events = graph.event_table
     code = {name: at for at, name in enumerate(host.names)}
     of_name = np.array([code.get(name, -1) for name in graph.names] or [-1], np.int32)
     rows = np.flatnonzero(kind_mask(events.kind, (EventKind.CPU_OP, EventKind.ANNOTATION)))
-    rows = rows[np.lexsort((events.external_id[rows], events.start[rows]))]  # of two at one instant ids tell the first
-    return _Side(rows, of_name[events.name[rows]], events.lane[rows].astype(np.int64))
+    # Of two that start at one instant the ids tell the first.
+    rows = rows[np.lexsort((events.external_id[rows], events.start[rows]))]
+    return _OperatorRows(rows, of_name[events.name[rows]], events.lane[rows].astype(np.int64))
 
 
 def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
@@ -145,21 +145,21 @@ def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
 
 
 def _best_pairs(
-    graph: DependencyGraph, host: HostTrace, hosted: _Side, recorded: _Side, record_ids: Ints
+    graph: DependencyGraph, host: HostTrace, hosted: _OperatorRows, recorded: _OperatorRows, record_ids: Ints
 ) -> tuple[str, Pairs]:
     """Believe ids whose names agree, even where few are in both traces: order alone would pair unrelated loops."""
     rf_id, external = host.rf_id[hosted.row], graph.event_table.external_id[recorded.row]
-    joined = _joined(rf_id, record_ids)
-    if _agree(hosted, recorded, joined):
+    joined = _join_ids(rf_id, record_ids)
+    if _names_agree(hosted, recorded, joined):
         return "record function id", _equal_names(hosted, recorded, joined)
-    offset = _offset(hosted, recorded, rf_id, external)
-    joined = _joined(rf_id, external - offset)
-    if _agree(hosted, recorded, joined):
+    offset = _best_offset(hosted, recorded, rf_id, external)
+    joined = _join_ids(rf_id, external - offset)
+    if _names_agree(hosted, recorded, joined):
         return f"External id = rf_id + {offset}", _equal_names(hosted, recorded, joined)
     return "name and order on each thread", _by_order(hosted, recorded)
 
 
-def _joined(left: Ints, right: Ints) -> Pairs:
+def _join_ids(left: Ints, right: Ints) -> Pairs:
     """Join positive ids; of rows with one id the first."""
     i, j = np.flatnonzero(left > 0), np.flatnonzero(right > 0)
     left_ids, first_left = np.unique(left[i], return_index=True)
@@ -168,31 +168,32 @@ def _joined(left: Ints, right: Ints) -> Pairs:
     return i[first_left[at_left]], j[first_right[at_right]]
 
 
-def _equal_names(hosted: _Side, recorded: _Side, pairs: Pairs) -> Pairs:
+def _equal_names(hosted: _OperatorRows, recorded: _OperatorRows, pairs: Pairs) -> Pairs:
     i, j = pairs
     same = hosted.code[i] == recorded.code[j]
     return i[same], j[same]
 
 
-def _agree(hosted: _Side, recorded: _Side, pairs: Pairs) -> bool:
+def _names_agree(hosted: _OperatorRows, recorded: _OperatorRows, pairs: Pairs) -> bool:
     """Say whether ids that both traces have stand for operators of one name."""
     equal = len(_equal_names(hosted, recorded, pairs)[0])
     return equal > 0 and equal >= SURE_SHARE * len(pairs[0])
 
 
-def _offset(hosted: _Side, recorded: _Side, rf_id: Ints, external: Ints) -> int:
+def _best_offset(hosted: _OperatorRows, recorded: _OperatorRows, rf_id: Ints, external: Ints) -> int:
     """Return the difference between older ids and those of the host trace with which most names agree."""
 
     def agreeing(offset: int) -> int:
-        return len(_equal_names(hosted, recorded, _joined(rf_id, external - offset))[0])
+        return len(_equal_names(hosted, recorded, _join_ids(rf_id, external - offset))[0])
 
     known = external > 0
-    return max([0, *_offsets(rf_id, hosted.code, external[known], recorded.code[known])], key=agreeing)
+    return max([0, *_common_offsets(rf_id, hosted.code, external[known], recorded.code[known])], key=agreeing)
 
 
-def _offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) -> list[int]:
+def _common_offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) -> list[int]:
     """List the commonest differences between ids of equal names: all pairs of rare ones, else equal occurrences."""
     left, right = np.flatnonzero(rf_id > 0), np.flatnonzero(external_code >= 0)
+    # Sorted by name, in the order of their beginning within a name: each name is one stretch of both columns.
     left, right = left[np.argsort(code[left], kind="stable")], right[np.argsort(external_code[right], kind="stable")]
     names = np.arange(int(max(code.max(initial=-1), external_code.max(initial=-1))) + 2)
     first, other = np.searchsorted(code[left], names), np.searchsorted(external_code[right], names)
@@ -202,6 +203,8 @@ def _offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) -> list
         if max(len(ours), len(theirs)) <= RARE:
             differences.append((theirs[None, :] - ours[:, None]).ravel())
         else:
+            # All pairs of a common name would be millions: the n-th from either end are likely partners, for
+            # recordings begin or end together.
             both = min(len(ours), len(theirs))
             differences += [theirs[:both] - ours[:both], theirs[len(theirs) - both :] - ours[len(ours) - both :]]
     found, count = np.unique(np.concatenate(differences or [np.empty(0, np.int64)]), return_counts=True)
@@ -209,11 +212,12 @@ def _offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) -> list
     return commonest
 
 
-def _by_order(hosted: _Side, recorded: _Side) -> Pairs:
+def _by_order(hosted: _OperatorRows, recorded: _OperatorRows) -> Pairs:
     """Align the names on each logical thread with those on the Kineto thread that shares most of them."""
     parts = []
     for thread, lane in _threads_alike(hosted, recorded):
         left, right = np.flatnonzero(hosted.thread == thread), np.flatnonzero(recorded.thread == lane)
+        # What only one side knows cannot match, and would push the others apart.
         right = right[np.isin(recorded.code[right], hosted.code[left])]
         left = left[np.isin(hosted.code[left], recorded.code[right])]
         i, j = align(hosted.code[left], recorded.code[right])
@@ -222,7 +226,7 @@ def _by_order(hosted: _Side, recorded: _Side) -> Pairs:
     return np.concatenate([none, *(i for i, _ in parts)]), np.concatenate([none, *(j for _, j in parts)])
 
 
-def _threads_alike(hosted: _Side, recorded: _Side) -> list[tuple[int, int]]:
+def _threads_alike(hosted: _OperatorRows, recorded: _OperatorRows) -> list[tuple[int, int]]:
     """Pair threads one to one, those that share most operators first."""
     names = int(hosted.code.max(initial=-1)) + 1
     known = recorded.code >= 0
@@ -232,17 +236,10 @@ def _threads_alike(hosted: _Side, recorded: _Side) -> list[tuple[int, int]]:
     for at, lane in enumerate(theirs):
         count = np.bincount(recorded.code[known & (recorded.thread == lane)], minlength=names)
         shared[:, at] = [int(np.minimum(own, count).sum()) for own in counts]
+    # The pair that shares most is taken, then the next among the threads that are left.
     pairs = []
     while shared.max(initial=0) > 0:
         i, j = np.unravel_index(int(shared.argmax()), shared.shape)
         pairs.append((int(ours[i]), int(theirs[j])))
         shared[i, :] = shared[:, j] = 0
     return pairs
-
-
-def _matching(host: HostTrace, graph: DependencyGraph, node: Ints, event: Ints, method: str, share: float) -> Matching:
-    event_of = np.full(len(host), -1, np.int32)
-    event_of[node] = event
-    node_of = np.full(len(graph.event_table), -1, np.int32)
-    node_of[event] = node
-    return Matching(freeze(event_of), freeze(node_of), method, share)

@@ -12,10 +12,10 @@ __all__ = [
     "PROCESS_GROUPS_NODE",
     "ROOT_NODE",
     "THREAD_NODE",
-    "Attribute",
-    "Header",
+    "HostAttribute",
+    "HostHeader",
     "HostNode",
-    "Values",
+    "HostValues",
     "host_nodes",
 ]
 
@@ -40,7 +40,7 @@ PROCESS_GROUPS_NODE = "process_group:init"
 """Part of the name of the node that lists the process groups."""
 
 
-class Header(msgspec.Struct):
+class HostHeader(msgspec.Struct):
     """A document's outermost keys; any may be absent or of any type."""
 
     schema: Any = None
@@ -52,7 +52,7 @@ class Header(msgspec.Struct):
     trace_events: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="traceEvents")
 
 
-class Attribute(msgspec.Struct, gc=False):
+class HostAttribute(msgspec.Struct, gc=False):
     """One of a node's attributes."""
 
     name: str
@@ -60,7 +60,7 @@ class Attribute(msgspec.Struct, gc=False):
     value: Any = None
 
 
-class Values(msgspec.Struct):
+class HostValues(msgspec.Struct):
     """What went into an operator or came out: one entry per argument.
 
     A tensor's value is [tensor id, storage id, offset, number of elements, bytes per element, device].
@@ -73,14 +73,14 @@ class Values(msgspec.Struct):
 
 
 class HostNode(msgspec.Struct, gc=False):
-    """A node of any version; ``inputs`` and ``outputs`` are the JSON text of :class:`Values`."""
+    """A node of any version; ``inputs`` and ``outputs`` are the JSON text of :class:`HostValues`."""
 
     id: int
     name: str
     parent: int = msgspec.field(name="ctrl_deps")
     inputs: msgspec.Raw
     outputs: msgspec.Raw
-    attributes: list[Attribute] = msgspec.field(name="attrs")
+    attributes: list[HostAttribute] = msgspec.field(name="attrs")
     category: Any = msgspec.field(default=None, name="cat")
 
 
@@ -105,7 +105,7 @@ class _FlatNode(msgspec.Struct, gc=False):
 
     def nested(self) -> HostNode:
         """Return the node as later versions write it."""
-        attributes = [Attribute(name, kind, getattr(self, name)) for name, (kind, _) in NODE_ATTRIBUTES.items()]
+        attributes = [HostAttribute(name, kind, getattr(self, name)) for name, (kind, _) in NODE_ATTRIBUTES.items()]
         return HostNode(
             self.id,
             self.name,

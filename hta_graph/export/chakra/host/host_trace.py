@@ -28,9 +28,9 @@ from hta_graph.export.chakra.host.host_nodes import (
     PROCESS_GROUPS_NODE,
     ROOT_NODE,
     THREAD_NODE,
-    Header,
+    HostHeader,
     HostNode,
-    Values,
+    HostValues,
     host_nodes,
 )
 from hta_graph.model import Bools, Ids, Ints
@@ -57,7 +57,7 @@ class HostTrace:
 
     path: Path
     schema: str
-    header: Header
+    header: HostHeader
     nodes: list[HostNode]
     id: Ints
     parent: Ints
@@ -101,13 +101,13 @@ class HostTrace:
         """Return a node's name."""
         return self.nodes[row].name
 
-    def inputs(self, row: int) -> Values:
+    def inputs(self, row: int) -> HostValues:
         """Return what went into an operator."""
-        return self._values(row, self.nodes[row].inputs)
+        return self._decoded_values(row, self.nodes[row].inputs)
 
-    def outputs(self, row: int) -> Values:
+    def outputs(self, row: int) -> HostValues:
         """Return what came out of an operator."""
-        return self._values(row, self.nodes[row].outputs)
+        return self._decoded_values(row, self.nodes[row].outputs)
 
     def attributes(self, row: int) -> dict[str, Any]:
         """Return a node's attributes by name."""
@@ -117,18 +117,18 @@ class HostTrace:
         """Return the process groups that the trace lists: ``pg_name``, ``ranks`` (empty: all of them) and others."""
         rows = [row for row, node in enumerate(self.nodes) if PROCESS_GROUPS_NODE in node.name]
         texts = [value for row in rows for value in self.inputs(row).values if isinstance(value, str)]
-        return [group for text in texts for group in _objects(text)]
+        return [group for text in texts for group in _json_objects(text)]
 
-    def _values(self, row: int, text: msgspec.Raw) -> Values:
+    def _decoded_values(self, row: int, text: msgspec.Raw) -> HostValues:
         try:
-            return msgspec.json.decode(text, type=Values)
+            return msgspec.json.decode(text, type=HostValues)
         except msgspec.DecodeError as error:
             raise TraceError(
                 self.path, f"node {int(self.id[row])} has inputs or outputs of no known form: {error}"
             ) from None
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
+def _json_objects(text: str) -> list[dict[str, Any]]:
     try:
         found = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -147,20 +147,20 @@ def read_host_trace(path: str | Path) -> HostTrace:
     if content.broken:
         raise TraceError(path, content.broken, "record the trace again")
     with paused_gc():
-        return _read(path, content.data)
+        return _read_tolerantly(path, content.data)
 
 
-def _read(path: Path, data: bytes) -> HostTrace:
+def _read_tolerantly(path: Path, data: bytes) -> HostTrace:
     try:
-        return _decode(path, data)
+        return _decode_document(path, data)
     except msgspec.ValidationError as error:
-        raise TraceError(path, f"is no host execution trace: {_place(error)}", REMEDY) from None
+        raise TraceError(path, f"is no host execution trace: {_place_in_nodes(error)}", REMEDY) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
+        pass  # repaired below; only few files need it, and it costs a pass over the text
     try:
-        return _decode(path, _repaired(data))
+        return _decode_document(path, _repaired_text(data))
     except msgspec.ValidationError as error:
-        raise TraceError(path, f"is no host execution trace: {_place(error)}", REMEDY) from None
+        raise TraceError(path, f"is no host execution trace: {_place_in_nodes(error)}", REMEDY) from None
     except msgspec.DecodeError as error:
         if "truncated" in str(error):
             raise TraceError(path, f"the JSON breaks off at byte {len(data):,}", "record the trace again") from None
@@ -169,17 +169,17 @@ def _read(path: Path, data: bytes) -> HostTrace:
         raise TraceError(path, "nests JSON values too deeply to be a host execution trace") from None
 
 
-def _decode(path: Path, data: bytes) -> HostTrace:
+def _decode_document(path: Path, data: bytes) -> HostTrace:
     if not data.isascii():
-        data.decode()  # what stays JSON text is checked nowhere else
+        data.decode()  # inputs and outputs stay JSON text, which is checked nowhere else
     if is_array(data):
         msgspec.json.decode(data, type=msgspec.Raw)
         raise NotATraceError(path, "is a JSON list, not a host execution trace", REMEDY)
-    header = msgspec.json.decode(data, type=Header)
+    header = msgspec.json.decode(data, type=HostHeader)
     if not bytes(header.nodes):
         kind = "a device (Kineto) trace" if bytes(header.trace_events) else "JSON without nodes"
         raise NotATraceError(path, f"is {kind}, not a host execution trace", REMEDY)
-    return _trace(path, header, host_nodes(bytes(header.nodes), _known_schema(path, header.schema)))
+    return _sorted_columns(path, header, host_nodes(bytes(header.nodes), _known_schema(path, header.schema)))
 
 
 def _known_schema(path: Path, schema: object) -> str:
@@ -189,13 +189,15 @@ def _known_schema(path: Path, schema: object) -> str:
     raise TraceError(path, f"has {found}", f"known are: {', '.join(LAYOUTS)}")
 
 
-def _trace(path: Path, header: Header, nodes: list[HostNode]) -> HostTrace:
+def _sorted_columns(path: Path, header: HostHeader, nodes: list[HostNode]) -> HostTrace:
     if any(node.category is not None for node in nodes):
         raise TraceError(path, "holds GPU nodes: it is a linked trace already", REMEDY)
     ids = integers([node.id for node in nodes])
     order = np.argsort(ids, kind="stable")
     nodes = [nodes[at] for at in order.tolist()]
-    _refuse_twins(path, ids[order])
+    twins = np.flatnonzero(np.diff(ids[order]) == 0)
+    if len(twins):
+        raise TraceError(path, f"has two nodes with id {int(ids[order][twins[0]])}", "record the trace again")
     names = tuple(sorted({node.name for node in nodes}))
     code = {name: at for at, name in enumerate(names)}
     return HostTrace(
@@ -207,14 +209,8 @@ def _trace(path: Path, header: Header, nodes: list[HostNode]) -> HostTrace:
         parent=freeze(integers([node.parent for node in nodes])),
         name=freeze(np.array([code[node.name] for node in nodes], np.int32)),
         names=names,
-        **_columns(nodes),
+        **_number_columns(nodes),
     )
-
-
-def _refuse_twins(path: Path, ids: Ints) -> None:
-    twins = ids[1:][ids[1:] == ids[:-1]]
-    if len(twins):
-        raise TraceError(path, f"has two nodes with id {int(twins[0])}", "record the trace again")
 
 
 _COLUMN_OF = {
@@ -226,7 +222,7 @@ _COLUMN_OF = {
 }
 
 
-def _columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
+def _number_columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
     known = [{attribute.name: attribute.value for attribute in node.attributes} for node in nodes]
     return {
         column: freeze(integers([plain(values.get(key, NODE_ATTRIBUTES[key][1])) for values in known]))
@@ -234,19 +230,20 @@ def _columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
     }
 
 
-def _place(error: msgspec.ValidationError) -> str:
+def _place_in_nodes(error: msgspec.ValidationError) -> str:
     return str(error).replace("$[", "nodes[")
 
 
-def _repaired(data: bytes) -> bytes:
+def _repaired_text(data: bytes) -> bytes:
     """Quote the bare infinities of early writers, escape control characters in text, replace what is not UTF-8."""
-    return _STRANGE.sub(_repair, data.decode("utf-8", errors="replace").lstrip("\ufeff")).encode()
+    return _STRANGE.sub(_repair_match, data.decode("utf-8", errors="replace").lstrip("\ufeff")).encode()
 
 
+# Texts are matched too, so that an "inf" inside one stays as it is.
 _STRANGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile("[\x00-\x1f]")
 
 
-def _repair(match: re.Match[str]) -> str:
+def _repair_match(match: re.Match[str]) -> str:
     text = match[0]
     return _CONTROL.sub(lambda char: f"\\u{ord(char[0]):04x}", text) if text[0] == '"' else f'"{text}"'

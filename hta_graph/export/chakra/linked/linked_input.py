@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from hta_graph.errors import Remedy, TraceError
-from hta_graph.export.chakra.host.host_nodes import Values
+from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
@@ -59,25 +59,25 @@ class LinkedInput:
     _waits: dict[EdgeKind, list[tuple[int, int]]]
     _distributed: dict[str, Any]
 
-    def inputs(self, row: int) -> Values:
+    def inputs(self, row: int) -> HostValues:
         """Return what went into a host node."""
-        return _values(self._nodes[row].get("inputs"))
+        return _as_values(self._nodes[row].get("inputs"))
 
-    def outputs(self, row: int) -> Values:
+    def outputs(self, row: int) -> HostValues:
         """Return what came out of a host node.
 
         Raises:
             TraceError: that has another form.
         """
         try:
-            return _values(self._nodes[row].get("outputs"))
+            return _as_values(self._nodes[row].get("outputs"))
         except msgspec.ValidationError as error:
             place = f"node {self._nodes[row]['id']}"
             raise TraceError(self.trace.path, f"{place} has outputs of no known form: {error}", REMEDY) from None
 
     def attributes(self, row: int) -> Mapping[str, Any]:
         """Return a host node's attributes by name."""
-        return _attributes(self._nodes[row])
+        return _attributes_by_name(self._nodes[row])
 
     def details(self, _: Trace, keys: Sequence[str], events: Ids | Ints | Bools) -> Details:
         """Return arguments of events (canonical rows), as :func:`hta_graph.trace.details.read_details` does."""
@@ -93,6 +93,7 @@ class LinkedInput:
         events = self.trace.events
         row = np.full(len(self._rows), -1, np.int32)
         row[events.index] = np.arange(len(events), dtype=np.int32)
+        # Rows that the reader left out have no event, and nothing waits for them.
         tables = []
         for kind, pairs in self._waits.items():
             source, target = (row[side] for side in np.array(pairs, np.int64).reshape(-1, 2).T)
@@ -132,10 +133,10 @@ def read_linked(path: str | Path) -> LinkedInput:
     content = read_bytes(path)
     if content.broken:
         raise TraceError(path, content.broken, "link the traces again")
-    document = _document(path, content.data)
+    document = _decode_document(path, content.data)
     try:
         nodes = [node for node in document["nodes"] if isinstance(node.get("ts"), (int, Decimal))]
-        rows = _Rows(document, nodes)
+        rows = _EventRows(document, nodes)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
     if not rows.activities:
@@ -149,14 +150,15 @@ def read_linked(path: str | Path) -> LinkedInput:
     text = msgspec.json.encode({**header, "traceEvents": rows.listed})
     trace = trace_of_bytes(path, FileBytes(text))
     rank = document.get("rank")
-    trace = replace(trace, rank=rank if _is_rank(rank) else name_rank(path))
+    is_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 2**31
+    trace = replace(trace, rank=rank if is_rank else name_rank(path))
     node = np.array([rows.node.get(at, -1) for at in trace.events.index.tolist()], np.int32)
     return LinkedInput(
         trace, node, nodes, rows.listed, rows.waits, distributed if isinstance(distributed, dict) else {}
     )
 
 
-def _document(path: Path, text: bytes | memoryview) -> Any:
+def _decode_document(path: Path, text: bytes | memoryview) -> Any:
     try:
         return msgspec.json.Decoder(float_hook=Decimal).decode(text)
     except msgspec.DecodeError as error:
@@ -166,11 +168,7 @@ def _document(path: Path, text: bytes | memoryview) -> Any:
         raise TraceError(path, "nests JSON values too deeply to be a linked trace", REMEDY) from None
 
 
-def _is_rank(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
-
-
-class _Rows:
+class _EventRows:
     """The nodes of a linked trace as rows of a device trace; ``waits`` are pairs of row numbers per kind of edge."""
 
     def __init__(self, document: Row, nodes: list[Row]) -> None:
@@ -183,24 +181,25 @@ class _Rows:
         hosted = [(at, node) for at, node in enumerate(nodes) if "cat" not in node]
         for at, node in hosted:
             self.node[len(self.listed)] = at
-            self._add(node, _host_row(self._pid, node))
+            self._add_row(node, _host_row(self._pid, node))
         for node in self.activities:
-            self._launch(node)
-            self._add(node, _activity_row(node))
+            self._add_launch(node)
+            self._add_row(node, _activity_row(node))
         self._waits_between_nodes(nodes)
-        self._blocked([node for _, node in hosted])
+        self._add_waits_of_operators([node for _, node in hosted])
 
-    def _add(self, node: Row, row: Row) -> None:
+    def _add_row(self, node: Row, row: Row) -> None:
         self._row_of_id[node["id"]] = len(self.listed)
         self.listed.append(row)
 
-    def _launch(self, node: Row) -> None:
+    def _add_launch(self, node: Row) -> None:
         """Add the call that launched an activity; what one call launched has one correlation and one operator."""
+        # Just before the operator's end, so that the call lies inside the operator and launches what follows it.
         owner = self.listed[self._row_of_id[node["ctrl_deps"]]]
         begin, end = owner["ts"], owner["ts"] + owner["dur"] - NANOSECOND
-        self._call("[launch]", owner["tid"], max(begin, min(end, node["ts"])), 0, _correlation(node))
+        self._add_call("[launch]", owner["tid"], max(begin, min(end, node["ts"])), 0, _correlation_of(node))
 
-    def _call(self, name: str, thread: int, start: Any, length: Any, correlation: int = 0) -> None:
+    def _add_call(self, name: str, thread: int, start: Any, length: Any, correlation: int = 0) -> None:
         self.listed.append(
             {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": self._pid, "tid": thread, "ts": start,
              "dur": length, "args": {"correlation": correlation}}
@@ -214,28 +213,30 @@ class _Rows:
             if node.get("inter_thread_dep"):
                 self.waits[EdgeKind.THREAD_HANDOFF].append((self._row_of_id[node["inter_thread_dep"]], own))
 
-    def _blocked(self, hosted: list[Row]) -> None:
+    def _add_waits_of_operators(self, hosted: list[Row]) -> None:
         """Let each synchronised operator wait in the last operator before it on its thread that was blocked."""
+        # A linked trace says who goes on after a synchronisation, not who waited in it; that one was blocked last.
         blocked: dict[int, list[Row]] = defaultdict(list)
         for node in sorted(hosted, key=lambda node: node["ts"]):
-            thread = _attributes(node).get("tid", 0)
+            thread = _attributes_by_name(node).get("tid", 0)
             if node.get("sync_dep"):
                 before = blocked[thread].pop() if blocked[thread] else None
-                self._wait(node, before, thread)
-            if node.get("blocked_dur") and _attributes(node).get("scope") != USER_SCOPE:
+                self._add_wait(node, before, thread)
+            if node.get("blocked_dur") and _attributes_by_name(node).get("scope") != USER_SCOPE:
                 blocked[thread] = [node]
 
-    def _wait(self, node: Row, before: Row | None, thread: int) -> None:
+    def _add_wait(self, node: Row, before: Row | None, thread: int) -> None:
         end = min(before["ts"] + before["inclusive_dur"], node["ts"]) if before else node["ts"]
         length = min(before["blocked_dur"], end - before["ts"]) if before else 0
-        self._call("[wait]", thread, end - length, length)
+        self._add_call("[wait]", thread, end - length, length)
+        # The wait is a blocking call on whose return the GPU work has an edge, as in a device trace.
         for source in node["sync_dep"]:
             self.waits[EdgeKind.STREAM_SYNC].append((self._row_of_id[source], len(self.listed) - 1))
 
 
 def _host_row(pid: int, node: Row) -> Row:
-    known = _attributes(node)
-    inputs = _values(node.get("inputs"))
+    known = _attributes_by_name(node)
+    inputs = _as_values(node.get("inputs"))
     args = {
         **(node.get("args") or {}),
         "Sequence number": known.get("seq_id", -1),
@@ -250,21 +251,21 @@ def _host_row(pid: int, node: Row) -> Row:
 
 
 def _activity_row(node: Row) -> Row:
-    args = {"stream": node.get("stream", 0), **(node.get("args") or {}), "correlation": _correlation(node)}
+    args = {"stream": node.get("stream", 0), **(node.get("args") or {}), "correlation": _correlation_of(node)}
     return {
         "ph": "X", "cat": node["cat"], "name": node["name"], "pid": args.get("device", 0), "tid": args["stream"],
         "ts": node["ts"], "dur": node["inclusive_dur"], "args": {"device": 0, **args},
     }  # fmt: skip
 
 
-def _correlation(node: Row) -> int:
+def _correlation_of(node: Row) -> int:
     found = (node.get("args") or {}).get("correlation")
     return found if isinstance(found, int) else node["id"] + 1
 
 
-def _attributes(node: Row) -> dict[str, Any]:
+def _attributes_by_name(node: Row) -> dict[str, Any]:
     return {attribute["name"]: attribute.get("value") for attribute in node["attrs"]}
 
 
-def _values(found: Any) -> Values:
-    return msgspec.convert(found or {}, Values)
+def _as_values(found: Any) -> HostValues:
+    return msgspec.convert(found or {}, HostValues)

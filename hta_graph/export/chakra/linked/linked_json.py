@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hta_graph.export.chakra.host.host_nodes import NODE_ATTRIBUTES, Attribute, HostNode
-from hta_graph.export.chakra.linked.linked_trace import DEVICE_ARGUMENTS, Dependencies, LinkedTrace
+from hta_graph.export.chakra.host.host_nodes import NODE_ATTRIBUTES, HostAttribute, HostNode
+from hta_graph.export.chakra.linked.linked_trace import DEVICE_ARGUMENTS, LinkedTrace, NodeDependencies
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.clock import EXACT_FLOAT_LIMIT_US
 
@@ -34,7 +34,7 @@ CATEGORY = {EventKind.KERNEL: "kernel", EventKind.MEMCPY: "gpu_memcpy", EventKin
 NODES_AT_ONCE = 10_000
 
 
-class _Node(msgspec.Struct, gc=False):
+class _WrittenNode(msgspec.Struct, gc=False):
     """A node as it is written: host nodes first, what only GPU nodes have last; unset fields are left out."""
 
     id: int
@@ -60,33 +60,34 @@ class _Node(msgspec.Struct, gc=False):
 def linked_json(linked: LinkedTrace) -> Iterator[bytes]:
     """Yield the text of a linked trace, in pieces."""
     encoder = msgspec.json.Encoder()
-    head = encoder.encode(_header(linked))
+    head = encoder.encode(_top_fields(linked))
     yield head[:-1] + b',"nodes":['
-    nodes = _nodes(linked)
+    # The nodes go through the encoder by the thousand, so that the whole text is never in memory.
+    nodes = _nodes_by_id(linked)
     for at in range(0, len(nodes), NODES_AT_ONCE):
         yield b",\n" * (at > 0) + encoder.encode(nodes[at : at + NODES_AT_ONCE])[1:-1]
     yield b"]}\n"
 
 
-def _header(linked: LinkedTrace) -> dict[str, Any]:
+def _top_fields(linked: LinkedTrace) -> dict[str, Any]:
     host = linked.host
     return {
         "schema": WRITTEN_SCHEMA.get(host.schema, host.schema),
         "pid": host.pid or 0,
         "time": str(host.header.time or ""),
-        "start_ts": _count(host.header.start_ts),
-        "finish_ts": _count(host.header.finish_ts),
+        "start_ts": _whole_number(host.header.start_ts),
+        "finish_ts": _whole_number(host.header.finish_ts),
         "rank": linked.rank,
         "baseTimeNanoseconds": linked.details.base_ns,
         "distributedInfo": linked.details.distributed,
     }
 
 
-def _count(value: object) -> int:
+def _whole_number(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def _nodes(linked: LinkedTrace) -> list[_Node]:
+def _nodes_by_id(linked: LinkedTrace) -> list[_WrittenNode]:
     """List host nodes and GPU nodes by id."""
     hosted = _host_nodes(linked)
     nodes = hosted + _gpu_nodes(linked, hosted)
@@ -94,10 +95,10 @@ def _nodes(linked: LinkedTrace) -> list[_Node]:
     return [nodes[at] for at in order.tolist()]
 
 
-def _host_nodes(linked: LinkedTrace) -> list[_Node]:
+def _host_nodes(linked: LinkedTrace) -> list[_WrittenNode]:
     encode = msgspec.json.Encoder().encode
     nodes = [
-        _Node(number, node.name, parent, node.inputs, node.outputs, msgspec.Raw(encode(_attributes(node))))
+        _WrittenNode(number, node.name, parent, node.inputs, node.outputs, msgspec.Raw(encode(_all_attributes(node))))
         for number, parent, node in zip(
             linked.host_id.tolist(), linked.parent_id.tolist(), linked.host.nodes, strict=True
         )
@@ -107,22 +108,22 @@ def _host_nodes(linked: LinkedTrace) -> list[_Node]:
     return nodes
 
 
-def _attributes(node: HostNode) -> list[Attribute]:
+def _all_attributes(node: HostNode) -> list[HostAttribute]:
     """Return a node's attributes, with those that every node must have."""
     names = {attribute.name for attribute in node.attributes}
-    missing = [Attribute(name, kind, value) for name, (kind, value) in NODE_ATTRIBUTES.items() if name not in names]
+    missing = [HostAttribute(name, kind, value) for name, (kind, value) in NODE_ATTRIBUTES.items() if name not in names]
     return node.attributes + missing
 
 
-def _add_times(linked: LinkedTrace, nodes: list[_Node]) -> None:
+def _add_times(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
     events, event = linked.graph.event_table, linked.matching.event
     matched = np.flatnonzero(event >= 0)
     rows = event[matched]
     columns = (
-        _microseconds(events.start[rows] - linked.details.base_ns),
-        _microseconds(events.end[rows] - events.start[rows]),
-        _microseconds(linked.own_time[rows]),
-        _microseconds(linked.blocked_time[rows]),
+        _json_microseconds(events.start[rows] - linked.details.base_ns),
+        _json_microseconds(events.end[rows] - events.start[rows]),
+        _json_microseconds(linked.own_time[rows]),
+        _json_microseconds(linked.blocked_time[rows]),
         events.external_id[rows].tolist(),
     )
     for at, start, length, own, blocked, external in zip(matched.tolist(), *columns, strict=True):
@@ -134,7 +135,7 @@ def _add_times(linked: LinkedTrace, nodes: list[_Node]) -> None:
             node.args = {"External id": external}
 
 
-def _add_waits(linked: LinkedTrace, nodes: list[_Node]) -> None:
+def _add_waits(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
     row = {number: at for at, number in enumerate(linked.host_id.tolist())}
     for source, target in zip(linked.thread.source.tolist(), linked.thread.target.tolist(), strict=True):
         nodes[row[target]].inter_thread_dep = source
@@ -142,13 +143,13 @@ def _add_waits(linked: LinkedTrace, nodes: list[_Node]) -> None:
         nodes[row[target]].sync_dep = sources
 
 
-def _by_target(found: Dependencies) -> Iterator[tuple[int, list[int]]]:
+def _by_target(found: NodeDependencies) -> Iterator[tuple[int, list[int]]]:
     targets, first = np.unique(found.target, return_index=True)
     sources = np.split(found.source, first[1:])
     return zip(targets.tolist(), (part.tolist() for part in sources), strict=False)
 
 
-def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
+def _gpu_nodes(linked: LinkedTrace, hosted: list[_WrittenNode]) -> list[_WrittenNode]:
     graph, rows = linked.graph, linked.activity
     events = graph.event_table
     columns = (
@@ -156,14 +157,16 @@ def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
         linked.activity_owner.tolist(),
         events.name[rows].tolist(),
         events.kind[rows].tolist(),
-        _microseconds(events.start[rows] - linked.details.base_ns),
-        _microseconds(events.end[rows] - events.start[rows]),
-        _arguments(linked, rows),
+        _json_microseconds(events.start[rows] - linked.details.base_ns),
+        _json_microseconds(events.end[rows] - events.start[rows]),
+        _recorded_arguments(linked, rows),
     )
     nodes = []
     for number, owner, name, kind, start, length, args in zip(*columns, strict=True):
         own = hosted[owner]
-        node = _Node(number, graph.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start)
+        node = _WrittenNode(
+            number, graph.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start
+        )
         node.cat, node.ph, node.stream, node.args = CATEGORY[EventKind(kind)], "X", args["stream"], args
         if (group := args.get("Process Group Name")) is not None:
             node.pg_name = str(group)
@@ -174,7 +177,7 @@ def _gpu_nodes(linked: LinkedTrace, hosted: list[_Node]) -> list[_Node]:
     return nodes
 
 
-def _arguments(linked: LinkedTrace, rows: Ids) -> list[dict[str, Any]]:
+def _recorded_arguments(linked: LinkedTrace, rows: Ids) -> list[dict[str, Any]]:
     """Return what Kineto recorded of each GPU activity, by its own keys."""
     events, lanes = linked.graph.event_table, linked.graph.lanes
     lane = events.lane[rows]
@@ -197,15 +200,16 @@ def _arguments(linked: LinkedTrace, rows: Ids) -> list[dict[str, Any]]:
     return found
 
 
-def _microseconds(ns: Ints) -> list[Any]:
+def _json_microseconds(ns: Ints) -> list[Any]:
     """Return times as the JSON numbers of microseconds: whole ones where they are whole, else exact decimals.
 
-    >>> _microseconds(np.array([5000, 1500]))
+    >>> _json_microseconds(np.array([5000, 1500]))
     [5.0, 1.5]
     """
     whole, rest = np.divmod(ns, 1000)
     if not rest.any():
         return whole.tolist()  # type: ignore[no-any-return]
+    # Below that limit a double's shortest text is the exact fraction; above it digits are put together by hand.
     if int(np.abs(whole).max()) < EXACT_FLOAT_LIMIT_US:
         return (ns / 1000).tolist()  # type: ignore[no-any-return]
     return [msgspec.Raw(b"%d.%03d" % pair) for pair in zip(whole.tolist(), rest.tolist(), strict=True)]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.columns import freeze, last_of_runs
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.host.host_matching import RECORD_FUNCTION_ID, Matching, check_rank, match_host_trace
+from hta_graph.export.chakra.host.host_matching import RECORD_FUNCTION_ID, HostMatching, check_rank, match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace
 from hta_graph.export.chakra.linked.node_waits import NodeWaits, blocked_time, gpu_waits, sync_waits, thread_waits
 from hta_graph.export.chakra.linked.placement import Placement
@@ -25,7 +25,7 @@ from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.rank_files import name_rank
 
-__all__ = ["DEVICE_ARGUMENTS", "Dependencies", "LinkedTrace", "link_traces"]
+__all__ = ["DEVICE_ARGUMENTS", "LinkedTrace", "NodeDependencies", "link_traces"]
 
 DEVICE_ARGUMENTS = (
     "bytes",
@@ -53,7 +53,7 @@ DEVICE_ARGUMENTS = (
 
 
 @dataclass(frozen=True)
-class Dependencies:
+class NodeDependencies:
     """Pairs of node ids: ``target`` waits for ``source``; each pair once, by target."""
 
     source: Ints
@@ -77,7 +77,7 @@ class LinkedTrace:
 
     graph: DependencyGraph
     host: HostTrace
-    matching: Matching
+    matching: HostMatching
     details: Details
     rank: int
     host_id: Ints
@@ -87,9 +87,9 @@ class LinkedTrace:
     activity_owner: Ids
     own_time: Ints
     blocked_time: Ints
-    sync: Dependencies
-    thread: Dependencies
-    gpu: Dependencies
+    sync: NodeDependencies
+    thread: NodeDependencies
+    gpu: NodeDependencies
     unplaced: int
     waits_without_node: int
     waits_back_in_time: int
@@ -109,11 +109,11 @@ def link_traces(
     Raises:
         TraceError: the traces are of different ranks or processes, or fewer than half of the operators match.
     """
-    rank = _rank(graph, host, rank)
+    rank = _agreed_rank(graph, host, rank)
     details = read_details(graph.trace, [RECORD_FUNCTION_ID, *DEVICE_ARGUMENTS])
     matching = match_host_trace(graph, host, details=details, any_process=any_process)
     placement = Placement(graph, matching)
-    numbers = _Numbers(placement, host, matching)
+    numbers = _NodeNumbers(placement, host, matching)
     sync, thread, gpu = (numbers.dependencies(find(placement)) for find in (sync_waits, thread_waits, gpu_waits))
     return LinkedTrace(
         graph=graph,
@@ -137,7 +137,7 @@ def link_traces(
     )
 
 
-def _rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
+def _agreed_rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
     """Return the rank asked for, else that in the device trace's header or name, else 0, if all agree."""
     path, known = graph.path, graph.rank
     if asked is not None and known is not None and asked != known:
@@ -147,10 +147,10 @@ def _rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
     return rank
 
 
-class _Numbers:
+class _NodeNumbers:
     """The ids of the linked nodes, and a clock by which neither threads nor launches go back."""
 
-    def __init__(self, placement: Placement, host: HostTrace, matching: Matching) -> None:
+    def __init__(self, placement: Placement, host: HostTrace, matching: HostMatching) -> None:
         self._events = placement.graph.event_table
         self.without_node = self.back_in_time = 0
         activity = np.flatnonzero(placement.launcher >= 0).astype(np.int32)
@@ -158,17 +158,19 @@ class _Numbers:
         order = np.lexsort((activity, self._events.start[activity], owner))
         self.activity, self.owner = freeze(activity[order]), freeze(owner[order])
         count = np.bincount(self.owner, minlength=len(host))
-        first = _first_id(host, matching)
+        # Chakra's converter overlooks a dependency on id 0, so ids start with 1 where something might wait for it.
+        first = int(len(host) > 0 and matching.event[0] >= 0)
+        # Each host node is followed by its GPU nodes, so its number is moved on by all of those before it.
         self.host_id = freeze(first + np.arange(len(host)) + np.cumsum(count) - count)
         place = np.arange(len(self.owner)) - (np.cumsum(count) - count)[self.owner]
         self.activity_id = freeze(self.host_id[self.owner] + 1 + place)
-        self.parent_id = freeze(self.host_id[_parents(host)])
+        self.parent_id = freeze(self.host_id[_parent_rows(host)])
         self._id = np.full(len(self._events) + 1, -1, np.int64)
         self._id[matching.event[matching.event >= 0]] = self.host_id[matching.event >= 0]
         self._id[self.activity] = self.activity_id
-        self._clock = self._clocks(host, matching)
+        self._clock = self._starts_in_order(host, matching)
 
-    def _clocks(self, host: HostTrace, matching: Matching) -> Ints:
+    def _starts_in_order(self, host: HostTrace, matching: HostMatching) -> Ints:
         """Return a time per event: its start, but not before that of the thread's earlier nodes, or of the owner."""
         clock = self._events.start.copy()
         for thread in np.unique(host.thread).tolist():
@@ -179,36 +181,33 @@ class _Numbers:
         clock[self.activity] = np.maximum(clock[self.activity], clock[owners])
         return clock
 
-    def dependencies(self, waits: NodeWaits) -> Dependencies:
+    def dependencies(self, waits: NodeWaits) -> NodeDependencies:
         """Return the ids of both ends, without what has no node or goes back in time, each pair once."""
         known = (self._id[waits.source] >= 0) & (self._id[waits.target] >= 0)
         self.without_node += int(np.count_nonzero(~known))
         source, target = waits.source[known], waits.target[known]
+        # What waits for a later one in the order of threads and launches would wait for itself.
         early, late = self._clock[source], self._clock[target]
         forward = (early < late) | ((early == late) & (self._id[source] < self._id[target]))
         forward &= self._events.start[source] <= self._events.start[target]
         self.back_in_time += int(np.count_nonzero(~forward))
         pairs = np.unique(np.stack([self._id[target[forward]], self._id[source[forward]]]), axis=1)
-        return Dependencies(freeze(pairs[1]), freeze(pairs[0]))
+        return NodeDependencies(freeze(pairs[1]), freeze(pairs[0]))
 
-    def latest(self, found: Dependencies) -> Dependencies:
+    def latest(self, found: NodeDependencies) -> NodeDependencies:
         """Keep of each target's sources the one that starts last."""
         row = np.full(int(self._id.max(initial=-1)) + 1, -1, np.int64)
         row[self._id[self._id >= 0]] = np.flatnonzero(self._id >= 0)
         order = np.lexsort((found.source, self._clock[row[found.source]], found.target))
-        last = np.append(np.diff(found.target[order]) != 0, True)[: len(order)]
-        return Dependencies(freeze(found.source[order][last]), freeze(found.target[order][last]))
+        kept = order[last_of_runs(found.target[order])]
+        return NodeDependencies(freeze(found.source[kept]), freeze(found.target[kept]))
 
 
-def _first_id(host: HostTrace, matching: Matching) -> int:
-    """Start with 0, which Chakra's converter overlooks as a dependency; with 1 where something might wait for it."""
-    return int(len(host) > 0 and matching.event[0] >= 0)
-
-
-def _parents(host: HostTrace) -> Ids:
+def _parent_rows(host: HostTrace) -> Ids:
     """Return each node's parent as a row; of nodes whose parent is absent the node of their thread, else themselves."""
     rows = np.arange(len(host), dtype=np.int32)
     parent = host.row_of(host.parent)
+    # A parent comes before its children in the order of ids; one that does not would close a circle.
     lost = (parent < 0) | ((parent >= rows) & (host.parent != host.id))
     threads = {int(host.thread[row]): row for row in np.flatnonzero(host.is_thread)[::-1].tolist()}
     instead = np.array([threads.get(thread, -1) for thread in host.thread[lost].tolist()], np.int32)

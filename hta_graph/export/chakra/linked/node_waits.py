@@ -87,6 +87,7 @@ def _waits_for_threads(placement: Placement) -> tuple[Ids, Ints]:
     edges, lane = placement.graph.edges_of(EdgeKind.THREAD_HANDOFF), placement.graph.event_table.lane
     leaving, entering = lane[edges.source], lane[edges.target]
     home, away = np.minimum(leaving, entering), np.maximum(leaving, entering)
+    # Of two threads the lower lane stands as home; what counts is that the next hand-off goes the other way.
     order = np.lexsort((edges.source_ns, away, home))
     there, back = order[:-1], order[1:]
     pair = (home[there] == home[back]) & (away[there] == away[back]) & (leaving[there] != leaving[back])

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.export.chakra.host.host_matching import Matching
+from hta_graph.export.chakra.host.host_matching import HostMatching
 from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
@@ -20,13 +20,14 @@ OPEN_ROWS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 class Placement:
     """A graph and the host nodes of its operators and annotations; a row *has a node* if it was matched."""
 
-    def __init__(self, graph: DependencyGraph, matching: Matching) -> None:
+    def __init__(self, graph: DependencyGraph, matching: HostMatching) -> None:
         self.graph = graph
         self.has_node: Bools = matching.node >= 0
 
     @cached_property
     def around(self) -> Ids:
         """The innermost row with a node around each operator, annotation and call; -1 where there is none."""
+        # Climb until all have reached a row with a node: as many passes as rows without one lie inside each other.
         around = self.graph.nesting(*OPEN_ROWS).parent.copy()
         while (unknown := (around >= 0) & ~self.has_node[around]).any():
             around[unknown] = around[around[unknown]]
@@ -53,13 +54,14 @@ class Placement:
         own = events.end - events.start
         inner = np.flatnonzero(self.has_node & (self.around >= 0))
         outer = self.around[inner]
+        # A row may outlive the one around it; only the part inside is taken from that one.
         inside = np.minimum(events.end[inner], events.end[outer]) - events.start[inner]
         np.subtract.at(own, outer, np.maximum(inside, 0))
         left: Ints = np.maximum(own, 0)
         return left
 
     @cached_property
-    def _operators(self) -> tuple[Ids, Ints]:
+    def _operators_in_order(self) -> tuple[Ids, Ints]:
         """The operators with a node in order of thread and start, and their keys."""
         events = self.graph.event_table
         rows = np.flatnonzero(self.has_node & (events.kind == EventKind.CPU_OP)).astype(np.int32)
@@ -81,7 +83,7 @@ class Placement:
 
     def _operator_beside(self, events: Ids, key: Ints, *, ahead: bool) -> Ids:
         """Find on each event's thread the first operator that starts after a place, or the last up to it."""
-        operators, keys = self._operators
+        operators, keys = self._operators_in_order
         lane = self.graph.event_table.lane
         at = np.searchsorted(keys, key, side="right") - (not ahead)
         found = np.append(operators, -1)[np.where(at < 0, len(operators), at)]

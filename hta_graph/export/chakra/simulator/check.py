@@ -89,19 +89,22 @@ def check(folder: EtFolder) -> Checked:
     """Look at every file by itself, at all ranks together, and run them if nothing speaks against it."""
     programs = {rank: EtProgram(rank, file) for rank, file in folder.files.items()}
     groups = folder.groups or {}
-    findings = [*_names(folder, programs), *_groups(folder, programs)]
+    findings = [*_check_names(folder, programs), *_check_groups(folder, programs)]
     for program in programs.values():
-        findings += [_finding(program, *breach) for breach in _nodes(program)]
-        findings += [_finding(program, *breach) for breach in _dependencies(program)]
-        findings += [_finding(program, *breach) for breach in communication_breaches(program, groups, programs)]
+        findings += [_finding_at(program, *breach) for breach in _check_nodes(program)]
+        findings += [_finding_at(program, *breach) for breach in _check_dependencies(program)]
+        findings += [_finding_at(program, *breach) for breach in communication_breaches(program, groups, programs)]
+    # Ranks are compared, and then run, only where each is sound by itself: one broken node would show as many.
     if not findings:
         differences = [*collectives_differ(programs, groups), *messages_differ(programs)]
-        findings = [_finding(programs[rank], *breach) for rank, breach in differences]
+        findings = [_finding_at(programs[rank], *breach) for rank, breach in differences]
     if findings:
-        return Checked(findings, _notes(programs), programs, None)
+        return Checked(findings, _general_notes(programs), programs, None)
     execution = execute({rank: program.program() for rank, program in programs.items()}, groups)
-    stalls = [_finding(programs[rank], at, "stall", why) for rank, at, why in stall_lines(programs, execution, groups)]
-    return Checked(stalls, _notes(programs), programs, execution)
+    stalls = [
+        _finding_at(programs[rank], at, "stall", why) for rank, at, why in stall_lines(programs, execution, groups)
+    ]
+    return Checked(stalls, _general_notes(programs), programs, execution)
 
 
 def check_document(result: Checked) -> dict[str, Any]:
@@ -114,11 +117,11 @@ def check_document(result: Checked) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-check/1", "findings": findings, "notes": result.notes}
 
 
-def _finding(program: EtProgram, at: int, rule: str, what: str) -> Finding:
+def _finding_at(program: EtProgram, at: int, rule: str, what: str) -> Finding:
     return Finding(program.file.path.name, int(program.ids[at]) if at >= 0 else None, rule, what)
 
 
-def _notes(programs: Mapping[int, EtProgram]) -> list[str]:
+def _general_notes(programs: Mapping[int, EtProgram]) -> list[str]:
     notes = []
     if len(programs) == 1:
         notes.append("one rank: ASTRA-sim refuses fewer than two; copy the file under the next rank's name")
@@ -127,7 +130,7 @@ def _notes(programs: Mapping[int, EtProgram]) -> list[str]:
     return notes
 
 
-def _names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+def _check_names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
     if sorted(programs) != list(range(len(programs))):
         yield Finding(folder.prefix, None, "ranks", f"there are files for {', '.join(map(str, sorted(programs)))}")
     for program in programs.values():
@@ -140,7 +143,7 @@ def _names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Find
             yield Finding(path.name, None, "no-nodes", "there is no node")
 
 
-def _groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+def _check_groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
     if folder.groups is None and any(
         "pg_name" in known for p in programs.values() for known in p.communication.values()
     ):
@@ -157,7 +160,7 @@ def _groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Fin
             yield Finding(GROUPS_FILE, None, "groups-file", f"group {key} names a rank twice")
 
 
-def _nodes(program: EtProgram) -> Iterator[Breach]:
+def _check_nodes(program: EtProgram) -> Iterator[Breach]:
     for at in np.flatnonzero(program.ids[1:] == program.ids[:-1]).tolist():
         yield at, "duplicate-id", "two nodes have this id"
     runs = {NODE_TYPES["COMP_NODE"], *COMMUNICATION_TYPES}
@@ -170,10 +173,11 @@ def _nodes(program: EtProgram) -> Iterator[Breach]:
             yield at, "attribute-type", f"is_cpu_op is a {found or 'thing without a value'}"
 
 
-def _dependencies(program: EtProgram) -> Iterator[Breach]:
+def _check_dependencies(program: EtProgram) -> Iterator[Breach]:
     unknown = ~program.is_known
     for absent, at in zip(program.awaited[unknown].tolist(), program.waiting[unknown].tolist(), strict=True):
         yield at, "absent-dependency", f"it waits for id {absent}"
+    # A node that waits for itself is a circle of its own and has its own rule.
     source, target = program.pairs
     itself = source == target
     for at in source[itself].tolist():

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from hta_graph.export.chakra.files.schema import COLLECTIVES
-from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, SEND, Attribute, EtProgram
+from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, SEND, EtAttribute, EtProgram
 from hta_graph.export.chakra.simulator.executor import Message
 from hta_graph.export.chakra.simulator.simulated import SIMULATED
 
@@ -21,7 +21,7 @@ TYPE_NAMES = {number: name for name, number in COLLECTIVES.items()}
 Breach = tuple[int, str, str]
 """The place of a node in its rank, the rule it breaks, and how."""
 
-Known = Mapping[str, Attribute]
+Known = Mapping[str, EtAttribute]
 
 
 def is_group_key(key: object) -> bool:
@@ -40,28 +40,28 @@ def communication_breaches(
     for at, known in program.communication.items():
         if program.on_cpu[at]:
             yield at, "communication-on-cpu", "is_cpu_op is true"
-        if _number(known, "comm_size") is None:
+        if _whole_number(known, "comm_size") is None:
             yield at, "comm-size", _as_found(known, "comm_size")
         if "involved_dim" in known and known["involved_dim"].kind != "bool_list":
             yield at, "involved-dim", _as_found(known, "involved_dim")
         if "comm_priority" in known and known["comm_priority"].kind not in WHOLE_NUMBERS:
             yield at, "attribute-type", _as_found(known, "comm_priority")
         if program.types[at] == COLLECTIVE:
-            yield from _type(at, known)
+            yield from _check_type(at, known)
         else:
-            yield from _message(program, at, known, ranks)
+            yield from _check_message(program, at, known, ranks)
         if program.types[at] == COLLECTIVE or "pg_name" in known:
-            yield from _group(program.rank, at, known, groups)
+            yield from _check_group(program.rank, at, known, groups)
 
 
-def _type(at: int, known: Known) -> Iterator[Breach]:
-    number = _number(known, "comm_type")
+def _check_type(at: int, known: Known) -> Iterator[Breach]:
+    number = _whole_number(known, "comm_type")
     kind = TYPE_NAMES.get(-1 if number is None else number, "")
     if kind not in SIMULATED:
         yield at, "comm-type", kind or _as_found(known, "comm_type")
 
 
-def _group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]) -> Iterator[Breach]:
+def _check_group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]) -> Iterator[Breach]:
     group = known["pg_name"].value if "pg_name" in known else ""
     if not is_group_key(group):
         yield at, "group", _as_found(known, "pg_name")
@@ -71,9 +71,9 @@ def _group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]
         yield at, "group", f"rank {rank} is not in group {group}"
 
 
-def _message(program: EtProgram, at: int, known: Known, ranks: Mapping[int, EtProgram]) -> Iterator[Breach]:
+def _check_message(program: EtProgram, at: int, known: Known, ranks: Mapping[int, EtProgram]) -> Iterator[Breach]:
     own, other = ("comm_src", "comm_dst") if program.types[at] == SEND else ("comm_dst", "comm_src")
-    missing = [name for name in (own, other, "comm_tag") if _number(known, name) is None]
+    missing = [name for name in (own, other, "comm_tag") if _whole_number(known, name) is None]
     if missing:
         yield at, "message", _as_found(known, missing[0])
     elif known[own].value != program.rank:
@@ -82,7 +82,7 @@ def _message(program: EtProgram, at: int, known: Known, ranks: Mapping[int, EtPr
         yield at, "message", f"{other} is {known[other].value}"
 
 
-def _number(known: Known, name: str) -> int | None:
+def _whole_number(known: Known, name: str) -> int | None:
     found = known.get(name)
     return found.value if found and found.kind in WHOLE_NUMBERS and found.value >= 0 else None
 
@@ -111,8 +111,9 @@ def collectives_differ(
 
 def _first_difference(key: str, one: EtProgram, ours: list[int], other: EtProgram, theirs: list[int]) -> Breach | None:
     rule = "collectives-differ"
+    # The n-th collective of one rank meets the n-th of the other: only the first difference says what went wrong.
     for number, (a, b) in enumerate(zip(ours, theirs, strict=False)):
-        if (left := _described(one, a)) != (right := _described(other, b)):
+        if (left := _described_collective(one, a)) != (right := _described_collective(other, b)):
             return b, rule, f"number {number} of group {key} is {right} on rank {other.rank}, {left} on rank {one.rank}"
     if len(ours) == len(theirs):
         return None
@@ -120,7 +121,7 @@ def _first_difference(key: str, one: EtProgram, ours: list[int], other: EtProgra
     return theirs[-1] if theirs else -1, rule, what
 
 
-def _described(program: EtProgram, at: int) -> str:
+def _described_collective(program: EtProgram, at: int) -> str:
     known = program.communication[at]
     return f"{TYPE_NAMES[known['comm_type'].value]} of {known['comm_size'].value:,} bytes"
 

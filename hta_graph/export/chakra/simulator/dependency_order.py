@@ -15,6 +15,7 @@ def first_in_cycle(source: Ints, target: Ints, size: int) -> int:
     """Return a node that waits for itself through others, the lowest of its circle; -1 if there is none."""
     if (source < target).all():
         return -1
+    # What cannot be put in order is in a circle or behind one: going back along what is waited for leads into it.
     stuck = np.ones(size, np.bool_)
     stuck[topological_order(source, target, size)] = False
     if not stuck.any():

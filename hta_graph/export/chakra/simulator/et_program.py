@@ -15,7 +15,7 @@ from hta_graph.export.chakra.simulator.executor import Message, Program
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.model import Bools, Ints
 
-__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "Attribute", "EtProgram"]
+__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "EtAttribute", "EtProgram"]
 
 COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
 COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
@@ -24,7 +24,7 @@ IdColumn = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 @dataclass(frozen=True)
-class Attribute:
+class EtAttribute:
     """An attribute's value and its type in the file, such as ``int64_val``."""
 
     kind: str
@@ -40,7 +40,7 @@ class EtProgram:
 
     def __init__(self, rank: int, file: EtFile) -> None:
         self.rank, self.file = rank, file
-        scan = _Scan(file)
+        scan = _NodeScan(file)
         ids = np.array(scan.ids, np.uint64)
         self.order: Ints = np.argsort(ids, kind="stable")
         self.ids: IdColumn = ids[self.order]
@@ -53,7 +53,7 @@ class EtProgram:
         place[self.order] = np.arange(len(ids))
         self.awaited: IdColumn = np.array(scan.awaited, np.uint64)
         self.waiting: Ints = np.repeat(place, np.array(scan.awaited_count, np.int64))
-        self.communication: dict[int, Mapping[str, Attribute]] = dict(
+        self.communication: dict[int, Mapping[str, EtAttribute]] = dict(
             sorted((int(place[at]), known) for at, known in scan.communication.items())
         )
 
@@ -71,6 +71,7 @@ class EtProgram:
         """The dependencies on ids that exist, as places, each pair once."""
         source = np.searchsorted(self.ids, self.awaited[self.is_known])
         size = max(len(self), 1)
+        # Pairs as one number: unique and in order of targets and sources in one sort.
         key = np.unique(self.waiting[self.is_known] * size + source)
         return key % size, key // size
 
@@ -79,7 +80,7 @@ class EtProgram:
         source, target = self.pairs
         of_type = {kind: [at for at in self.communication if self.types[at] == kind] for kind in COMMUNICATION_TYPES}
         return Program(
-            slot=[self._slot(kind, on_cpu=on_cpu) for kind, on_cpu in zip(self.types, self.on_cpu, strict=True)],
+            slot=[self._slot_of(kind, on_cpu=on_cpu) for kind, on_cpu in zip(self.types, self.on_cpu, strict=True)],
             duration=[1000 * micros for micros in self.micros],
             source=source,
             target=target,
@@ -94,13 +95,13 @@ class EtProgram:
         return known["comm_src"].value, known["comm_dst"].value, known["comm_tag"].value
 
     @staticmethod
-    def _slot(kind: int, *, on_cpu: bool) -> int:
+    def _slot_of(kind: int, *, on_cpu: bool) -> int:
         if kind in COMMUNICATION_TYPES:
             return NO_SLOT if kind == RECEIVE else COMMUNICATION
         return CPU if on_cpu else COMPUTE
 
 
-class _Scan:
+class _NodeScan:
     """One pass over a file's nodes, which keeps what simulators look at."""
 
     def __init__(self, file: EtFile) -> None:
@@ -112,7 +113,8 @@ class _Scan:
         self.cpu_kinds: list[str] = []
         self.awaited: list[int] = []
         self.awaited_count: list[int] = []
-        self.communication: dict[int, dict[str, Attribute]] = {}
+        self.communication: dict[int, dict[str, EtAttribute]] = {}
+        # Lists grow column by column, and equal names are one object: a file holds hundreds of thousands of nodes.
         known: dict[str, str] = {}
         for at, node in enumerate(file.nodes()):
             self.ids.append(node.id)
@@ -127,7 +129,7 @@ class _Scan:
             self.awaited += node.ctrl_deps
             self.awaited_count.append(len(self.awaited) - before)
             if node.type in COMMUNICATION_TYPES:
-                self.communication[at] = {name: Attribute(kind, value) for name, kind, value in attributes(node)}
+                self.communication[at] = {name: EtAttribute(kind, value) for name, kind, value in attributes(node)}
 
 
 def _on_cpu(node: Any) -> tuple[bool, str]:

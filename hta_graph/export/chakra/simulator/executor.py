@@ -70,12 +70,12 @@ def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]
     message arrives its duration after its send started; a receive ends when it has arrived. Nothing takes less than
     1 ns.
     """
-    run = _Run(programs, groups)
+    run = _RunningRanks(programs, groups)
     run.begin()
     return run.result()
 
 
-class _Rank:
+class _RankState:
     """One rank's state."""
 
     __slots__ = ("duration", "end", "first", "followers", "free", "ready", "slot", "start", "waits")
@@ -108,6 +108,7 @@ class _Rank:
 
     def issue(self) -> list[int]:
         """Take the nodes that can start now."""
+        # Ready nodes are heaps by place: of one slot the lowest goes first, as ASTRA-sim takes the lowest id.
         started = []
         for slot in range(NO_SLOT):
             if self.free[slot] and self.ready[slot]:
@@ -119,12 +120,12 @@ class _Rank:
         return started
 
 
-class _Run:
+class _RunningRanks:
     """All ranks and the events to come, in order of time and then of their making."""
 
     def __init__(self, programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]) -> None:
         self._programs, self._groups = programs, groups
-        self._ranks = {rank: _Rank(program) for rank, program in programs.items()}
+        self._ranks = {rank: _RankState(program) for rank, program in programs.items()}
         self._events: list[tuple[int, int, int, int]] = []
         self._count = 0
         self._number: dict[tuple[int, str], int] = defaultdict(int)
@@ -135,11 +136,11 @@ class _Run:
     def begin(self) -> None:
         """Start what waits for nothing and go on until nothing is left to happen."""
         for rank in self._ranks:
-            self._issue(rank, 0)
+            self._issue_nodes(rank, 0)
         while self._events:
             now, _, rank, at = heapq.heappop(self._events)
             self._ranks[rank].finish(at, now)
-            self._issue(rank, now)
+            self._issue_nodes(rank, now)
 
     def result(self) -> Execution:
         """Return the times, and what is still waited for."""
@@ -150,41 +151,43 @@ class _Run:
             {message: places for message, places in self._expected.items() if places},
         )
 
-    def _issue(self, rank: int, now: int) -> None:
+    def _issue_nodes(self, rank: int, now: int) -> None:
         state, program = self._ranks[rank], self._programs[rank]
         for at in state.issue():
             state.start[at] = now
             if at in program.collective:
-                self._meet(program.collective[at], (rank, at), now)
+                self._join_collective(program.collective[at], (rank, at), now)
             elif at in program.receives:
-                self._receive(program.receives[at], (rank, at), now)
+                self._receive_message(program.receives[at], (rank, at), now)
             else:
                 if at in program.sends:
-                    self._send(program.sends[at], now + max(state.duration[at], 1))
-                self._end((rank, at), now + max(state.duration[at], 1))
+                    self._send_message(program.sends[at], now + max(state.duration[at], 1))
+                self._schedule_end((rank, at), now + max(state.duration[at], 1))
 
-    def _end(self, place: Place, time: int) -> None:
+    def _schedule_end(self, place: Place, time: int) -> None:
+        # The count keeps events of one instant in the order of their making.
         self._count += 1
         heapq.heappush(self._events, (time, self._count, *place))
 
-    def _meet(self, group: str, place: Place, now: int) -> None:
+    def _join_collective(self, group: str, place: Place, now: int) -> None:
         number = self._number[place[0], group]
         self._number[place[0], group] += 1
         here = self._met[group, number]
         here.append(place)
+        # The last member has come: until now all held their slots, which is how a wrong order stalls.
         if len(here) == len(self._groups[group]):
             shortest = min(self._ranks[rank].duration[at] for rank, at in here)
             for member in self._met.pop((group, number)):
-                self._end(member, now + max(shortest, 1))
+                self._schedule_end(member, now + max(shortest, 1))
 
-    def _send(self, message: Message, arrival: int) -> None:
+    def _send_message(self, message: Message, arrival: int) -> None:
         if self._expected[message]:
-            self._end(self._expected[message].pop(0), arrival)
+            self._schedule_end(self._expected[message].pop(0), arrival)
         else:
             self._arrived[message].append(arrival)
 
-    def _receive(self, message: Message, place: Place, now: int) -> None:
+    def _receive_message(self, message: Message, place: Place, now: int) -> None:
         if self._arrived[message]:
-            self._end(place, max(now, self._arrived[message].pop(0)))
+            self._schedule_end(place, max(now, self._arrived[message].pop(0)))
         else:
             self._expected[message].append(place)

@@ -62,11 +62,11 @@ def simulate(folder: EtFolder) -> Simulation:
     if result.execution is None:
         more = f" (and {len(result.findings) - 1} more findings)" if len(result.findings) > 1 else ""
         raise NotSimulatedError(f"{folder.path}: cannot be executed: {result.findings[0]}{more}")
-    ranks = [_rank(program, result.execution) for program in result.programs.values()]
+    ranks = [_simulated_rank(program, result.execution) for program in result.programs.values()]
     return Simulation(ranks, [str(stall) for stall in result.findings], result.programs, result.execution)
 
 
-def _rank(program: EtProgram, execution: Execution) -> SimulatedRank:
+def _simulated_rank(program: EtProgram, execution: Execution) -> SimulatedRank:
     ends, known = execution.end[program.rank], program.file.metadata
     executed = sum(end >= 0 for end in ends)
     rank, measured = (found if isinstance(found := known.get(key), int) else None for key in ("rank", "measured_nanos"))
@@ -85,21 +85,22 @@ def nodes_csv(simulation: Simulation) -> Iterator[bytes]:
     Columns: npu, id, name, type, start_ns and end_ns (simulated, from the beginning; -1: never), measured_start_ns
     (from the same beginning) and measured_duration_ns (both empty where the file does not tell).
     """
-    yield _line(COLUMNS)
+    yield _csv_line(COLUMNS)
     types = {number: name for name, number in NODE_TYPES.items()}
     for npu, program in simulation.programs.items():
         nodes, origin = list(program.file.nodes()), program.file.metadata.get("origin_nanos")
         start, end = simulation.execution.start[npu], simulation.execution.end[npu]
+        # The execution counts places by ascending id, the file has its own order.
         for place, at in enumerate(program.order.tolist()):
             node = nodes[at]
             known = {name: value for name, _, value in attributes(node)}
             began, took = known.get("start_nanos"), known.get("duration_nanos")
             measured = began - origin if isinstance(began, int) and isinstance(origin, int) else None
             kind = types.get(node.type, node.type)
-            yield _line((npu, node.id, node.name, kind, start[place], end[place], measured, took))
+            yield _csv_line((npu, node.id, node.name, kind, start[place], end[place], measured, took))
 
 
-def _line(cells: tuple[object, ...]) -> bytes:
+def _csv_line(cells: tuple[object, ...]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
     return text.getvalue().encode()

@@ -77,7 +77,7 @@ def agree(ranks: Sequence[RecordedRank]) -> Agreement:
         for rank, cut in matched.cut.items():
             agreed.cut[rank] += cut
         agreed.notes += _cut_notes(matched)
-        _settle(matched.together, recorded, agreed)
+        _settle_sizes(matched.together, recorded, agreed)
         if matched.channel.is_collective:
             collectives += matched.together
     for offsets in clock_offsets(records, collectives):
@@ -98,7 +98,7 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
     return [f"{matched.channel}: what not every rank recorded is cut at the ends: {listed}"]
 
 
-def _settle(together: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: Agreement) -> None:
+def _settle_sizes(together: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: Agreement) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
     for number, meeting in enumerate(together):
@@ -121,6 +121,7 @@ def _one_order(
         rank 0    group 1, group 2        rank 0 waits in group 1 for rank 1,
         rank 1    group 2, group 1        which waits in group 2 for rank 0
     """
+    # Sorted by their meeting, a collective's place breaks ties between groups that no rank puts in order.
     met = [max(int(recorded[rank].start[at]) - agreed.clock[rank] for rank, at in one.items()) for one in together]
     by_meeting = sorted(range(len(together)), key=lambda at: met[at])
     listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}

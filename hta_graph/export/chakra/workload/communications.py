@@ -80,11 +80,15 @@ class KnownCommunication:
 
         Ranks give equal bytes into a collective, but for an all-to-all; both ends of a message name its bytes.
         """
-        if self.peer >= 0:
-            ends = (rank, self.peer) if self.kind == "SEND" else (self.peer, rank)
-            return Label(GroupChannel(self.group, *ends), ("message", self.size), text=str(self))
+        channel = GroupChannel(self.group, *self.ends(rank))
+        if not channel.is_collective:
+            return Label(channel, ("message", self.size), text=str(self))
         content = self.kind, 0 if self.kind == "ALL_TO_ALL" else self.size
-        return Label(GroupChannel(self.group), content, self.sequence, str(self))
+        return Label(channel, content, self.sequence, str(self))
+
+    def ends(self, rank: int) -> tuple[int, int]:
+        """Return the source and the target of a rank's message; (-1, -1) of a collective."""
+        return {"SEND": (rank, self.peer), "RECV": (self.peer, rank)}.get(self.kind, (-1, -1))
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ def communications(
     launched = calls >= 0
     found = RankCommunications([], kernels[~launched].tolist(), [], [])
     if launched.any():
-        for kernel, described in _described(graph, kernels[launched], calls[launched], world, details):
+        for kernel, described in _described_kernels(graph, kernels[launched], calls[launched], world, details):
             if isinstance(described, str):
                 found.unknown.append((kernel, described))
             elif len(described.group.ranks) < 2:
@@ -132,32 +136,35 @@ def communications(
     return found
 
 
-def _described(
+def _described_kernels(
     graph: DependencyGraph, kernels: Ints, calls: Ids, world: Sequence[int], read: ReadDetails
 ) -> Iterator[tuple[int, KnownCommunication | str]]:
+    # All arguments in one reading of the file: those of the kernels, then of their operators, then of annotations.
     operators = graph.operator_around[calls]
     annotations = graph.enclosing(calls, EventKind.ANNOTATION)
     rows = np.concatenate([kernels, operators, annotations])
     details = read(graph.trace, KEYS, np.where(rows >= 0, rows, kernels[0]))
-    groups = _Groups(details, graph.rank, world)
+    groups = _GroupFinder(details, graph.rank, world)
     for at, kernel in enumerate(kernels.tolist()):
         sources = [kernel, int(operators[at]), int(annotations[at])]
-        given = [_arguments(details, at + side * len(kernels)) if row >= 0 else {} for side, row in enumerate(sources)]
+        given = [
+            _known_arguments(details, at + side * len(kernels)) if row >= 0 else {} for side, row in enumerate(sources)
+        ]
         names = [graph.name_of(row) if row >= 0 else "" for row in sources]
-        yield kernel, _communication(kernel, names, given, groups)
+        yield kernel, _describe_kernel(kernel, names, given, groups)
 
 
-def _arguments(details: Details, at: int) -> Arguments:
+def _known_arguments(details: Details, at: int) -> Arguments:
     return {key: column[at] for key, column in details.arguments.items() if column[at] is not None}
 
 
-def _communication(
-    event: int, names: Sequence[str], given: Sequence[Arguments], groups: _Groups
+def _describe_kernel(
+    event: int, names: Sequence[str], given: Sequence[Arguments], groups: _GroupFinder
 ) -> KnownCommunication | str:
     """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
     kernel, operator, annotation = names
     recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
-    kind = _kind([*recorded, annotation, operator, kernel])
+    kind = _collective_kind([*recorded, annotation, operator, kernel])
     if not kind:
         return "neither recorded arguments nor names say which collective it is"
     if kind not in SIMULATED:
@@ -169,34 +176,37 @@ def _communication(
     group = groups.of(arguments)
     if group is None:
         return "the ranks of its group are not recorded"
-    peer = _peer(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
+    peer = _other_rank(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
     if peer is None:
         return "its other rank is not recorded"
-    return KnownCommunication(event, kind, size, group, peer, _number(arguments.get("Seq")))
+    return KnownCommunication(event, kind, size, group, peer, _recorded_number(arguments.get("Seq")))
 
 
-def _kind(names: Iterable[str]) -> str:
+def _collective_kind(names: Iterable[str]) -> str:
     """Return the collective that the first telling name tells; "" if none does.
 
-    >>> _kind(["", "nccl:_all_gather_base"]), _kind(["ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
-    ('ALL_GATHER', '')
+    >>> _collective_kind(["", "nccl:_all_gather_base"])
+    'ALL_GATHER'
+    >>> _collective_kind(["ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
+    ''
     """
     for name in names:
         for pattern, kind in TYPES:
             if pattern.search(name):
+                # A SendRecv kernel runs sends, receives and all-to-alls alike: another name has to tell.
                 if kind:
                     return kind
                 break
     return ""
 
 
-def _number(value: object) -> int:
+def _recorded_number(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else -1
 
 
-def _peer(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
+def _other_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
     """Return the other rank of a message: recorded as it is, in annotations by its number within the group."""
-    recorded = _number(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
+    recorded = _recorded_number(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
     if recorded >= 0:
         return recorded
     match = PEER.search(annotation)
@@ -204,11 +214,12 @@ def _peer(kind: str, arguments: Arguments, annotation: str, group: Group) -> int
     return group.ranks[within] if 0 <= within < len(group.ranks) else None
 
 
-class _Groups:
+class _GroupFinder:
     """Process groups, by what a kernel's arguments, the file's header and the job say."""
 
     def __init__(self, details: Details, rank: int | None, world: Sequence[int]) -> None:
-        size = _number(details.distributed.get("world_size"))
+        # Not all ranks of the job need be given; but a size that does not hold the given ones is of another job.
+        size = _recorded_number(details.distributed.get("world_size"))
         self._world = tuple(range(size)) if max(world, default=-1) < size <= MOST_RANKS else tuple(world)
         configured = details.distributed.get("pg_config")
         self._by_name = {
@@ -221,19 +232,19 @@ class _Groups:
     def of(self, arguments: Arguments) -> Group | None:
         """Return the group that arguments name; without any, that of all ranks."""
         name = str(arguments.get("Process Group Name", ""))
-        ranks = self._ranks(name, arguments)
+        ranks = self._ranks_of_group(name, arguments)
         if ranks is None:
             return None
         return Group(name, tuple(ranks)) if self._rank is None or self._rank in ranks else None
 
-    def _ranks(self, name: str, arguments: Arguments) -> Sequence[int] | None:
+    def _ranks_of_group(self, name: str, arguments: Arguments) -> Sequence[int] | None:
         size = arguments.get("Group size")
         for listed in (_rank_list(arguments.get("Process Group Ranks")), _rank_list(self._by_name.get(name))):
             if listed and (not isinstance(size, int) or len(listed) == size):
                 return listed
-        start, stride = (_number(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
-        if start >= 0 and stride > 0 and 0 < _number(size) <= MOST_RANKS:
-            return [start + at * stride for at in range(_number(size))]
+        start, stride = (_recorded_number(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
+        if start >= 0 and stride > 0 and 0 < _recorded_number(size) <= MOST_RANKS:
+            return [start + at * stride for at in range(_recorded_number(size))]
         return self._world if size in (None, len(self._world)) else None
 
 

@@ -37,13 +37,13 @@ from hta_graph.export.chakra.files.et_folder import (
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Execution
 from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import Group, GroupChannel
+from hta_graph.export.chakra.workload.channels import GroupChannel
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
 from hta_graph.job.matching.matched_ranks import missing_ranks
 
-__all__ = ["Conversion", "ConversionError", "ConvertedRank", "Wishes", "conversion_document", "convert"]
+__all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
 
 SCHEMA = "hta-graph/chakra-et/1"
 
@@ -63,7 +63,7 @@ class ConversionError(HtaGraphError):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ConvertOptions:
     """How to convert.
 
     ``profile`` is ``full`` or ``gpu``, ``prefix`` how the files' names begin. ``unknown``: kernels whose communication
@@ -104,29 +104,30 @@ class Conversion:
     notes: list[str]
 
 
-def convert(inputs: Iterable[RankInput], target: str | Path, wishes: Wishes | None = None) -> Conversion:
+def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOptions | None = None) -> Conversion:
     """Write a workload for simulators.
 
     Args:
         inputs: all ranks.
         target: the folder to write.
-        wishes: profile, prefix, and what to do where something is not known.
+        options: profile, prefix, and what to do where something is not known.
 
     Raises:
         OutputError: the folder exists, or it or the prefix cannot be written.
         CollectiveError: what the ranks did together does not fit.
         ConversionError: a communication is not known, ranks are missing, or ASTRA-sim would not run the result.
     """
-    target, wishes = Path(target), wishes or Wishes()
-    check_target(target, force=wishes.force)
-    check_prefix(wishes.prefix)
+    target, options = Path(target), options or ConvertOptions()
+    check_target(target, force=options.force)
+    check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
     ranks = [item.rank for item in listed]
     works = [RankWork(item, ranks) for item in listed]
-    workload = _Workload(works, wishes)
+    workload = _Workload(works, options)
     copies = {workload.name(rank): workload.name(ranks[0]) for rank in workload.copied}
+    # The folder is looked at, and run, before it is put in its place.
     seen: list[Execution] = []
-    write_folder(target, workload.files(), copies, lambda folder: seen.append(_examined(folder, wishes)))
+    write_folder(target, workload.files(), copies, lambda folder: seen.append(_checked_run(folder, options)))
     return Conversion(list(workload.converted(seen[0])), workload.notes)
 
 
@@ -136,7 +137,7 @@ def conversion_document(conversion: Conversion) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-convert/1", "ranks": ranks, "notes": conversion.notes}
 
 
-def _examined(folder: Path, wishes: Wishes) -> Execution:
+def _checked_run(folder: Path, options: ConvertOptions) -> Execution:
     """Check what was written, and run it.
 
     Raises:
@@ -147,7 +148,7 @@ def _examined(folder: Path, wishes: Wishes) -> Execution:
         first, count = result.findings[0], len(result.findings)
         others = f" (the first of {count} findings)" if count > 1 else ""
         raise ConversionError(
-            f"ASTRA-sim would not run this{others}: {first}", ASK_LESS if wishes.missing == "copy" else ""
+            f"ASTRA-sim would not run this{others}: {first}", ASK_LESS if options.missing == "copy" else ""
         )
     return result.execution
 
@@ -155,27 +156,30 @@ def _examined(folder: Path, wishes: Wishes) -> Execution:
 class _Workload:
     """All ranks, brought together."""
 
-    def __init__(self, works: Sequence[RankWork], wishes: Wishes) -> None:
-        self._wishes = wishes
+    def __init__(self, works: Sequence[RankWork], options: ConvertOptions) -> None:
+        self._options = options
         self.notes: list[str] = []
-        known = [self._known(work) for work in works]
+        known = [self._known_communications(work) for work in works]
         recorded = [work.recorded(items) for work, items in zip(works, known, strict=True)]
         missing = missing_ranks(own.record for own in recorded)
-        self.copied = sorted(missing) if wishes.missing == "copy" else []
+        self.copied = sorted(missing) if options.missing == "copy" else []
         if missing:
             recorded = self._with_missing(works, recorded, missing)
         agreed = agree(recorded)
         self.notes += [*_cut_early(works), *agreed.notes]
+        # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
         self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
         if any(rank != npu for rank, npu in self._npu.items()):
             self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
-        self._groups = _group_keys(recorded, agreed.number)
+        used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
+        # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
+        self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, wishes.profile, self._groups, self._npu)
+            work.finished(own, agreed, options.profile, self._groups, self._npu)
             for work, own in zip(works, recorded, strict=True)
         ]
 
-    def _known(self, work: RankWork) -> list[KnownCommunication]:
+    def _known_communications(self, work: RankWork) -> list[KnownCommunication]:
         """Return a rank's communications; tell of those that are not known.
 
         Raises:
@@ -184,14 +188,14 @@ class _Workload:
         graph, found = work.graph, work.found
         if not len(work.nodes):
             raise TraceError(graph.path, "holds nothing to simulate: no operator, call or GPU activity")
-        if self._wishes.profile == "gpu" and not graph.is_gpu.any():
+        if self._options.profile == "gpu" and not graph.is_gpu.any():
             raise TraceError(graph.path, "holds no GPU activity", FULL_PROFILE)
         if found.unknown:
             kernel, why = found.unknown[0]
             index, name = graph.event_table.index[kernel], graph.name_of(kernel)[:120]
             place = f"{graph.path}: event {index}, kernel {name!r}: {why}"
             more = f" (and {len(found.unknown) - 1:,} more such kernels)" if len(found.unknown) > 1 else ""
-            if self._wishes.unknown != "as-compute":
+            if self._options.unknown != "as-compute":
                 raise ConversionError(f"{place}{more}", GO_ON)
             self.notes.append(f"{place}{more}; taken as compute")
         if gloo := work.count_gloo():
@@ -212,10 +216,10 @@ class _Workload:
         """
         rank, channel = next(iter(missing.items()))
         listed = ", ".join(map(str, sorted(missing)[:16])) + (", …" if len(missing) > 16 else "")
-        if self._wishes.missing == "copy":
+        if self._options.missing == "copy":
             self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
             return list(recorded)
-        if self._wishes.missing != "as-compute":
+        if self._options.missing != "as-compute":
             raise ConversionError(
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
             )
@@ -225,20 +229,20 @@ class _Workload:
 
     def name(self, rank: int) -> str:
         """Return the name of a rank's file."""
-        return f"{self._wishes.prefix}.{self._npu[rank]}.et"
+        return f"{self._options.prefix}.{self._npu[rank]}.et"
 
     def files(self) -> dict[str, Iterable[bytes]]:
         """Return the files by name, as pieces."""
-        known: dict[str, str | int] = {"schema": SCHEMA, "profile": self._wishes.profile, "world_size": len(self._npu)}
+        known: dict[str, str | int] = {"schema": SCHEMA, "profile": self._options.profile, "world_size": len(self._npu)}
         files: dict[str, Iterable[bytes]] = {
             self.name(rank.work.rank): framed(rank.messages(**known)) for rank in self._finished
         }
         files[GROUPS_FILE] = [
-            _json({key: [self._npu[rank] for rank in group.ranks] for group, key in self._groups.items()})
+            _json_bytes({key: [self._npu[rank] for rank in group.ranks] for group, key in self._groups.items()})
         ]
         names = {key: {"name": group.name, "ranks": list(group.ranks)} for group, key in self._groups.items()}
         npus = {str(npu): rank for rank, npu in self._npu.items()}
-        files[NAMES_FILE] = [_json({"schema": "hta-graph/chakra-groups/1", "groups": names, "rank_of_npu": npus})]
+        files[NAMES_FILE] = [_json_bytes({"schema": "hta-graph/chakra-groups/1", "groups": names, "rank_of_npu": npus})]
         return files
 
     def converted(self, execution: Execution) -> Iterator[ConvertedRank]:
@@ -246,6 +250,7 @@ class _Workload:
         by_rank = {rank.work.rank: rank for rank in self._finished}
         lowest = self._finished[0]
         for rank, npu in self._npu.items():
+            # A rank without a trace is a copy of the lowest one.
             own: FinishedRank = by_rank.get(rank, lowest)
             ends = execution.end[npu]
             yield ConvertedRank(
@@ -265,11 +270,5 @@ def _cut_early(works: Sequence[RankWork]) -> list[str]:
     return [f"communication launched before the recording is cut: {listed}"]
 
 
-def _group_keys(recorded: Sequence[RecordedRank], number: Mapping[tuple[int, int], int]) -> dict[Group, str]:
-    """Number the groups that are used, from 1, in the order in which the ranks use them."""
-    used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in number]
-    return {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
-
-
-def _json(document: Any) -> bytes:
+def _json_bytes(document: Any) -> bytes:
     return json.dumps(document, indent=1).encode() + b"\n"

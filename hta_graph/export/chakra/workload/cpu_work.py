@@ -104,13 +104,13 @@ class CpuWork:
 
     def until(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just before each event's start or end; -1 where its thread begins there or does not work."""
-        place = self._places(events, at_end=at_end)
+        place = self._places_of(events, at_end=at_end)
         known = (place >= 0) & ~self._is_first[place]
         return np.where(known, self._piece[place - 1], -1)
 
     def since(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just after each event's start or end; of a thread's last moment the one before it."""
-        place = self._places(events, at_end=at_end)
+        place = self._places_of(events, at_end=at_end)
         return np.where(place >= 0, self._piece[place - self._is_last[place]], -1)
 
     def launching(self, calls: Ids) -> Ints:
@@ -118,7 +118,7 @@ class CpuWork:
 
         A call that also waited launched before it did: its return is held by what it launched.
         """
-        waited = self._held_until[self._places(calls, at_end=True)] > NO_WAIT
+        waited = self._held_until[self._places_of(calls, at_end=True)] > NO_WAIT
         return self.until(calls, at_end=~waited)
 
     def holding(self, events: Ids, *, at_end: Bools) -> Ints:
@@ -126,7 +126,7 @@ class CpuWork:
         held = self.until(events, at_end=at_end)
         return np.where(held >= 0, held, self.since(events, at_end=at_end))
 
-    def _places(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
+    def _places_of(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         places: Ints = self._place[np.asarray(at_end, np.int8), events]
         return places
 
@@ -135,7 +135,7 @@ class CpuWork:
         """When the last of what each start or end waited for was there (ns)."""
         held = np.full(len(self._event), NO_WAIT)
         edges = self._graph.edges_of(*HOLDING)
-        place = self._places(edges.target, at_end=edges.to_end)
+        place = self._places_of(edges.target, at_end=edges.to_end)
         np.maximum.at(held, place[place >= 0], edges.source_ns[place >= 0])
         return held
 
@@ -176,6 +176,6 @@ class CpuWork:
         """Mark where a thread hands work to another one."""
         marks = np.zeros(len(self._event), np.bool_)
         edges = self._graph.edges_of(EdgeKind.THREAD_HANDOFF)
-        place = self._places(edges.source, at_end=edges.from_end)
+        place = self._places_of(edges.source, at_end=edges.from_end)
         marks[place[place >= 0]] = True
         return marks

@@ -90,12 +90,12 @@ def node_messages(
         exchanges: what each communication (by its event) does.
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
-    writer = _Writer(graph, nodes, times, exchanges, describe)
+    writer = _NodeWriter(graph, nodes, times, exchanges, describe)
     for at in writer.numbering.order.tolist():
         yield from writer.messages(at)
 
 
-class _Writer:
+class _NodeWriter:
     """The columns of a rank's nodes as lists, and one method per kind of node."""
 
     def __init__(
@@ -109,10 +109,11 @@ class _Writer:
         self.numbering = Numbering.of(nodes, times)
         self._exchanges, self._describe = exchanges, describe
         events = graph.event_table
+        # Columns become lists at once, for nodes are written one by one and single elements of arrays are slow to read.
         own_delay = self.numbering.delay > 0
-        delay_micros, work_micros = _microseconds(nodes, times, own_delay)
+        delay_micros, work_micros = _rounded_microseconds(nodes, times, own_delay)
         self._id, self._delay_id = self.numbering.node.tolist(), self.numbering.delay.tolist()
-        self._dependencies = self._sources(nodes)
+        self._dependencies = self._ids_waited_for(nodes)
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
@@ -128,7 +129,7 @@ class _Writer:
         self._place = [_lane_numbers(graph, lane) for lane in range(len(graph.lanes.labels))]
         self._lane = nodes.lane.tolist()
 
-    def _sources(self, nodes: Nodes) -> list[list[int]]:
+    def _ids_waited_for(self, nodes: Nodes) -> list[list[int]]:
         """List the ids that each node waits for, ascending."""
         ids = self.numbering.node[nodes.source]
         order = np.lexsort((ids, nodes.target))
@@ -147,7 +148,7 @@ class _Writer:
         add = node.attr.add
         add(name="is_cpu_op", bool_val=on_cpu)
         if self._slot[at] == COMMUNICATION:
-            self._exchange(node, self._exchanges[self._row[at]])
+            self._add_exchange(node, self._exchanges[self._row[at]])
         else:
             node.type = _COMPUTE
             node.duration_micros = self._micros[at]
@@ -175,7 +176,7 @@ class _Writer:
         return bytes(node.SerializeToString())
 
     @staticmethod
-    def _exchange(node: Any, exchange: Exchange) -> None:
+    def _add_exchange(node: Any, exchange: Exchange) -> None:
         node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", _COLLECTIVE)
         node.duration_micros = max((exchange.duration + 500) // 1000, 1)
         add = node.attr.add
@@ -201,8 +202,10 @@ def _lane_numbers(graph: DependencyGraph, lane: int) -> list[tuple[str, int]]:
     return [("tid", int(number))] if number.isdecimal() and len(number) < 19 else []
 
 
-def _microseconds(nodes: Nodes, times: ReplayTimes, own_delay: Bools) -> tuple[Ints, Ints]:
+def _rounded_microseconds(nodes: Nodes, times: ReplayTimes, own_delay: Bools) -> tuple[Ints, Ints]:
     """Round each node's delay and work so that the sums along its thread or stream stay right."""
+    # Rounded one by one, a million nodes of half a microsecond would be off by half a second: so their running sum
+    # is rounded, and what is left over goes to the next.
     delay = np.where(own_delay, times.delay, 0)
     work = times.work + times.delay - delay
     order = np.argsort(nodes.lane, kind="stable")

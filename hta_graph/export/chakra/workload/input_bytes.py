@@ -31,7 +31,7 @@ def input_bytes(kind: str, given: Sequence[Arguments]) -> int | None:
     of an all-gather the smallest, else the largest.
     """
     for arguments in given[:2]:
-        count, width = arguments.get("In msg nelems"), _width(arguments.get("dtype"))
+        count, width = arguments.get("In msg nelems"), _bytes_of_element(arguments.get("dtype"))
         if isinstance(count, int) and 0 <= count <= MOST_ELEMENTS and width:
             return count * width
     if annotated := _tensor_sizes(given[2]):
@@ -49,11 +49,14 @@ def _tensor_sizes(arguments: Arguments) -> list[int]:
     shapes, types = arguments.get("Input Dims", arguments.get("Input dims")), arguments.get("Input type")
     if not isinstance(shapes, list) or not isinstance(types, list):
         return []
-    listed = [(shape, _width(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)]
+    # The shape of a scalar is empty, that of a list of tensors a list of shapes.
+    listed = [
+        (shape, _bytes_of_element(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)
+    ]
     whole = [(shape, width) for shape, width in listed if shape and all(isinstance(side, int) for side in shape)]
     return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MOST_ELEMENTS]
 
 
-def _width(dtype: object) -> int:
+def _bytes_of_element(dtype: object) -> int:
     name = str(dtype).lower().removeprefix("c10::")
     return 1 if name.startswith("float8") else BYTES.get(name, 0)

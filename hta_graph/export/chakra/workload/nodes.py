@@ -47,6 +47,7 @@ class Nodes:
         source = np.concatenate([self.source, *(pairs[0] for pairs in more)])
         target = np.concatenate([self.target, *(pairs[1] for pairs in more)])
         size = max(len(self), 1)
+        # Pairs as one number: unique, by target and then by source, in one sort.
         key = np.unique((target * size + source)[source != target])
         return replace(self, source=key % size, target=key // size)
 
@@ -70,7 +71,7 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
         operator=np.append(work.operator, np.where(calls >= 0, graph.operator_around[calls], -1)).astype(np.int32),
         start=np.append(work.start, events.start[activities]),
         end=np.append(work.end, events.end[activities]),
-        issued=_issued(work, launcher, events.start[activities]),
+        issued=_places_of_issue(work, launcher, events.start[activities]),
         source=np.empty(0, np.int64),
         target=np.empty(0, np.int64),
     )
@@ -79,12 +80,18 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     launched = np.flatnonzero(launcher >= 0)
     launches = launcher[launched], len(work) + launched
     previous = _lane_order(nodes)
+    edges = graph.edges_of(*ON_GPU)
+    between_activities = node[edges.source], node[edges.target]
     return nodes.depending(
-        launches, previous, _on_gpu(graph, node), _waits(graph, work, node, previous), _backward(graph, work)
+        launches,
+        previous,
+        between_activities,
+        _held_by_work(graph, work, node, previous),
+        _forward_backward(graph, work),
     )
 
 
-def _issued(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
+def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
     """Return the place of each node in the order of issue; ``launcher`` and ``start`` are the activities'."""
     launched = launcher >= 0
     piece = np.append(np.arange(len(work)), launcher)
@@ -102,17 +109,13 @@ def _lane_order(nodes: Nodes) -> Pairs:
     return order[same], order[same + 1]
 
 
-def _on_gpu(graph: DependencyGraph, node: Ints) -> Pairs:
-    edges = graph.edges_of(*ON_GPU)
-    return node[edges.source], node[edges.target]
-
-
-def _waits(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -> Pairs:
+def _held_by_work(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -> Pairs:
     """Link what held a thread to the piece that begins with the wait.
 
     Where an activity's start held it (a full launch queue), that is the end of the activity before it on its stream.
     """
     edges = graph.edges_of(*HOLDING)
+    # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.
     before = np.full(int(max(node.max(initial=-1), len(work))) + 2, -1, np.int64)
     before[previous[1]] = previous[0]
     activity = node[edges.source]
@@ -123,7 +126,7 @@ def _waits(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -
     return held_by[known], work.holding(edges.target[known], at_end=edges.to_end[known])
 
 
-def _backward(graph: DependencyGraph, work: CpuWork) -> Pairs:
+def _forward_backward(graph: DependencyGraph, work: CpuWork) -> Pairs:
     edges = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
     forward = work.until(edges.source, at_end=edges.from_end)
     backward = work.since(edges.target, at_end=edges.to_end)

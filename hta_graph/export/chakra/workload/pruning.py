@@ -29,11 +29,13 @@ def without(nodes: Nodes, removed: Bools) -> Nodes:
     ]
     pairs = np.array(bridges, np.int64).reshape(-1, 2)
     linked = nodes.depending((pairs[:, 0], pairs[:, 1]))
-    return _kept(linked, ~removed)
+    return _only_kept(linked, ~removed)
 
 
 def _frontiers(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
     """Find what each removed node waits for among those that stay, in the order in which they were issued."""
+    # Of what a removed node waits for on one thread or stream only the last node counts: the others come before it
+    # there. So a frontier has at most one node per lane, however long the removed stretch is.
     into = removed[nodes.target]
     source, target = nodes.source[into], nodes.target[into]
     first = np.searchsorted(target, np.arange(len(nodes) + 1)).tolist()
@@ -44,22 +46,23 @@ def _frontiers(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
         frontier: Frontier = {}
         for earlier in before[first[node] : first[node + 1]]:
             if not gone[earlier]:
-                _advance(frontier, lane[earlier], earlier)
+                _advance_frontier(frontier, lane[earlier], earlier)
             elif not frontier:
+                # Alone behind another removed node: the same frontier, shared rather than copied.
                 frontier = found[earlier] if first[node + 1] - first[node] == 1 else dict(found[earlier])
             else:
                 for where, other in found[earlier].items():
-                    _advance(frontier, where, other)
+                    _advance_frontier(frontier, where, other)
         found[node] = frontier
     return found
 
 
-def _advance(frontier: Frontier, lane: int, node: int) -> None:
+def _advance_frontier(frontier: Frontier, lane: int, node: int) -> None:
     if frontier.get(lane, -1) < node:
         frontier[lane] = node
 
 
-def _kept(nodes: Nodes, kept: Bools) -> Nodes:
+def _only_kept(nodes: Nodes, kept: Bools) -> Nodes:
     number = np.cumsum(kept) - 1
     inside = kept[nodes.source] & kept[nodes.target]
     columns = {f.name: getattr(nodes, f.name) for f in fields(nodes)}

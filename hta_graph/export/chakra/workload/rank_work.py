@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,8 +88,13 @@ class RankWork:
             CollectiveError: the common order contradicts what this rank waited for.
         """
         cut = {recorded.known[at].event for at in agreed.cut[self.rank]} | set(self.found.early)
-        nodes = _communicating(self.nodes, {item.event for item in recorded.known} | cut)
-        node = _communication_nodes(nodes)
+        # What else was taken for communication (of one rank, of an unknown kind) computes.
+        talking = np.array([*{item.event for item in recorded.known} | cut], np.int64)
+        computes = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, talking)
+        nodes = replace(self.nodes, slot=np.where(computes, COMPUTE, self.nodes.slot).astype(np.int8))
+        talks = np.flatnonzero(nodes.slot == COMMUNICATION)
+        node = dict(zip(nodes.row[talks].tolist(), talks.tolist(), strict=True))
+        # Each collective waits for the one before it in the common order, whatever its stream.
         chain = np.array([node[recorded.known[at].event] for at in agreed.order[self.rank]], np.int64)
         chained = nodes.depending((chain[:-1], chain[1:]))
         if len(issue_order(chained)) < len(chained):
@@ -100,39 +105,25 @@ class RankWork:
         removed = (nodes.slot == CPU) & (profile == "gpu")
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)
-        exchanges = dict(self._exchanges(recorded, agreed, groups, npu))
+        exchanges = dict(self._exchanges_by_event(recorded, agreed, groups, npu))
         origin = agreed.clock[self.rank]
         return FinishedRank(self, kept, replay_times(kept, origin), exchanges, origin)
 
-    def _exchanges(
+    def _exchanges_by_event(
         self, recorded: RecordedRank, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
     ) -> Iterator[tuple[int, Exchange]]:
-        own = npu[self.rank]
         for at, item in enumerate(recorded.known):
             place = self.rank, at
             if place not in agreed.number:
                 continue
-            other = npu[item.peer] if item.peer >= 0 else -1
-            ends = {"SEND": (own, other), "RECV": (other, own)}.get(item.kind, (-1, -1))
+            source, target = (npu.get(rank, -1) for rank in item.ends(self.rank))
             size, duration, number = agreed.size[place], agreed.duration[place], agreed.number[place]
-            yield item.event, Exchange(item.kind, size, groups[item.group], duration, *ends, number)
+            yield item.event, Exchange(item.kind, size, groups[item.group], duration, source, target, number)
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""
         if self._tensors:
             self._tensors.describe(operator, node)
-
-
-def _communication_nodes(nodes: Nodes) -> dict[int, int]:
-    """Return the node of each event that takes the communication slot."""
-    chosen = np.flatnonzero(nodes.slot == COMMUNICATION)
-    return dict(zip(nodes.row[chosen].tolist(), chosen.tolist(), strict=True))
-
-
-def _communicating(nodes: Nodes, events: Collection[int]) -> Nodes:
-    """Let only these events take the communication slot; what else was taken for communication computes."""
-    computes = (nodes.slot == COMMUNICATION) & ~np.isin(nodes.row, np.fromiter(events, np.int64, len(events)))
-    return replace(nodes, slot=np.where(computes, COMPUTE, nodes.slot).astype(np.int8))
 
 
 @dataclass(frozen=True)

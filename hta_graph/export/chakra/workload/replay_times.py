@@ -49,7 +49,7 @@ def replay_times(nodes: Nodes, origin: int) -> ReplayTimes:
     for slot in (CPU, COMPUTE):
         rows = np.flatnonzero((nodes.slot == slot) | (is_communication & (slot == COMPUTE)))
         busy = _share_out(nodes, rows, start, work)
-        delay[rows] = _delays(rows, busy, start, met, origin)
+        delay[rows] = _delays_before(rows, busy, start, met, origin)
     return ReplayTimes(delay, work)
 
 
@@ -61,11 +61,11 @@ def _share_out(nodes: Nodes, rows: Ints, start: Ints, work: Ints) -> Stretches:
         own = rows[nodes.lane[rows] == lane]
         end = start[own] + work[own]
         work[own] -= _covered(busy, end) - _covered(busy, start[own])
-        busy = _union(busy, (start[own], end))
+        busy = _join_stretches(busy, (start[own], end))
     return busy
 
 
-def _delays(rows: Ints, busy: Stretches, start: Ints, met: Ints, origin: int) -> Ints:
+def _delays_before(rows: Ints, busy: Stretches, start: Ints, met: Ints, origin: int) -> Ints:
     """Give each idle time to the first node that starts at its end, as far as that one waited for nothing."""
     idle_since = np.append(origin, busy[1][:-1])[: len(busy[0])]
     after = np.searchsorted(busy[0], start[rows]).clip(max=max(len(busy[0]) - 1, 0))
@@ -77,7 +77,7 @@ def _delays(rows: Ints, busy: Stretches, start: Ints, met: Ints, origin: int) ->
     return np.where(ends_idleness, start[rows] - np.maximum(idle_since[after], met[rows]), 0).clip(min=0)
 
 
-def _union(one: Stretches, other: Stretches) -> Stretches:
+def _join_stretches(one: Stretches, other: Stretches) -> Stretches:
     """Join stretches; those that touch become one, and of one without length its moment stays."""
     start = np.concatenate([one[0], other[0]])
     order = np.argsort(start, kind="stable")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hta_graph.columns import laid_out
-from hta_graph.export.chakra.host.host_nodes import Values
+from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.export.chakra.simulator.simulated import CPU
 from hta_graph.export.chakra.workload.cpu_work import CpuWork
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs
@@ -27,10 +27,10 @@ TENSOR_FIELDS = 6
 class HostNodes(Protocol):
     """Host nodes by row."""
 
-    def inputs(self, row: int) -> Values:
+    def inputs(self, row: int) -> HostValues:
         """Return what went in."""
 
-    def outputs(self, row: int) -> Values:
+    def outputs(self, row: int) -> HostValues:
         """Return what came out."""
 
     def attributes(self, row: int) -> Mapping[str, Any]:
@@ -50,12 +50,12 @@ class HostTensors:
         if row < 0:
             return
         for side, found in ((node.inputs, self._host.inputs(row)), (node.outputs, self._host.outputs(row))):
-            side.values, side.shapes, side.types = map(_text, (found.values, found.shapes, found.types))
+            side.values, side.shapes, side.types = map(_encodable_text, (found.values, found.shapes, found.types))
         known = self._host.attributes(row)
         for name in ATTRIBUTES:
             if isinstance(number := known.get(name), int) and number < 2**63:
                 node.attr.add(name=name, int64_val=number)
-        node.attr.add(name="op_schema", string_val=_text(known.get("op_schema", "")))
+        node.attr.add(name="op_schema", string_val=_encodable_text(known.get("op_schema", "")))
 
     def dependencies(self, nodes: Nodes) -> Pairs:
         """Link the last operator that put out a tensor to each one that takes it in, on the CPU and on the GPU.
@@ -63,7 +63,7 @@ class HostTensors:
         On the GPU it is the last activity launched inside the one operator, and those that the other launched. What
         another thread or stream did earlier than it was ready is left out: such a tensor was written in place.
         """
-        writer, reader = self._passed()
+        writer, reader = self._tensors_passed()
         work = CpuWork(self._graph)
         on_cpu = work.until(writer, at_end=True), work.since(reader, at_end=False)
         on_gpu = self._on_gpu(nodes, writer, reader)
@@ -72,16 +72,18 @@ class HostTensors:
         possible[possible] &= nodes.end[source[possible]] <= nodes.start[target[possible]]
         return source[possible], target[possible]
 
-    def _passed(self) -> tuple[Ids, Ids]:
+    def _tensors_passed(self) -> tuple[Ids, Ids]:
         """Pair the operator that put out a tensor last with each that took it in after that (canonical rows)."""
         events = self._graph.event_table
         rows = np.flatnonzero(self._node >= 0)
-        put, taken = self._tensors(rows, outputs=True), self._tensors(rows, outputs=False)
+        put, taken = self._tensors_of(rows, outputs=True), self._tensors_of(rows, outputs=False)
         order = np.lexsort((events.end[put[0]], put[1]))
         put = put[0][order], put[1][order]
         tensors, begin = np.unique(put[1], return_index=True)
         if not len(tensors):
             return np.empty(0, np.int32), np.empty(0, np.int32)
+        # Tensor and time as one sortable number: the last time a tensor was put out before it was taken is then found
+        # by one binary search.
         moment = np.unique(np.concatenate([events.end[put[0]], events.start[taken[0]]]))
         scale = len(moment) + 1
         put_key = np.searchsorted(tensors, put[1]) * scale + np.searchsorted(moment, events.end[put[0]])
@@ -91,7 +93,7 @@ class HostTensors:
         known = (tensors[tensor] == taken[1]) & (last >= begin[tensor])
         return put[0][last[known]], taken[0][known]
 
-    def _tensors(self, rows: Ints, *, outputs: bool) -> tuple[Ids, Ints]:
+    def _tensors_of(self, rows: Ints, *, outputs: bool) -> tuple[Ids, Ints]:
         """List (event, tensor id) of all inputs or outputs."""
         side = self._host.outputs if outputs else self._host.inputs
         found = [(row, tensor) for row in rows.tolist() for tensor in _tensor_ids(side(int(self._node[row])).values)]
@@ -108,15 +110,17 @@ class HostTensors:
         # An operator's last launch is the last one before its end, if that is not before its start.
         last = np.searchsorted(launched[order], place_on_lane(writer, at_end=True)) - 1
         inside = (last >= 0) & (np.append(launched[order], -1)[last] >= place_on_lane(writer))
-        return _joined(activities[order][last[inside]], reader[inside], nodes.operator[activities], activities)
+        return _joined_with_launched(
+            activities[order][last[inside]], reader[inside], nodes.operator[activities], activities
+        )
 
 
-def _text(value: object) -> str:
+def _encodable_text(value: object) -> str:
     """Print a value as Chakra does; what cannot be encoded becomes a question mark."""
     return str(value).encode("utf-8", "replace").decode()
 
 
-def _joined(source: Ints, reader: Ids, operator: Ids, activities: Ints) -> Pairs:
+def _joined_with_launched(source: Ints, reader: Ids, operator: Ids, activities: Ints) -> Pairs:
     """Pair each source with all activities that its reader launched."""
     order = np.argsort(operator, kind="stable")
     first, end = (np.searchsorted(operator[order], reader, side=side) for side in ("left", "right"))
@@ -132,6 +136,7 @@ def _tensor_ids(values: list[Any]) -> list[int]:
     """
     found: list[int] = []
     waiting = values[::-1]
+    # A list may hold tensors, or be one: its form tells.
     while waiting:
         value = waiting.pop()
         if not isinstance(value, list):
