@@ -9,7 +9,7 @@ import numpy as np
 
 from analyses.scope import Scope
 from hta_graph.job.matching.collective_times import SLACK_NS, Collectives, match_collectives
-from hta_graph.job.matching.communication_kernels import CommunicationKernels, communication_kernels
+from hta_graph.job.matching.communication_kernels import CommunicationKernels, read_communication_kernels
 from hta_graph.model import Ints
 
 __all__ = ["Matched", "matched_collectives", "notes_on"]
@@ -49,7 +49,7 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     for scope in scopes:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
-    ranks = {rank: communication_kernels(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    ranks = {rank: read_communication_kernels(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     found = match_collectives(ranks)
     return [_of(Matched(label, own, ranks, found)) for label, own in by_label.items()]
 

@@ -18,7 +18,7 @@ from analyses.ranks.stragglers import hta_potential_stragglers, hta_profiler_ste
 from analyses.scope import Scope, like_hta, per_step, whole
 from hta_graph.errors import QueryError
 from hta_graph.job.matching.collective_times import MATCHED_BY, match_collectives
-from hta_graph.job.matching.communication_kernels import communication_kernels
+from hta_graph.job.matching.communication_kernels import read_communication_kernels
 from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
 from tests.support.golden import graphs
@@ -47,7 +47,7 @@ def scopes_of(tmp_path: Path, *traces: TraceBuilder) -> list[Scope]:
 
 def members(scopes: list[Scope]) -> list[tuple[list[tuple[int, int]], str]]:
     """Return (rank, place) of each collective's kernels, and by what they were matched."""
-    found = match_collectives({scope.rank: communication_kernels(scope.graph) for scope in scopes})
+    found = match_collectives({scope.rank: read_communication_kernels(scope.graph) for scope in scopes})
     pairs = list(zip(found.number.tolist(), found.rank.tolist(), found.place.tolist(), strict=True))
     return [
         ([(rank, place) for number, rank, place in pairs if number == at], MATCHED_BY[found.by[at]])

@@ -59,13 +59,15 @@ class Intervals:
         return np.where(at >= 0, before[at] + inside, 0)
 
 
-def union(start: Ints, end: Ints) -> Intervals:
-    """Merge intervals that overlap or touch; empty ones vanish.
+def union(start: Ints, end: Ints, *, keep_empty: bool = False) -> Intervals:
+    """Merge intervals that overlap or touch; empty ones vanish, or stay where nothing else is.
 
     >>> union(np.array([5, 0, 1, 7]), np.array([6, 2, 3, 7]))
     Intervals(start=array([0, 5]), end=array([3, 6]))
+    >>> union(np.array([5, 0]), np.array([5, 2]), keep_empty=True)
+    Intervals(start=array([0, 5]), end=array([2, 5]))
     """
-    kept = end > start
+    kept = (end > start) | keep_empty
     order = np.argsort(start[kept], kind="stable")
     start, end = start[kept][order].astype(np.int64), end[kept][order].astype(np.int64)
     if not len(start):

@@ -20,6 +20,7 @@ def clock_offsets(records: Sequence[RankRecord[ChannelT]], meetings: Iterable[Me
     others: of 0 and 1, 1 and 2, also 0 and 2.
     """
     end = {record.rank: record.end for record in records}
+    # Each rank is compared with the lowest of the meeting: a chain through the others would add up their errors.
     apart: dict[tuple[int, int], list[int]] = defaultdict(list)
     for meeting in meetings:
         first, *others = sorted(meeting)

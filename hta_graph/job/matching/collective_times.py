@@ -103,7 +103,7 @@ def match_collectives(ranks: Mapping[int, CommunicationKernels]) -> Collectives:
     and place, counted from the end: recordings begin at different times. What was matched by order has to overlap in
     time. Where clocks differ is seen, and corrected, by the ends of what was matched by a number.
     """
-    records = [RankRecord(rank, labels, ranks[rank].start, ranks[rank].end) for rank, labels in _labelled(ranks)]
+    records = [RankRecord(rank, labels, ranks[rank].start, ranks[rank].end) for rank, labels in _labels_by_rank(ranks)]
     matched = [
         (channel.channel.by, meeting)
         for channel in match_ranks(records, strict=False)
@@ -111,11 +111,12 @@ def match_collectives(ranks: Mapping[int, CommunicationKernels]) -> Collectives:
         if len(meeting) > 1
     ]
     offsets = _large_offsets(records, [meeting for by, meeting in matched if by != ORDER])
+    # Order alone may pair wrongly, but members of one collective run at one time: the last comes before any goes.
     kept = [(by, meeting) for by, meeting in matched if by != ORDER or _overlap_in_time(meeting, ranks, offsets)]
     return _in_order_of_time(kept, ranks, offsets, apart=len(matched) - len(kept))
 
 
-def _labelled(ranks: Mapping[int, CommunicationKernels]) -> Iterator[tuple[int, list[Label[_KernelChannel]]]]:
+def _labels_by_rank(ranks: Mapping[int, CommunicationKernels]) -> Iterator[tuple[int, list[Label[_KernelChannel]]]]:
     """Yield each rank and its kernels' channels; sends and receives have none."""
     groups = {rank: set(own.group) for rank, own in ranks.items()}
     members = {group: _members_of(group, groups) for group in set().union(*groups.values())}

@@ -14,7 +14,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import read_details
 
-__all__ = ["CommunicationKernels", "communication_kernels"]
+__all__ = ["CommunicationKernels", "read_communication_kernels"]
 
 POINT_TO_POINT = ("send", "recv")
 RECORDED = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
@@ -45,7 +45,7 @@ class CommunicationKernels:
         return [text in POINT_TO_POINT for text in self.said["Collective name"]]
 
 
-def communication_kernels(graph: DependencyGraph) -> CommunicationKernels:
+def read_communication_kernels(graph: DependencyGraph) -> CommunicationKernels:
     """Return a rank's communication kernels with the arguments recorded on them, else on the launching operator.
 
     Raises:
@@ -86,6 +86,7 @@ def _groups_on_lanes(said: Mapping[str, list[Any]], lanes: Ids) -> list[str | No
         None if name is None and ranks is None else f"{name or ''} {ranks or ''}".strip()
         for name, ranks in zip(said["Process Group Name"], said["Process Group Ranks"], strict=True)
     ]
+    # A communicator has a stream of its own, so what all others on a stream are of is the group of the rest too.
     on_lane: dict[int, set[str]] = defaultdict(set)
     for group, lane in zip(own, lanes.tolist(), strict=True):
         if group is not None:

@@ -54,6 +54,7 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
     found = []
     for channel, places in recorded.items():
         shift = agreeing_shifts(channel, places, by_rank) if strict else _counted_shifts(channel, places)
+        # A rank that is not given cannot be asked for its part.
         needed = set(places) if strict else by_rank.keys() & set(channel.members)
         together, cut = _laid_beside(places, shift, needed)
         if strict and not together:
@@ -66,6 +67,7 @@ def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT
     """Return the ranks that take part in what is recorded and are not given themselves; and in which channel."""
     given = list(records)
     present = {record.rank for record in given}
+    # From the last to the first, so that a rank's first channel is the one that is told.
     channels = [channel for record in given for channel in record.places()]
     return {rank: channel for channel in channels[::-1] for rank in channel.members if rank not in present}
 
@@ -105,6 +107,7 @@ def _laid_beside(
     places: Places, shift: Mapping[int, int], needed: set[int]
 ) -> tuple[list[Meeting], dict[int, list[int]]]:
     """Return what all needed ranks recorded, in order; and the places of each rank that are cut."""
+    # What stands at one position belongs together.
     beside: dict[int, dict[int, int]] = defaultdict(dict)
     for rank, listed in places.items():
         for position, place in enumerate(listed, shift[rank]):

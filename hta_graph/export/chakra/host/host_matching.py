@@ -70,7 +70,7 @@ class _OperatorRows:
     thread: Ints
 
 
-Pairs = tuple[Ints, Ints]
+RowPairs = tuple[Ints, Ints]
 
 
 def match_host_trace(
@@ -146,7 +146,7 @@ def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
 
 def _best_pairs(
     graph: DependencyGraph, host: HostTrace, hosted: _OperatorRows, recorded: _OperatorRows, record_ids: Ints
-) -> tuple[str, Pairs]:
+) -> tuple[str, RowPairs]:
     """Believe ids whose names agree, even where few are in both traces: order alone would pair unrelated loops."""
     rf_id, external = host.rf_id[hosted.row], graph.event_table.external_id[recorded.row]
     joined = _join_ids(rf_id, record_ids)
@@ -159,7 +159,7 @@ def _best_pairs(
     return "name and order on each thread", _by_order(hosted, recorded)
 
 
-def _join_ids(left: Ints, right: Ints) -> Pairs:
+def _join_ids(left: Ints, right: Ints) -> RowPairs:
     """Join positive ids; of rows with one id the first."""
     i, j = np.flatnonzero(left > 0), np.flatnonzero(right > 0)
     left_ids, first_left = np.unique(left[i], return_index=True)
@@ -168,13 +168,13 @@ def _join_ids(left: Ints, right: Ints) -> Pairs:
     return i[first_left[at_left]], j[first_right[at_right]]
 
 
-def _equal_names(hosted: _OperatorRows, recorded: _OperatorRows, pairs: Pairs) -> Pairs:
+def _equal_names(hosted: _OperatorRows, recorded: _OperatorRows, pairs: RowPairs) -> RowPairs:
     i, j = pairs
     same = hosted.code[i] == recorded.code[j]
     return i[same], j[same]
 
 
-def _names_agree(hosted: _OperatorRows, recorded: _OperatorRows, pairs: Pairs) -> bool:
+def _names_agree(hosted: _OperatorRows, recorded: _OperatorRows, pairs: RowPairs) -> bool:
     """Say whether ids that both traces have stand for operators of one name."""
     equal = len(_equal_names(hosted, recorded, pairs)[0])
     return equal > 0 and equal >= SURE_SHARE * len(pairs[0])
@@ -212,7 +212,7 @@ def _common_offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) 
     return commonest
 
 
-def _by_order(hosted: _OperatorRows, recorded: _OperatorRows) -> Pairs:
+def _by_order(hosted: _OperatorRows, recorded: _OperatorRows) -> RowPairs:
     """Align the names on each logical thread with those on the Kineto thread that shares most of them."""
     parts = []
     for thread, lane in _threads_alike(hosted, recorded):

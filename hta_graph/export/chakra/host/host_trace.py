@@ -158,7 +158,8 @@ def _read_tolerantly(path: Path, data: bytes) -> HostTrace:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # repaired below; only few files need it, and it costs a pass over the text
     try:
-        return _decode_document(path, _repaired_text(data))
+        text = data.decode("utf-8", errors="replace").lstrip("\ufeff")
+        return _decode_document(path, _STRANGE.sub(_repair_match, text).encode())
     except msgspec.ValidationError as error:
         raise TraceError(path, f"is no host execution trace: {_place_in_nodes(error)}", REMEDY) from None
     except msgspec.DecodeError as error:
@@ -234,16 +235,12 @@ def _place_in_nodes(error: msgspec.ValidationError) -> str:
     return str(error).replace("$[", "nodes[")
 
 
-def _repaired_text(data: bytes) -> bytes:
-    """Quote the bare infinities of early writers, escape control characters in text, replace what is not UTF-8."""
-    return _STRANGE.sub(_repair_match, data.decode("utf-8", errors="replace").lstrip("\ufeff")).encode()
-
-
 # Texts are matched too, so that an "inf" inside one stays as it is.
 _STRANGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile("[\x00-\x1f]")
 
 
 def _repair_match(match: re.Match[str]) -> str:
+    """Escape control characters in a text; quote a bare infinity of early writers."""
     text = match[0]
     return _CONTROL.sub(lambda char: f"\\u{ord(char[0]):04x}", text) if text[0] == '"' else f'"{text}"'

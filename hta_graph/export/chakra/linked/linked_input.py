@@ -45,7 +45,7 @@ HEAD = 4_096
 USER_SCOPE = 7
 """The scope of annotations in host traces."""
 
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class LinkedInput:
 
     trace: Trace
     node: Ids
-    _nodes: list[Row]
-    _rows: list[Row]
+    _nodes: list[JsonRow]
+    _rows: list[JsonRow]
     _waits: dict[EdgeKind, list[tuple[int, int]]]
     _distributed: dict[str, Any]
 
@@ -171,8 +171,8 @@ def _decode_document(path: Path, text: bytes | memoryview) -> Any:
 class _EventRows:
     """The nodes of a linked trace as rows of a device trace; ``waits`` are pairs of row numbers per kind of edge."""
 
-    def __init__(self, document: Row, nodes: list[Row]) -> None:
-        self.listed: list[Row] = []
+    def __init__(self, document: JsonRow, nodes: list[JsonRow]) -> None:
+        self.listed: list[JsonRow] = []
         self.node: dict[int, int] = {}
         self.waits: dict[EdgeKind, list[tuple[int, int]]] = defaultdict(list)
         self._pid = document.get("pid", 0)
@@ -188,11 +188,11 @@ class _EventRows:
         self._waits_between_nodes(nodes)
         self._add_waits_of_operators([node for _, node in hosted])
 
-    def _add_row(self, node: Row, row: Row) -> None:
+    def _add_row(self, node: JsonRow, row: JsonRow) -> None:
         self._row_of_id[node["id"]] = len(self.listed)
         self.listed.append(row)
 
-    def _add_launch(self, node: Row) -> None:
+    def _add_launch(self, node: JsonRow) -> None:
         """Add the call that launched an activity; what one call launched has one correlation and one operator."""
         # Just before the operator's end, so that the call lies inside the operator and launches what follows it.
         owner = self.listed[self._row_of_id[node["ctrl_deps"]]]
@@ -205,7 +205,7 @@ class _EventRows:
              "dur": length, "args": {"correlation": correlation}}
         )  # fmt: skip
 
-    def _waits_between_nodes(self, nodes: list[Row]) -> None:
+    def _waits_between_nodes(self, nodes: list[JsonRow]) -> None:
         for node in nodes:
             own = self._row_of_id[node["id"]]
             for source in node.get("gpu_sync_dep") or []:
@@ -213,10 +213,10 @@ class _EventRows:
             if node.get("inter_thread_dep"):
                 self.waits[EdgeKind.THREAD_HANDOFF].append((self._row_of_id[node["inter_thread_dep"]], own))
 
-    def _add_waits_of_operators(self, hosted: list[Row]) -> None:
+    def _add_waits_of_operators(self, hosted: list[JsonRow]) -> None:
         """Let each synchronised operator wait in the last operator before it on its thread that was blocked."""
         # A linked trace says who goes on after a synchronisation, not who waited in it; that one was blocked last.
-        blocked: dict[int, list[Row]] = defaultdict(list)
+        blocked: dict[int, list[JsonRow]] = defaultdict(list)
         for node in sorted(hosted, key=lambda node: node["ts"]):
             thread = _attributes_by_name(node).get("tid", 0)
             if node.get("sync_dep"):
@@ -225,7 +225,7 @@ class _EventRows:
             if node.get("blocked_dur") and _attributes_by_name(node).get("scope") != USER_SCOPE:
                 blocked[thread] = [node]
 
-    def _add_wait(self, node: Row, before: Row | None, thread: int) -> None:
+    def _add_wait(self, node: JsonRow, before: JsonRow | None, thread: int) -> None:
         end = min(before["ts"] + before["inclusive_dur"], node["ts"]) if before else node["ts"]
         length = min(before["blocked_dur"], end - before["ts"]) if before else 0
         self._add_call("[wait]", thread, end - length, length)
@@ -234,7 +234,7 @@ class _EventRows:
             self.waits[EdgeKind.STREAM_SYNC].append((self._row_of_id[source], len(self.listed) - 1))
 
 
-def _host_row(pid: int, node: Row) -> Row:
+def _host_row(pid: int, node: JsonRow) -> JsonRow:
     known = _attributes_by_name(node)
     inputs = _as_values(node.get("inputs"))
     args = {
@@ -250,7 +250,7 @@ def _host_row(pid: int, node: Row) -> Row:
     }  # fmt: skip
 
 
-def _activity_row(node: Row) -> Row:
+def _activity_row(node: JsonRow) -> JsonRow:
     args = {"stream": node.get("stream", 0), **(node.get("args") or {}), "correlation": _correlation_of(node)}
     return {
         "ph": "X", "cat": node["cat"], "name": node["name"], "pid": args.get("device", 0), "tid": args["stream"],
@@ -258,12 +258,12 @@ def _activity_row(node: Row) -> Row:
     }  # fmt: skip
 
 
-def _correlation_of(node: Row) -> int:
+def _correlation_of(node: JsonRow) -> int:
     found = (node.get("args") or {}).get("correlation")
     return found if isinstance(found, int) else node["id"] + 1
 
 
-def _attributes_by_name(node: Row) -> dict[str, Any]:
+def _attributes_by_name(node: JsonRow) -> dict[str, Any]:
     return {attribute["name"]: attribute.get("value") for attribute in node["attrs"]}
 
 

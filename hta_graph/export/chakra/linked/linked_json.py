@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from hta_graph.export.chakra.host.host_nodes import NODE_ATTRIBUTES, HostAttribute, HostNode
-from hta_graph.export.chakra.linked.linked_trace import DEVICE_ARGUMENTS, LinkedTrace, NodeDependencies
+from hta_graph.export.chakra.linked.linked_trace import DEVICE_ARGUMENTS, LinkedTrace
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.clock import EXACT_FLOAT_LIMIT_US
 
@@ -89,6 +89,7 @@ def _whole_number(value: object) -> int:
 
 def _nodes_by_id(linked: LinkedTrace) -> list[_WrittenNode]:
     """List host nodes and GPU nodes by id."""
+    # GPU nodes share the inputs, outputs and attributes of the node that launched them: the same objects, not copies.
     hosted = _host_nodes(linked)
     nodes = hosted + _gpu_nodes(linked, hosted)
     order = np.argsort(np.concatenate([linked.host_id, linked.activity_id]))
@@ -139,14 +140,8 @@ def _add_waits(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
     row = {number: at for at, number in enumerate(linked.host_id.tolist())}
     for source, target in zip(linked.thread.source.tolist(), linked.thread.target.tolist(), strict=True):
         nodes[row[target]].inter_thread_dep = source
-    for target, sources in _by_target(linked.sync):
+    for target, sources in linked.sync.by_target():
         nodes[row[target]].sync_dep = sources
-
-
-def _by_target(found: NodeDependencies) -> Iterator[tuple[int, list[int]]]:
-    targets, first = np.unique(found.target, return_index=True)
-    sources = np.split(found.source, first[1:])
-    return zip(targets.tolist(), (part.tolist() for part in sources), strict=False)
 
 
 def _gpu_nodes(linked: LinkedTrace, hosted: list[_WrittenNode]) -> list[_WrittenNode]:
@@ -172,7 +167,7 @@ def _gpu_nodes(linked: LinkedTrace, hosted: list[_WrittenNode]) -> list[_Written
             node.pg_name = str(group)
         nodes.append(node)
     place = {number: at for at, number in enumerate(columns[0])}
-    for target, sources in _by_target(linked.gpu):
+    for target, sources in linked.gpu.by_target():
         nodes[place[target]].gpu_sync_dep = sources
     return nodes
 

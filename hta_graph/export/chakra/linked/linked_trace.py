@@ -10,11 +10,12 @@ streams (``gpu``), as the dependency graph says and never from gaps in time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import freeze, last_of_runs
+from hta_graph.columns import Columns, freeze, last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.host.host_matching import RECORD_FUNCTION_ID, HostMatching, check_rank, match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace
@@ -53,14 +54,17 @@ DEVICE_ARGUMENTS = (
 
 
 @dataclass(frozen=True)
-class NodeDependencies:
+class NodeDependencies(Columns):
     """Pairs of node ids: ``target`` waits for ``source``; each pair once, by target."""
 
     source: Ints
     target: Ints
 
-    def __len__(self) -> int:
-        return len(self.source)
+    def by_target(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield each target and all that it waits for."""
+        targets, first = np.unique(self.target, return_index=True)
+        sources = np.split(self.source, first[1:])
+        return zip(targets.tolist(), (part.tolist() for part in sources), strict=False)
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,7 @@ class _NodeNumbers:
 
     def _starts_in_order(self, host: HostTrace, matching: HostMatching) -> Ints:
         """Return a time per event: its start, but not before that of the thread's earlier nodes, or of the owner."""
+        # Recorded starts go back where clocks disagree; a simulator runs a thread's nodes in the order of their ids.
         clock = self._events.start.copy()
         for thread in np.unique(host.thread).tolist():
             rows = matching.event[host.thread == thread]
@@ -199,8 +204,7 @@ class _NodeNumbers:
         row = np.full(int(self._id.max(initial=-1)) + 1, -1, np.int64)
         row[self._id[self._id >= 0]] = np.flatnonzero(self._id >= 0)
         order = np.lexsort((found.source, self._clock[row[found.source]], found.target))
-        kept = order[last_of_runs(found.target[order])]
-        return NodeDependencies(freeze(found.source[kept]), freeze(found.target[kept]))
+        return found.take(order[last_of_runs(found.target[order])])
 
 
 def _parent_rows(host: HostTrace) -> Ids:

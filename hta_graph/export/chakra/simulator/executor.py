@@ -19,7 +19,7 @@ NEVER = -1
 Message = tuple[int, int, int]
 """A message's source, destination and tag."""
 
-Place = tuple[int, int]
+NodePlace = tuple[int, int]
 """A rank and the place of a node in its program."""
 
 
@@ -52,8 +52,8 @@ class Execution:
 
     start: dict[int, list[int]]
     end: dict[int, list[int]]
-    met: dict[tuple[str, int], list[Place]]
-    unsent: dict[Message, list[Place]]
+    met: dict[tuple[str, int], list[NodePlace]]
+    unsent: dict[Message, list[NodePlace]]
 
     @property
     def stalled(self) -> dict[int, list[int]]:
@@ -69,6 +69,9 @@ def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]
     meets the n-th of the other members; it ends for all of them its shortest duration after the last one started. A
     message arrives its duration after its send started; a receive ends when it has arrived. Nothing takes less than
     1 ns.
+
+        rank 0    |-- node 1 ---|======= all-reduce of 5 =======|
+        rank 1    |----------- node 1 -----------|==== of 3 ====|    both end 3 after the later start
     """
     run = _RunningRanks(programs, groups)
     run.begin()
@@ -129,9 +132,9 @@ class _RunningRanks:
         self._events: list[tuple[int, int, int, int]] = []
         self._count = 0
         self._number: dict[tuple[int, str], int] = defaultdict(int)
-        self._met: dict[tuple[str, int], list[Place]] = defaultdict(list)
+        self._met: dict[tuple[str, int], list[NodePlace]] = defaultdict(list)
         self._arrived: dict[Message, list[int]] = defaultdict(list)
-        self._expected: dict[Message, list[Place]] = defaultdict(list)
+        self._expected: dict[Message, list[NodePlace]] = defaultdict(list)
 
     def begin(self) -> None:
         """Start what waits for nothing and go on until nothing is left to happen."""
@@ -164,12 +167,12 @@ class _RunningRanks:
                     self._send_message(program.sends[at], now + max(state.duration[at], 1))
                 self._schedule_end((rank, at), now + max(state.duration[at], 1))
 
-    def _schedule_end(self, place: Place, time: int) -> None:
+    def _schedule_end(self, place: NodePlace, time: int) -> None:
         # The count keeps events of one instant in the order of their making.
         self._count += 1
         heapq.heappush(self._events, (time, self._count, *place))
 
-    def _join_collective(self, group: str, place: Place, now: int) -> None:
+    def _join_collective(self, group: str, place: NodePlace, now: int) -> None:
         number = self._number[place[0], group]
         self._number[place[0], group] += 1
         here = self._met[group, number]
@@ -186,7 +189,7 @@ class _RunningRanks:
         else:
             self._arrived[message].append(arrival)
 
-    def _receive_message(self, message: Message, place: Place, now: int) -> None:
+    def _receive_message(self, message: Message, place: NodePlace, now: int) -> None:
         if self._arrived[message]:
             self._schedule_end(place, max(now, self._arrived[message].pop(0)))
         else:

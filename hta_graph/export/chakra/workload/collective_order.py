@@ -20,7 +20,7 @@ from hta_graph.model import Ints
 
 __all__ = ["Agreement", "RecordedRank", "agree"]
 
-Place = tuple[int, int]
+KnownPlace = tuple[int, int]
 """A rank, and the place of a communication among its known ones."""
 
 
@@ -54,9 +54,9 @@ class Agreement:
     recording, and ranks that did something together can be compared. ``notes`` are for the user.
     """
 
-    number: dict[Place, int] = field(default_factory=dict)
-    size: dict[Place, int] = field(default_factory=dict)
-    duration: dict[Place, int] = field(default_factory=dict)
+    number: dict[KnownPlace, int] = field(default_factory=dict)
+    size: dict[KnownPlace, int] = field(default_factory=dict)
+    duration: dict[KnownPlace, int] = field(default_factory=dict)
     cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     order: dict[int, list[int]] = field(default_factory=dict)
     clock: dict[int, int] = field(default_factory=dict)

@@ -86,6 +86,11 @@ class KnownCommunication:
         content = self.kind, 0 if self.kind == "ALL_TO_ALL" else self.size
         return Label(channel, content, self.sequence, str(self))
 
+    @property
+    def partners(self) -> set[int]:
+        """The ranks that it needs: those of its group, or a message's other end."""
+        return {self.peer} if self.peer >= 0 else set(self.group.ranks)
+
     def ends(self, rank: int) -> tuple[int, int]:
         """Return the source and the target of a rank's message; (-1, -1) of a collective."""
         return {"SEND": (rank, self.peer), "RECV": (self.peer, rank)}.get(self.kind, (-1, -1))

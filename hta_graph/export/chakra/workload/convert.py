@@ -24,6 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hta_graph.errors import HtaGraphError, Remedy, TraceError
 from hta_graph.export.chakra.files.et_file import framed
 from hta_graph.export.chakra.files.et_folder import (
@@ -198,7 +200,7 @@ class _Workload:
             if self._options.unknown != "as-compute":
                 raise ConversionError(f"{place}{more}", GO_ON)
             self.notes.append(f"{place}{more}; taken as compute")
-        if gloo := work.count_gloo():
+        if gloo := int(np.count_nonzero(graph.marks.gloo_collective)):
             self.notes.append(f"rank {work.rank}: {gloo:,} collectives of Gloo run on the CPU and show as CPU time")
         if found.alone:
             self.notes.append(
@@ -224,7 +226,7 @@ class _Workload:
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
             )
         self.notes.append(f"without a trace: {listed}; communication with them becomes compute nodes")
-        kept = [[item for item in own.known if not missing.keys() & _partners(item)] for own in recorded]
+        kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 
     def name(self, rank: int) -> str:
@@ -256,10 +258,6 @@ class _Workload:
             yield ConvertedRank(
                 npu, rank, len(ends), own.measured_ns, max(ends), own.delay_ns(CPU), own.delay_ns(COMPUTE)
             )
-
-
-def _partners(item: KnownCommunication) -> set[int]:
-    return {item.peer} if item.peer >= 0 else set(item.group.ranks)
 
 
 def _cut_early(works: Sequence[RankWork]) -> list[str]:

@@ -20,7 +20,7 @@ def without(nodes: Nodes, removed: Bools) -> Nodes:
     """Take nodes out; what depended on one depends on what that one depended on, directly or through others."""
     if not removed.any():
         return nodes
-    behind = _frontiers(nodes, removed)
+    behind = _frontiers_behind(nodes, removed)
     touched = removed[nodes.source] & ~removed[nodes.target]
     bridges = [
         (before, after)
@@ -32,7 +32,7 @@ def without(nodes: Nodes, removed: Bools) -> Nodes:
     return _only_kept(linked, ~removed)
 
 
-def _frontiers(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
+def _frontiers_behind(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
     """Find what each removed node waits for among those that stay, in the order in which they were issued."""
     # Of what a removed node waits for on one thread or stream only the last node counts: the others come before it
     # there. So a frontier has at most one node per lane, however long the removed stretch is.

@@ -64,10 +64,6 @@ class RankWork:
         """When the recording began (ns)."""
         return int(self.nodes.start.min(initial=np.iinfo(np.int64).max))
 
-    def count_gloo(self) -> int:
-        """Return how many collectives Gloo ran on the CPU."""
-        return int(np.count_nonzero(self.graph.marks.gloo_collective))
-
     def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
         """Return some of the rank's communications with their times."""
         events = self.graph.event_table
@@ -102,6 +98,7 @@ class RankWork:
                 f"{self.graph.path}: collectives of several groups wait for each other in one order here, in "
                 "another one on other ranks; a simulated rank does one at a time and would stall"
             )
+        # Nodes are taken out last: what the GPU waited for the CPU stays as time between what is left.
         removed = (nodes.slot == CPU) & (profile == "gpu")
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)

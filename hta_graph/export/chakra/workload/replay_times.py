@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
 __all__ = ["ReplayTimes", "replay_times"]
-
-Stretches = tuple[Ints, Ints]
-"""Disjoint stretches of time in order: their starts and ends (ns)."""
-
-NONE: Stretches = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,7 @@ def replay_times(nodes: Nodes, origin: int) -> ReplayTimes:
         nodes: the nodes.
         origin: when the simulation begins (ns).
     """
+    # From when on a node could work: all that it depends on has ended, and its own row has begun.
     met = np.full(len(nodes), origin)
     np.maximum.at(met, nodes.target, nodes.end[nodes.source])
     start = np.clip(met, nodes.start, nodes.end)
@@ -53,47 +50,31 @@ def replay_times(nodes: Nodes, origin: int) -> ReplayTimes:
     return ReplayTimes(delay, work)
 
 
-def _share_out(nodes: Nodes, rows: Ints, start: Ints, work: Ints) -> Stretches:
-    """Take from each node the time at which busier threads or streams worked; return when any worked."""
-    busy = NONE
+def _share_out(nodes: Nodes, rows: Ints, start: Ints, work: Ints) -> Intervals:
+    """Take from each node the time at which busier threads or streams worked; return when any worked.
+
+    busiest stream    |=====|   |=======|
+    another one          |=====|             its node keeps the part in the gap, the rest is the first one's
+    """
+    busy = union(start[:0], start[:0])
     lanes, count = np.unique(nodes.lane[rows], return_counts=True)
     for lane in lanes[np.argsort(-count, kind="stable")].tolist():
         own = rows[nodes.lane[rows] == lane]
         end = start[own] + work[own]
-        work[own] -= _covered(busy, end) - _covered(busy, start[own])
-        busy = _join_stretches(busy, (start[own], end))
+        work[own] -= busy.covered_until(end) - busy.covered_until(start[own])
+        # Nodes without length stay as moments: they end an idle time too.
+        everyone = np.concatenate([busy.start, start[own]]), np.concatenate([busy.end, end])
+        busy = union(*everyone, keep_empty=True)
     return busy
 
 
-def _delays_before(rows: Ints, busy: Stretches, start: Ints, met: Ints, origin: int) -> Ints:
+def _delays_before(rows: Ints, busy: Intervals, start: Ints, met: Ints, origin: int) -> Ints:
     """Give each idle time to the first node that starts at its end, as far as that one waited for nothing."""
-    idle_since = np.append(origin, busy[1][:-1])[: len(busy[0])]
-    after = np.searchsorted(busy[0], start[rows]).clip(max=max(len(busy[0]) - 1, 0))
     if not len(rows):
         return rows
+    idle_since = np.append(origin, busy.end[:-1])[: len(busy.end)]
+    after = np.searchsorted(busy.start, start[rows]).clip(max=max(len(busy.start) - 1, 0))
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(start[rows], return_index=True)[1]] = True
-    ends_idleness = first & (busy[0][after] == start[rows])
+    ends_idleness = first & (busy.start[after] == start[rows])
     return np.where(ends_idleness, start[rows] - np.maximum(idle_since[after], met[rows]), 0).clip(min=0)
-
-
-def _join_stretches(one: Stretches, other: Stretches) -> Stretches:
-    """Join stretches; those that touch become one, and of one without length its moment stays."""
-    start = np.concatenate([one[0], other[0]])
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(np.concatenate([one[1], other[1]])[order])
-    if not len(start):
-        return NONE
-    first = np.flatnonzero(np.append(True, start[1:] > end[:-1]))
-    return start[first], end[np.append(first[1:], len(start)) - 1]
-
-
-def _covered(busy: Stretches, time: Ints) -> Ints:
-    """Return how much of the time before each moment was busy (ns)."""
-    start, end = busy
-    if not len(start):
-        return np.zeros(len(time), np.int64)
-    before = np.append(0, np.cumsum(end - start))
-    at = np.searchsorted(start, time, side="right") - 1
-    inside = at.clip(min=0)
-    return np.where(at >= 0, before[inside] + np.minimum(time, end[inside]) - start[inside], 0)
