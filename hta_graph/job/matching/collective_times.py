@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +10,7 @@ import numpy as np
 from hta_graph.job.matching.clock_offsets import clock_offsets
 from hta_graph.job.matching.communication_kernels import CommunicationKernels
 from hta_graph.job.matching.matched_ranks import match_ranks
-from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord
+from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord, listed_ranks
 from hta_graph.model import Bools, Ints
 
 __all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives"]
@@ -23,9 +22,6 @@ MATCHED_BY = ("comms id", "sequence number", "order from the end")
 """How kernels were found to belong together, the surest way first."""
 
 COMMS_ID, SEQUENCE, ORDER = range(3)
-
-LISTED_RANKS = re.compile(r"\[([\d, ]+)\]$")
-"""The ranks at the end of a group's text."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +135,10 @@ def _labels_by_rank(ranks: Mapping[int, CommunicationKernels]) -> Iterator[tuple
 
 def _members_of(group: str | None, groups: Mapping[int, set[str | None]]) -> frozenset[int]:
     """Return the ranks of a group, by its list of ranks; where it says nothing, those that know the group."""
-    listed = LISTED_RANKS.search(group or "")
-    if listed:
-        return frozenset(int(number) for number in listed[1].split(","))
-    return frozenset(rank for rank, known in groups.items() if group in known)
+    _, bracket, ranks = (group or "").rpartition("[")
+    return frozenset(listed_ranks(bracket + ranks)) or frozenset(
+        rank for rank, known in groups.items() if group in known
+    )
 
 
 def _large_offsets(records: Sequence[RankRecord[_KernelChannel]], numbered: Sequence[Meeting]) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from hta_graph.model import Ints
 
-__all__ = ["Channel", "ChannelT", "Label", "Meeting", "Places", "RankRecord"]
+__all__ = ["Channel", "ChannelT", "Label", "Meeting", "Places", "RankRecord", "listed_ranks"]
 
 Places = Mapping[int, Sequence[int]]
 """Per rank the places of a channel's communications in its record."""
@@ -63,3 +64,15 @@ class RankRecord(Generic[ChannelT]):
             if label.channel is not None:
                 found[label.channel].append(place)
         return found
+
+
+def listed_ranks(value: object) -> list[int]:
+    """Read a list of ranks, which may be text; one that is cut short ("[0, 1, ...]") counts as none.
+
+    >>> listed_ranks("[0, 1]"), listed_ranks([2, 3]), listed_ranks("[0, 1, ...]")
+    ([0, 1], [2, 3], [])
+    """
+    if isinstance(value, list):
+        return value if all(isinstance(rank, int) and rank >= 0 for rank in value) else []
+    text = value if isinstance(value, str) else ""
+    return [int(rank) for rank in text[1:-1].split(",")] if re.fullmatch(r"\[\d+(, ?\d+)*\]", text) else []

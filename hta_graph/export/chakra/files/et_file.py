@@ -11,7 +11,7 @@ from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
 from hta_graph.trace.source import GZIP_MAGIC
 
-__all__ = ["EtFile", "attributes", "framed", "read_et"]
+__all__ = ["EtFile", "attributes", "framed", "read_et", "varint"]
 
 LONGEST_LENGTH = 5
 """Bytes of the varint of a 32-bit length."""
@@ -62,7 +62,7 @@ class EtFile:
 def framed(messages: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a file: each message after its length."""
     for message in messages:
-        yield _length_bytes(len(message))
+        yield varint(len(message))
         yield message
 
 
@@ -91,10 +91,10 @@ def attributes(message: Any) -> Iterator[tuple[str, str, Any]]:
         yield attribute.name, kind, getattr(attribute, kind) if kind else None
 
 
-def _length_bytes(number: int) -> bytes:
+def varint(number: int) -> bytes:
     """Write a number in base 128, lowest digits first.
 
-    >>> list(_length_bytes(300))
+    >>> list(varint(300))
     [172, 2]
     """
     digits = bytearray()

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.columns import freeze
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.host.host_trace import HostTrace
+from hta_graph.export.chakra.host.match_by_ids import best_offset, equal_names, join_ids, names_agree
+from hta_graph.export.chakra.host.match_by_order import match_by_order
+from hta_graph.export.chakra.host.operator_rows import OperatorRows, RowPairs, hosted_operators, recorded_operators
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.collect import integers
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.rows import plain
@@ -33,15 +35,6 @@ RECORD_FUNCTION_ID = "Record function id"
 
 LEAST_SHARE = 0.5
 """Two traces of which less matches are not of one run."""
-
-SURE_SHARE = 0.95
-"""Ids are believed where so many of those in both traces stand for operators of one name."""
-
-RARE = 16
-"""Names that occur at most so often on both sides tell an offset between ids."""
-
-OFFSETS_TRIED = 16
-"""So many of the most frequent differences of ids are looked at."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +54,6 @@ class HostMatching:
         return f"{matched:,} host operators ({self.share:.1%}) matched by {self.method}".replace("%", " %")
 
 
-@dataclass(frozen=True)
-class _OperatorRows:
-    """Operators and annotations of one trace in the order in which they began: rows, the host's name codes, threads."""
-
-    row: Ints
-    code: Ids
-    thread: Ints
-
-
-RowPairs = tuple[Ints, Ints]
-
-
 def match_host_trace(
     graph: DependencyGraph, host: HostTrace, *, details: Details | None = None, any_process: bool = False
 ) -> HostMatching:
@@ -87,8 +68,7 @@ def match_host_trace(
     Raises:
         TraceError: the traces are of different processes, or fewer than half of the operators match.
     """
-    rows = np.flatnonzero(host.is_operator)
-    hosted, recorded = _OperatorRows(rows, host.name[rows], host.thread[rows]), _recorded_operators(graph, host)
+    hosted, recorded = hosted_operators(host), recorded_operators(graph, host)
     if not len(hosted.row):
         raise TraceError(host.path, "holds no operators", "record it while the program runs operators")
     if not any_process:
@@ -117,16 +97,6 @@ def check_rank(host: HostTrace, rank: int) -> None:
         raise TraceError(host.path, f"lists process groups of other ranks only, not of {rank}", f"give that of {rank}")
 
 
-def _recorded_operators(graph: DependencyGraph, host: HostTrace) -> _OperatorRows:
-    events = graph.event_table
-    code = {name: at for at, name in enumerate(host.names)}
-    of_name = np.array([code.get(name, -1) for name in graph.names] or [-1], np.int32)
-    rows = np.flatnonzero(kind_mask(events.kind, (EventKind.CPU_OP, EventKind.ANNOTATION)))
-    # Of two that start at one instant the ids tell the first.
-    rows = rows[np.lexsort((events.external_id[rows], events.start[rows]))]
-    return _OperatorRows(rows, of_name[events.name[rows]], events.lane[rows].astype(np.int64))
-
-
 def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
     labels = [label.removeprefix("thread ").partition(":")[0] for label in graph.lanes.labels]
     lanes = np.unique(graph.event_table.lane[graph.event_table.kind == EventKind.CPU_OP])
@@ -145,101 +115,15 @@ def _check_process(graph: DependencyGraph, host: HostTrace) -> None:
 
 
 def _best_pairs(
-    graph: DependencyGraph, host: HostTrace, hosted: _OperatorRows, recorded: _OperatorRows, record_ids: Ints
+    graph: DependencyGraph, host: HostTrace, hosted: OperatorRows, recorded: OperatorRows, record_ids: Ints
 ) -> tuple[str, RowPairs]:
     """Believe ids whose names agree, even where few are in both traces: order alone would pair unrelated loops."""
     rf_id, external = host.rf_id[hosted.row], graph.event_table.external_id[recorded.row]
-    joined = _join_ids(rf_id, record_ids)
-    if _names_agree(hosted, recorded, joined):
-        return "record function id", _equal_names(hosted, recorded, joined)
-    offset = _best_offset(hosted, recorded, rf_id, external)
-    joined = _join_ids(rf_id, external - offset)
-    if _names_agree(hosted, recorded, joined):
-        return f"External id = rf_id + {offset}", _equal_names(hosted, recorded, joined)
-    return "name and order on each thread", _by_order(hosted, recorded)
-
-
-def _join_ids(left: Ints, right: Ints) -> RowPairs:
-    """Join positive ids; of rows with one id the first."""
-    i, j = np.flatnonzero(left > 0), np.flatnonzero(right > 0)
-    left_ids, first_left = np.unique(left[i], return_index=True)
-    right_ids, first_right = np.unique(right[j], return_index=True)
-    _, at_left, at_right = np.intersect1d(left_ids, right_ids, assume_unique=True, return_indices=True)
-    return i[first_left[at_left]], j[first_right[at_right]]
-
-
-def _equal_names(hosted: _OperatorRows, recorded: _OperatorRows, pairs: RowPairs) -> RowPairs:
-    i, j = pairs
-    same = hosted.code[i] == recorded.code[j]
-    return i[same], j[same]
-
-
-def _names_agree(hosted: _OperatorRows, recorded: _OperatorRows, pairs: RowPairs) -> bool:
-    """Say whether ids that both traces have stand for operators of one name."""
-    equal = len(_equal_names(hosted, recorded, pairs)[0])
-    return equal > 0 and equal >= SURE_SHARE * len(pairs[0])
-
-
-def _best_offset(hosted: _OperatorRows, recorded: _OperatorRows, rf_id: Ints, external: Ints) -> int:
-    """Return the difference between older ids and those of the host trace with which most names agree."""
-
-    def agreeing(offset: int) -> int:
-        return len(_equal_names(hosted, recorded, _join_ids(rf_id, external - offset))[0])
-
-    known = external > 0
-    return max([0, *_common_offsets(rf_id, hosted.code, external[known], recorded.code[known])], key=agreeing)
-
-
-def _common_offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) -> list[int]:
-    """List the commonest differences between ids of equal names: all pairs of rare ones, else equal occurrences."""
-    left, right = np.flatnonzero(rf_id > 0), np.flatnonzero(external_code >= 0)
-    # Sorted by name, in the order of their beginning within a name: each name is one stretch of both columns.
-    left, right = left[np.argsort(code[left], kind="stable")], right[np.argsort(external_code[right], kind="stable")]
-    names = np.arange(int(max(code.max(initial=-1), external_code.max(initial=-1))) + 2)
-    first, other = np.searchsorted(code[left], names), np.searchsorted(external_code[right], names)
-    differences = []
-    for begin, end, begin_right, end_right in zip(first[:-1], first[1:], other[:-1], other[1:], strict=True):
-        ours, theirs = rf_id[left[begin:end]], external[right[begin_right:end_right]]
-        if max(len(ours), len(theirs)) <= RARE:
-            differences.append((theirs[None, :] - ours[:, None]).ravel())
-        else:
-            # All pairs of a common name would be millions: the n-th from either end are likely partners, for
-            # recordings begin or end together.
-            both = min(len(ours), len(theirs))
-            differences += [theirs[:both] - ours[:both], theirs[len(theirs) - both :] - ours[len(ours) - both :]]
-    found, count = np.unique(np.concatenate(differences or [np.empty(0, np.int64)]), return_counts=True)
-    commonest: list[int] = found[np.argsort(-count, kind="stable")][:OFFSETS_TRIED].tolist()
-    return commonest
-
-
-def _by_order(hosted: _OperatorRows, recorded: _OperatorRows) -> RowPairs:
-    """Align the names on each logical thread with those on the Kineto thread that shares most of them."""
-    parts = []
-    for thread, lane in _threads_alike(hosted, recorded):
-        left, right = np.flatnonzero(hosted.thread == thread), np.flatnonzero(recorded.thread == lane)
-        # What only one side knows cannot match, and would push the others apart.
-        right = right[np.isin(recorded.code[right], hosted.code[left])]
-        left = left[np.isin(hosted.code[left], recorded.code[right])]
-        i, j = align(hosted.code[left], recorded.code[right])
-        parts.append((left[i], right[j]))
-    none = np.empty(0, np.int64)
-    return np.concatenate([none, *(i for i, _ in parts)]), np.concatenate([none, *(j for _, j in parts)])
-
-
-def _threads_alike(hosted: _OperatorRows, recorded: _OperatorRows) -> list[tuple[int, int]]:
-    """Pair threads one to one, those that share most operators first."""
-    names = int(hosted.code.max(initial=-1)) + 1
-    known = recorded.code >= 0
-    ours, theirs = np.unique(hosted.thread), np.unique(recorded.thread[known])
-    counts = [np.bincount(hosted.code[hosted.thread == thread], minlength=names) for thread in ours]
-    shared = np.zeros((len(ours), len(theirs)), np.int64)
-    for at, lane in enumerate(theirs):
-        count = np.bincount(recorded.code[known & (recorded.thread == lane)], minlength=names)
-        shared[:, at] = [int(np.minimum(own, count).sum()) for own in counts]
-    # The pair that shares most is taken, then the next among the threads that are left.
-    pairs = []
-    while shared.max(initial=0) > 0:
-        i, j = np.unravel_index(int(shared.argmax()), shared.shape)
-        pairs.append((int(ours[i]), int(theirs[j])))
-        shared[i, :] = shared[:, j] = 0
-    return pairs
+    joined = join_ids(rf_id, record_ids)
+    if names_agree(hosted, recorded, joined):
+        return "record function id", equal_names(hosted, recorded, joined)
+    offset = best_offset(hosted, recorded, rf_id, external)
+    joined = join_ids(rf_id, external - offset)
+    if names_agree(hosted, recorded, joined):
+        return f"External id = rf_id + {offset}", equal_names(hosted, recorded, joined)
+    return "name and order on each thread", match_by_order(hosted, recorded)

@@ -40,6 +40,10 @@ PROCESS_GROUPS_NODE = "process_group:init"
 """Part of the name of the node that lists the process groups."""
 
 
+TENSOR_FIELDS = 6
+"""A tensor stands as [tensor id, storage id, offset, number of elements, bytes of an element, device]."""
+
+
 class HostHeader(msgspec.Struct):
     """A document's outermost keys; any may be absent or of any type."""
 
@@ -70,6 +74,25 @@ class HostValues(msgspec.Struct):
     shapes: list[Any] = msgspec.field(default_factory=list)
     types: list[str] = msgspec.field(default_factory=list)
     strides: list[Any] = msgspec.field(default_factory=list)
+
+    def tensor_ids(self) -> list[int]:
+        """List the ids of the tensors among the arguments, and in lists of tensors.
+
+        >>> HostValues([[8, 9, 0, 1, 4, "cuda:0"], 0, [[5, 6, 0, 2, 4, "cpu"]], "x"]).tensor_ids()
+        [8, 5]
+        """
+        ids: list[int] = []
+        waiting = self.values[::-1]
+        # A list may hold tensors, or be one: its form tells.
+        while waiting:
+            value = waiting.pop()
+            if not isinstance(value, list):
+                continue
+            if len(value) == TENSOR_FIELDS and isinstance(value[-1], str) and isinstance(value[0], int):
+                ids.append(value[0])
+            else:
+                waiting += value[::-1]
+        return ids
 
 
 class HostNode(msgspec.Struct, gc=False):

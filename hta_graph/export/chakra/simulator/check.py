@@ -14,19 +14,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from hta_graph.export.chakra.files.et_folder import GROUPS_FILE, EtFolder
-from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.check_communication import (
-    Breach,
     collectives_differ,
     communication_breaches,
     is_group_key,
     messages_differ,
 )
-from hta_graph.export.chakra.simulator.dependency_order import first_in_cycle
-from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
+from hta_graph.export.chakra.simulator.check_nodes import dependency_breaches, node_breaches
+from hta_graph.export.chakra.simulator.et_program import EtProgram
 from hta_graph.export.chakra.simulator.executor import Execution, execute
 from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.simulator.stalls import stall_lines
@@ -91,8 +87,8 @@ def check(folder: EtFolder) -> Checked:
     groups = folder.groups or {}
     findings = [*_check_names(folder, programs), *_check_groups(folder, programs)]
     for program in programs.values():
-        findings += [_finding_at(program, *breach) for breach in _check_nodes(program)]
-        findings += [_finding_at(program, *breach) for breach in _check_dependencies(program)]
+        findings += [_finding_at(program, *breach) for breach in node_breaches(program)]
+        findings += [_finding_at(program, *breach) for breach in dependency_breaches(program)]
         findings += [_finding_at(program, *breach) for breach in communication_breaches(program, groups, programs)]
     # Ranks are compared, and then run, only where each is sound by itself: one broken node would show as many.
     if not findings:
@@ -158,30 +154,3 @@ def _check_groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterat
             yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key} has no file")
         if len(set(ranks)) < len(ranks):
             yield Finding(GROUPS_FILE, None, "groups-file", f"group {key} names a rank twice")
-
-
-def _check_nodes(program: EtProgram) -> Iterator[Breach]:
-    for at in np.flatnonzero(program.ids[1:] == program.ids[:-1]).tolist():
-        yield at, "duplicate-id", "two nodes have this id"
-    runs = {NODE_TYPES["COMP_NODE"], *COMMUNICATION_TYPES}
-    labels = {number: label for label, number in NODE_TYPES.items()}
-    for at, kind in enumerate(program.types):
-        if kind not in runs:
-            yield at, "node-type", f"its type is {labels.get(kind, kind)}"
-    for at, found in enumerate(program.cpu_kinds):
-        if found != "bool_val":
-            yield at, "attribute-type", f"is_cpu_op is a {found or 'thing without a value'}"
-
-
-def _check_dependencies(program: EtProgram) -> Iterator[Breach]:
-    unknown = ~program.is_known
-    for absent, at in zip(program.awaited[unknown].tolist(), program.waiting[unknown].tolist(), strict=True):
-        yield at, "absent-dependency", f"it waits for id {absent}"
-    # A node that waits for itself is a circle of its own and has its own rule.
-    source, target = program.pairs
-    itself = source == target
-    for at in source[itself].tolist():
-        yield at, "self-dependency", "it waits for itself"
-    stuck = first_in_cycle(source[~itself], target[~itself], len(program))
-    if stuck >= 0:
-        yield stuck, "cycle", "it waits for itself, through others"

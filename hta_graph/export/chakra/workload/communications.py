@@ -12,7 +12,7 @@ from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.workload.channels import Group, GroupChannel
 from hta_graph.export.chakra.workload.input_bytes import Arguments, input_bytes
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.matching.rank_record import Label
+from hta_graph.job.matching.rank_record import Label, listed_ranks
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.table import Trace
@@ -169,7 +169,7 @@ def _describe_kernel(
     """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
     kernel, operator, annotation = names
     recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
-    kind = _collective_kind([*recorded, annotation, operator, kernel])
+    kind = collective_kind([*recorded, annotation, operator, kernel])
     if not kind:
         return "neither recorded arguments nor names say which collective it is"
     if kind not in SIMULATED:
@@ -187,12 +187,12 @@ def _describe_kernel(
     return KnownCommunication(event, kind, size, group, peer, _recorded_number(arguments.get("Seq")))
 
 
-def _collective_kind(names: Iterable[str]) -> str:
+def collective_kind(names: Iterable[str]) -> str:
     """Return the collective that the first telling name tells; "" if none does.
 
-    >>> _collective_kind(["", "nccl:_all_gather_base"])
+    >>> collective_kind(["", "nccl:_all_gather_base"])
     'ALL_GATHER'
-    >>> _collective_kind(["ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
+    >>> collective_kind(["ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"])
     ''
     """
     for name in names:
@@ -244,22 +244,10 @@ class _GroupFinder:
 
     def _ranks_of_group(self, name: str, arguments: Arguments) -> Sequence[int] | None:
         size = arguments.get("Group size")
-        for listed in (_rank_list(arguments.get("Process Group Ranks")), _rank_list(self._by_name.get(name))):
+        for listed in (listed_ranks(arguments.get("Process Group Ranks")), listed_ranks(self._by_name.get(name))):
             if listed and (not isinstance(size, int) or len(listed) == size):
                 return listed
         start, stride = (_recorded_number(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
         if start >= 0 and stride > 0 and 0 < _recorded_number(size) <= MOST_RANKS:
             return [start + at * stride for at in range(_recorded_number(size))]
         return self._world if size in (None, len(self._world)) else None
-
-
-def _rank_list(value: object) -> list[int]:
-    """Read a list of ranks, which may be text; one that is cut short ("[0, 1, ...]") counts as none.
-
-    >>> _rank_list("[0, 1]"), _rank_list([2, 3]), _rank_list("[0, 1, ...]")
-    ([0, 1], [2, 3], [])
-    """
-    if isinstance(value, list):
-        return value if all(isinstance(rank, int) and rank >= 0 for rank in value) else []
-    text = value if isinstance(value, str) else ""
-    return [int(rank) for rank in text[1:-1].split(",")] if re.fullmatch(r"\[\d+(, ?\d+)*\]", text) else []

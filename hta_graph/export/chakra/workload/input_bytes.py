@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Arguments", "input_bytes"]
+__all__ = ["Arguments", "element_bytes", "input_bytes", "tensor_sizes"]
 
 Arguments = dict[str, Any]
 """What the profiler recorded of an event, by its own keys."""
@@ -31,19 +31,19 @@ def input_bytes(kind: str, given: Sequence[Arguments]) -> int | None:
     of an all-gather the smallest, else the largest.
     """
     for arguments in given[:2]:
-        count, width = arguments.get("In msg nelems"), _bytes_of_element(arguments.get("dtype"))
+        count, width = arguments.get("In msg nelems"), element_bytes(arguments.get("dtype"))
         if isinstance(count, int) and 0 <= count <= MOST_ELEMENTS and width:
             return count * width
-    if annotated := _tensor_sizes(given[2]):
+    if annotated := tensor_sizes(given[2]):
         return sum(annotated)
     one = min if kind == "ALL_GATHER" else max
-    return one(_tensor_sizes(given[1]), default=None)
+    return one(tensor_sizes(given[1]), default=None)
 
 
-def _tensor_sizes(arguments: Arguments) -> list[int]:
+def tensor_sizes(arguments: Arguments) -> list[int]:
     """List the bytes of the tensors among inputs, without empty ones.
 
-    >>> _tensor_sizes({"Input Dims": [[6288, 768], [], [2]], "Input type": ["c10::BFloat16", "Scalar", "float"]})
+    >>> tensor_sizes({"Input Dims": [[6288, 768], [], [2]], "Input type": ["c10::BFloat16", "Scalar", "float"]})
     [9658368, 8]
     """
     shapes, types = arguments.get("Input Dims", arguments.get("Input dims")), arguments.get("Input type")
@@ -51,12 +51,13 @@ def _tensor_sizes(arguments: Arguments) -> list[int]:
         return []
     # The shape of a scalar is empty, that of a list of tensors a list of shapes.
     listed = [
-        (shape, _bytes_of_element(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)
+        (shape, element_bytes(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)
     ]
     whole = [(shape, width) for shape, width in listed if shape and all(isinstance(side, int) for side in shape)]
     return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MOST_ELEMENTS]
 
 
-def _bytes_of_element(dtype: object) -> int:
+def element_bytes(dtype: object) -> int:
+    """Return the bytes of an element of a type, as PyTorch names it; 0 where the name is not known."""
     name = str(dtype).lower().removeprefix("c10::")
     return 1 if name.startswith("float8") else BYTES.get(name, 0)

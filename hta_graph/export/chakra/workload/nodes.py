@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,24 @@ class Nodes:
     issued: Ints
     source: Ints
     target: Ints
+    """The dependencies, which stand last: nodes that are waited for, and those that wait."""
 
     def __len__(self) -> int:
         return len(self.slot)
+
+    @property
+    def next_on_lane(self) -> Pairs:
+        """Each node and the next one on its thread or stream."""
+        order = np.argsort(self.lane, kind="stable")
+        same = np.flatnonzero(np.diff(self.lane[order]) == 0)
+        return order[same], order[same + 1]
+
+    def keep(self, kept: Bools) -> Nodes:
+        """Return some of the nodes, and the dependencies between them."""
+        number = np.cumsum(kept) - 1
+        inside = kept[self.source] & kept[self.target]
+        columns: dict[str, Any] = {f.name: getattr(self, f.name)[kept] for f in fields(self)[:-2]}
+        return Nodes(**columns, source=number[self.source[inside]], target=number[self.target[inside]])
 
     def depending(self, *more: Pairs) -> Nodes:
         """Return the same nodes with more dependencies; each pair stands once, by target and source."""
@@ -79,14 +95,13 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     node[activities] = np.arange(len(work), len(nodes))
     launched = np.flatnonzero(launcher >= 0)
     launches = launcher[launched], len(work) + launched
-    previous = _lane_order(nodes)
     edges = graph.edges_of(*ON_GPU)
     between_activities = node[edges.source], node[edges.target]
     return nodes.depending(
         launches,
-        previous,
+        nodes.next_on_lane,
         between_activities,
-        _held_by_work(graph, work, node, previous),
+        _held_by_work(graph, work, node, nodes.next_on_lane),
         _forward_backward(graph, work),
     )
 
@@ -102,17 +117,11 @@ def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
     return issued
 
 
-def _lane_order(nodes: Nodes) -> Pairs:
-    """Link each node to the next on its thread or stream."""
-    order = np.argsort(nodes.lane, kind="stable")
-    same = np.flatnonzero(np.diff(nodes.lane[order]) == 0)
-    return order[same], order[same + 1]
-
-
 def _held_by_work(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -> Pairs:
     """Link what held a thread to the piece that begins with the wait.
 
-    Where an activity's start held it (a full launch queue), that is the end of the activity before it on its stream.
+    Where an activity's start held it (a full launch queue, a kernel that the host polls), that is the end of the
+    activity before it on its stream.
     """
     edges = graph.edges_of(*HOLDING)
     # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.

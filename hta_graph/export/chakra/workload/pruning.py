@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
-from hta_graph.model import Bools, Ints
+from hta_graph.model import Bools
 
 __all__ = ["without"]
 
@@ -28,8 +26,7 @@ def without(nodes: Nodes, removed: Bools) -> Nodes:
         for before in behind[gone].values()
     ]
     pairs = np.array(bridges, np.int64).reshape(-1, 2)
-    linked = nodes.depending((pairs[:, 0], pairs[:, 1]))
-    return _only_kept(linked, ~removed)
+    return nodes.depending((pairs[:, 0], pairs[:, 1])).keep(~removed)
 
 
 def _frontiers_behind(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
@@ -60,12 +57,3 @@ def _frontiers_behind(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:
 def _advance_frontier(frontier: Frontier, lane: int, node: int) -> None:
     if frontier.get(lane, -1) < node:
         frontier[lane] = node
-
-
-def _only_kept(nodes: Nodes, kept: Bools) -> Nodes:
-    number = np.cumsum(kept) - 1
-    inside = kept[nodes.source] & kept[nodes.target]
-    columns = {f.name: getattr(nodes, f.name) for f in fields(nodes)}
-    source, target = (number[columns.pop(side)[inside]] for side in ("source", "target"))
-    chosen: dict[str, Ints] = {name: column[kept] for name, column in columns.items()}
-    return Nodes(**chosen, source=source, target=target)  # type: ignore[arg-type]

@@ -20,9 +20,6 @@ __all__ = ["HostNodes", "HostTensors"]
 ATTRIBUTES = ("rf_id", "fw_parent", "seq_id", "scope", "fw_tid")
 """Numbers of a host node that its nodes keep."""
 
-TENSOR_FIELDS = 6
-"""A tensor stands as [tensor id, storage id, offset, number of elements, bytes of an element, device]."""
-
 
 class HostNodes(Protocol):
     """Host nodes by row."""
@@ -96,7 +93,7 @@ class HostTensors:
     def _tensors_of(self, rows: Ints, *, outputs: bool) -> tuple[Ids, Ints]:
         """List (event, tensor id) of all inputs or outputs."""
         side = self._host.outputs if outputs else self._host.inputs
-        found = [(row, tensor) for row in rows.tolist() for tensor in _tensor_ids(side(int(self._node[row])).values)]
+        found = [(row, tensor) for row in rows.tolist() for tensor in side(int(self._node[row])).tensor_ids()]
         pairs = np.array(found, np.int64).reshape(-1, 2)
         return pairs[:, 0].astype(np.int32), pairs[:, 1]
 
@@ -110,39 +107,15 @@ class HostTensors:
         # An operator's last launch is the last one before its end, if that is not before its start.
         last = np.searchsorted(launched[order], place_on_lane(writer, at_end=True)) - 1
         inside = (last >= 0) & (np.append(launched[order], -1)[last] >= place_on_lane(writer))
-        return _joined_with_launched(
-            activities[order][last[inside]], reader[inside], nodes.operator[activities], activities
-        )
+        source, reader = activities[order][last[inside]], reader[inside]
+        # It goes to all activities that the reader launched.
+        operator = nodes.operator[activities]
+        by_operator = np.argsort(operator, kind="stable")
+        first, end = (np.searchsorted(operator[by_operator], reader, side=side) for side in ("left", "right"))
+        place, at = laid_out(first, end - first)
+        return source[place], activities[by_operator][at]
 
 
 def _encodable_text(value: object) -> str:
     """Print a value as Chakra does; what cannot be encoded becomes a question mark."""
     return str(value).encode("utf-8", "replace").decode()
-
-
-def _joined_with_launched(source: Ints, reader: Ids, operator: Ids, activities: Ints) -> Pairs:
-    """Pair each source with all activities that its reader launched."""
-    order = np.argsort(operator, kind="stable")
-    first, end = (np.searchsorted(operator[order], reader, side=side) for side in ("left", "right"))
-    place, at = laid_out(first, end - first)
-    return source[place], activities[order][at]
-
-
-def _tensor_ids(values: list[Any]) -> list[int]:
-    """List the ids of the tensors among arguments, and in lists of tensors.
-
-    >>> _tensor_ids([[8, 9, 0, 1, 4, "cuda:0"], 0, [[5, 6, 0, 2, 4, "cpu"]], "x"])
-    [8, 5]
-    """
-    found: list[int] = []
-    waiting = values[::-1]
-    # A list may hold tensors, or be one: its form tells.
-    while waiting:
-        value = waiting.pop()
-        if not isinstance(value, list):
-            continue
-        if len(value) == TENSOR_FIELDS and isinstance(value[-1], str) and isinstance(value[0], int):
-            found.append(value[0])
-        else:
-            waiting += value[::-1]
-    return found
