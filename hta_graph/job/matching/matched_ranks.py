@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from hta_graph.job.matching.agreeing_shifts import CollectiveError, agreeing_shifts
-from hta_graph.job.matching.rank_record import Channel, ChannelT, Meeting, Places, RankRecord
+from hta_graph.job.matching.rank_record import ChannelT, Meeting, Places, RankRecord
 
 __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 
@@ -53,7 +53,11 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
         _refuse_silent_members(recorded, by_rank.keys())
     found = []
     for channel, places in recorded.items():
-        shift = agreeing_shifts(channel, places, by_rank) if strict else _counted_shifts(channel, places)
+        if strict:
+            shift = agreeing_shifts(channel, places, by_rank)
+        else:
+            longest = max(map(len, places.values()))
+            shift = {rank: (longest - len(listed)) * channel.counts_from_end for rank, listed in places.items()}
         # A rank that is not given cannot be asked for its part.
         needed = set(places) if strict else by_rank.keys() & set(channel.members)
         together, cut = _laid_beside(places, shift, needed)
@@ -95,12 +99,6 @@ def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[
                     f"{channel}: rank {rank} recorded nothing, rank {other} {len(places)} communications; "
                     "give traces of one recording"
                 )
-
-
-def _counted_shifts(channel: Channel, places: Places) -> dict[int, int]:
-    """Lay lists beside each other at their beginnings; at their ends where recordings end together."""
-    longest = max(map(len, places.values()))
-    return {rank: (longest - len(listed)) * channel.counts_from_end for rank, listed in places.items()}
 
 
 def _laid_beside(

@@ -62,10 +62,13 @@ def linked_json(linked: LinkedTrace) -> Iterator[bytes]:
     encoder = msgspec.json.Encoder()
     head = encoder.encode(_top_fields(linked))
     yield head[:-1] + b',"nodes":['
+    # GPU nodes share the inputs, outputs and attributes of the node that launched them: the same objects, not copies.
+    hosted = _host_nodes(linked)
+    nodes = hosted + _gpu_nodes(linked, hosted)
+    by_id = [nodes[at] for at in np.argsort(np.concatenate([linked.host_id, linked.activity_id])).tolist()]
     # The nodes go through the encoder by the thousand, so that the whole text is never in memory.
-    nodes = _nodes_by_id(linked)
     for at in range(0, len(nodes), NODES_AT_ONCE):
-        yield b",\n" * (at > 0) + encoder.encode(nodes[at : at + NODES_AT_ONCE])[1:-1]
+        yield b",\n" * (at > 0) + encoder.encode(by_id[at : at + NODES_AT_ONCE])[1:-1]
     yield b"]}\n"
 
 
@@ -87,15 +90,6 @@ def _whole_number(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def _nodes_by_id(linked: LinkedTrace) -> list[_WrittenNode]:
-    """List host nodes and GPU nodes by id."""
-    # GPU nodes share the inputs, outputs and attributes of the node that launched them: the same objects, not copies.
-    hosted = _host_nodes(linked)
-    nodes = hosted + _gpu_nodes(linked, hosted)
-    order = np.argsort(np.concatenate([linked.host_id, linked.activity_id]))
-    return [nodes[at] for at in order.tolist()]
-
-
 def _host_nodes(linked: LinkedTrace) -> list[_WrittenNode]:
     encode = msgspec.json.Encoder().encode
     nodes = [
@@ -105,7 +99,11 @@ def _host_nodes(linked: LinkedTrace) -> list[_WrittenNode]:
         )
     ]
     _add_times(linked, nodes)
-    _add_waits(linked, nodes)
+    row = {number: at for at, number in enumerate(linked.host_id.tolist())}
+    for source, target in zip(linked.thread.source.tolist(), linked.thread.target.tolist(), strict=True):
+        nodes[row[target]].inter_thread_dep = source
+    for target, sources in linked.sync.by_target():
+        nodes[row[target]].sync_dep = sources
     return nodes
 
 
@@ -134,14 +132,6 @@ def _add_times(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
             node.blocked_dur = blocked
         if external >= 0:
             node.args = {"External id": external}
-
-
-def _add_waits(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
-    row = {number: at for at, number in enumerate(linked.host_id.tolist())}
-    for source, target in zip(linked.thread.source.tolist(), linked.thread.target.tolist(), strict=True):
-        nodes[row[target]].inter_thread_dep = source
-    for target, sources in linked.sync.by_target():
-        nodes[row[target]].sync_dep = sources
 
 
 def _gpu_nodes(linked: LinkedTrace, hosted: list[_WrittenNode]) -> list[_WrittenNode]:

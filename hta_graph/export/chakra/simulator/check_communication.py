@@ -47,18 +47,14 @@ def communication_breaches(
         if "comm_priority" in known and known["comm_priority"].kind not in WHOLE_NUMBERS:
             yield at, "attribute-type", _as_found(known, "comm_priority")
         if program.types[at] == COLLECTIVE:
-            yield from _check_type(at, known)
+            number = _whole_number(known, "comm_type")
+            kind = "" if number is None else TYPE_NAMES.get(number, "")
+            if kind not in SIMULATED:
+                yield at, "comm-type", kind or _as_found(known, "comm_type")
         else:
             yield from _check_message(program, at, known, ranks)
         if program.types[at] == COLLECTIVE or "pg_name" in known:
             yield from _check_group(program.rank, at, known, groups)
-
-
-def _check_type(at: int, known: Known) -> Iterator[Breach]:
-    number = _whole_number(known, "comm_type")
-    kind = TYPE_NAMES.get(-1 if number is None else number, "")
-    if kind not in SIMULATED:
-        yield at, "comm-type", kind or _as_found(known, "comm_type")
 
 
 def _check_group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence[int]]) -> Iterator[Breach]:

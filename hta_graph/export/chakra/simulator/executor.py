@@ -161,7 +161,11 @@ class _RunningRanks:
             if at in program.collective:
                 self._join_collective(program.collective[at], (rank, at), now)
             elif at in program.receives:
-                self._receive_message(program.receives[at], (rank, at), now)
+                arrived = self._arrived[program.receives[at]]
+                if arrived:
+                    self._schedule_end((rank, at), max(now, arrived.pop(0)))
+                else:
+                    self._expected[program.receives[at]].append((rank, at))
             else:
                 if at in program.sends:
                     self._send_message(program.sends[at], now + max(state.duration[at], 1))
@@ -188,9 +192,3 @@ class _RunningRanks:
             self._schedule_end(self._expected[message].pop(0), arrival)
         else:
             self._arrived[message].append(arrival)
-
-    def _receive_message(self, message: Message, place: NodePlace, now: int) -> None:
-        if self._arrived[message]:
-            self._schedule_end(place, max(now, self._arrived[message].pop(0)))
-        else:
-            self._expected[message].append(place)

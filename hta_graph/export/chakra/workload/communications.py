@@ -21,6 +21,7 @@ __all__ = [
     "KnownCommunication",
     "RankCommunications",
     "ReadDetails",
+    "collective_kind",
     "communications",
 ]
 
@@ -152,15 +153,13 @@ def _described_kernels(
     groups = _GroupFinder(details, graph.rank, world)
     for at, kernel in enumerate(kernels.tolist()):
         sources = [kernel, int(operators[at]), int(annotations[at])]
-        given = [
-            _known_arguments(details, at + side * len(kernels)) if row >= 0 else {} for side, row in enumerate(sources)
-        ]
+        given: list[Arguments] = [{}, {}, {}]
+        for side, row in enumerate(sources):
+            if row >= 0:
+                values = {key: column[at + side * len(kernels)] for key, column in details.arguments.items()}
+                given[side] = {key: value for key, value in values.items() if value is not None}
         names = [graph.name_of(row) if row >= 0 else "" for row in sources]
         yield kernel, _describe_kernel(kernel, names, given, groups)
-
-
-def _known_arguments(details: Details, at: int) -> Arguments:
-    return {key: column[at] for key, column in details.arguments.items() if column[at] is not None}
 
 
 def _describe_kernel(
