@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
+from hta_graph.model import EventKind
 from tests.support.builder import TraceBuilder, edges
 
 EVENT_COLUMNS = [
@@ -399,6 +400,19 @@ def test_changing_a_result_changes_no_graph(graph: hg.DependencyGraph) -> None:
     assert "changed" not in set(graph.events["kind"])
     assert graph.events["start_ns"].min() == 0
     assert graph.edges["lag_ns"].min() == 0
+
+
+def test_places_on_a_lane_sort_by_lane_and_then_by_time(graph: hg.DependencyGraph) -> None:
+    rows = np.flatnonzero(graph.event_table.kind <= EventKind.MEMSET)
+    both = np.concatenate([rows, rows])
+    at_end = np.repeat([False, True], len(rows))
+    order = np.argsort(graph.place_on_lane(both, at_end))
+    lane, time = (
+        graph.event_table.lane[both],
+        np.where(at_end, graph.event_table.end[both], graph.event_table.start[both]),
+    )
+    assert order.tolist() == np.lexsort((graph.place(both, at_end), lane)).tolist()
+    assert all(np.diff(time[order][lane[order] == each]).min() >= 0 for each in np.unique(lane))
 
 
 def test_filters_leave_the_graph_as_it_was(graph: hg.DependencyGraph) -> None:

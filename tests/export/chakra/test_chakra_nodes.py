@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hta_graph.errors import TraceError
+from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.simulator.simulate import simulate
+from hta_graph.export.chakra.workload.convert import convert
+from hta_graph.export.chakra.workload.et_nodes import DELAY
+from hta_graph.export.chakra.workload.rank_work import RankInput
+from tests.proof import read
+from tests.simulator import Dialect, write
+from tests.simulator import simulate as run_program
+from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
 from tests.support.chakra_builder import Found, RankBuilder, converted, named, nodes, workload
 
 
@@ -228,3 +237,16 @@ def test_names_that_cannot_be_encoded_and_times_before_the_epoch_do_no_harm(tmp_
     found = nodes(workload(tmp_path, trace))
     assert [node.micros for node in found] == [10, 50]
     assert found[0].name.startswith("aten::")
+
+
+def test_a_host_that_polls_a_kernel_goes_on_after_what_ran_before_it(tmp_path: Path) -> None:
+    """A node can wait for another's end only: the kernel that lets the host go on has not ended then."""
+    stream = Stream(7)
+    work = Op("aten::bmm", (Gap(50_000), Launch(stream, 4_000, "gemm")))
+    once = (Launch(stream, 600_000, "dispatch"), Poll(stream, 30_000), work)
+    graph = read(write(run_program(Program.of(*once * 8)), Dialect()))
+    assert graph.edge_counts()["host_poll"] == {"recorded": 0, "inferred": 8}
+    (rank,) = convert([RankInput(0, graph)], tmp_path / "work").ranks
+    assert abs(rank.simulated_ns - rank.measured_ns) < 2_000
+    held = [node.name for node in nodes(read_folder(tmp_path / "work")) if node.on_cpu and "gemm" in node.after]
+    assert Counter(held) == {"aten::bmm": 7, DELAY: 7}
