@@ -38,9 +38,9 @@ from hta_graph import DependencyGraph
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
+from tests.support.shared_traces import shared_traces
 
 TIME_LIMIT_S = 20
 LARGEST_REAL_BYTES = 60_000

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import Phase, settings
 
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 if TYPE_CHECKING:
     import pytest

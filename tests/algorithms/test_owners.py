@@ -13,9 +13,9 @@ from hta_graph.algorithms.who.owners import OWNERS, members, owners, totals
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.errors import UsageError
 from hta_graph.model import EventKind
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.shared_traces import shared_traces
 
 
 def training_step() -> TraceBuilder:

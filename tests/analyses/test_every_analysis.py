@@ -13,9 +13,9 @@ import pytest
 
 from analyses.command_line.catalogue import ANALYSES
 from tests.analyses.command_line.test_command_line import run
-from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.shared_traces import SHARED
 
 COMMANDS = {command.name: (command.name,) for command in ANALYSES} | {
     "kernel-sequences": ("kernel-sequences", "--operator", "aten::")

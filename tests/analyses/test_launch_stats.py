@@ -11,10 +11,10 @@ import hta_graph as hg
 from analyses.launches.launch_stats import answer, figure, hta_cuda_kernel_launch_stats, launch_stats, launches
 from analyses.scope import Scope, in_window, like_hta, whole
 from hta_graph.algorithms.time.windows import between, step
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
+from tests.support.shared_traces import shared_traces
 
 PARTS = ["behind_stream_ns", "behind_event_ns", "overhead_ns"]
 

@@ -20,9 +20,9 @@ from analyses.memory.memory_bandwidth import (
 from analyses.scope import Scope, in_window, like_hta, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.copies import exact_running_sums
-from tests.conftest import shared_traces
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs
+from tests.support.shared_traces import shared_traces
 
 GBPS = "memory bandwidth (GB/s)"
 DTOD, HTOD = "Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pageable -> Device)"

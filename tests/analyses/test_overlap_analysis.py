@@ -30,9 +30,9 @@ from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.activities import Activities
 from hta_graph.algorithms.work.exposure import exposure
 from hta_graph.errors import TraceError
-from tests.conftest import SHARED, shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, shared_traces
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]

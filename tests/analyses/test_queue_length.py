@@ -25,10 +25,10 @@ from analyses.launches.queue_length import (
 from analyses.scope import Scope, in_window, like_hta, per_step, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import QueryError
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import TRACES, WHOLE_MICROSECONDS, answered, exact_scopes, graphs, kept_as_documented
+from tests.support.shared_traces import shared_traces
 
 UNTIED = ("execution_trace_sample", "sync_alexnet_a100", "owlv2_pystack_h100")
 """Traces without changes of a queue at one instant, also after HTA's rounding."""

@@ -12,9 +12,9 @@ import hta_graph as hg
 from analyses.gpu_time.temporal_breakdown import answer, figure, hta_frame, temporal_breakdown
 from analyses.scope import in_window, like_hta, per_step, whole
 from hta_graph.algorithms.time.windows import between
-from tests.conftest import SHARED, shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, shared_traces
 
 PARTS = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 

@@ -17,9 +17,9 @@ from analyses.scope import like_hta, whole
 from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, WHOLE_MICROSECONDS, answered, graphs
+from tests.support.shared_traces import SHARED
 
 GBPS = "memory bandwidth (GB/s)"
 TRACKS = """

@@ -23,9 +23,9 @@ from analyses.scope import like_hta, per_step, whole
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind
-from tests.conftest import shared_traces
 from tests.support.builder import PID, TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs
+from tests.support.shared_traces import shared_traces
 
 UNROUNDED = ("nccl_args_a100", "nanogpt_ab_current", "nanogpt_ddp_8xh100", "owlv2_pystack_h100")
 """Nanosecond traces of which HTA answered without rounding too, and kept all copies of annotations."""

@@ -20,9 +20,9 @@ from hta_graph.errors import OutputError, TraceError
 from hta_graph.export.perfetto import path_overlay
 from hta_graph.export.perfetto.path_overlay import OverlayCounts, overlay_bytes, write_overlay
 from hta_graph.model import BoundBy
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.shared_traces import shared_traces
 
 Rows = list[dict[str, Any]]
 BASE = 1_711_964_646_000_000_000

@@ -14,8 +14,8 @@ import analyses
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
 from tests.analyses.command_line.test_command_line import contents, one_error, run, two_steps
-from tests.conftest import shared_traces
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import shared_traces
 
 pytest.importorskip("pyarrow")
 SAMPLE = Path(analyses.__file__).parent / "sample" / "sample_trace.json.gz"

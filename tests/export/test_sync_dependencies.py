@@ -19,10 +19,10 @@ import hta_graph as hg
 from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.trace.source import read_bytes
 from tests.analyses.command_line.test_command_line import document, one_error, run
-from tests.conftest import SHARED, shared_traces
 from tests.proof import DIALECTS, GPU_TO_CPU, Score, read
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, shared_traces
 from tests.sync_precision import (
     TRACES,
     Recording,

@@ -31,9 +31,9 @@ from hta_graph.job.pool import Reading
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
 from tests.analyses.command_line.test_command_line import contents, run
-from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED
 
 NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
 IS_LINUX = Path("/proc/self/task").is_dir()

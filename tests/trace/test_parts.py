@@ -13,9 +13,9 @@ import hta_graph as hg
 from hta_graph.trace import parts
 from hta_graph.trace.rows import EVENT_ROWS
 from hta_graph.trace.table import Trace
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import shared_traces
 
 
 def same(one: Trace, other: Trace) -> bool:

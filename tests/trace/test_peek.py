@@ -14,7 +14,7 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.trace import peek
 from hta_graph.trace.peek import peek_header, text_size
 from hta_graph.trace.rank_files import header_count
-from tests.conftest import shared_traces
+from tests.support.shared_traces import shared_traces
 
 OP = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 0, "dur": 5}
 HERE = {"rank": 3, "world_size": 8, "nested": [{"a": {}}]}

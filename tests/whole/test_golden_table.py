@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import SHARED
 from tests.golden_table import exact_numbers, judge
 from tests.golden_table.answers import Range, between, difference, encoded
 from tests.golden_table.exact_numbers import exact_traces, tallies
@@ -20,6 +19,7 @@ from tests.golden_table.golden import Golden, golden_answers
 from tests.golden_table.gpu_time import by_what_runs, merged
 from tests.golden_table.judge import EQUAL, UNEXPLAINED
 from tests.golden_table.table import first_table, judged, second_table
+from tests.support.shared_traces import SHARED
 
 GOLDEN = SHARED / "golden"
 QUICK = (

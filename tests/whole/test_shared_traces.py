@@ -26,7 +26,7 @@ from hta_graph.trace.parts import Part, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
-from tests.conftest import SHARED, shared_traces
+from tests.support.shared_traces import SHARED, shared_traces
 
 pytestmark = pytest.mark.shared
 

@@ -16,8 +16,8 @@ from analyses.pages.report import PARTS, report_page
 from analyses.pages.report_page import Section, page
 from analyses.paths.verdict import verdict
 from analyses.scope import in_window
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED
 
 FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 
