@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.shared_traces import SHARED
+from tests.support.depth import deep
+from tests.support.shared_traces import SHARED, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
 """Each one imports pandas and builds traces of its own."""
@@ -28,11 +30,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what cannot run here, and deep tests unless they are asked for."""
+    """Deselect what cannot run here, and deep tests unless they are asked for; what reads a large trace is deep."""
+    for item in items:
+        if item.get_closest_marker("shared") and any(map(is_large_trace, parameters(item))):
+            item.add_marker("slow")
     if not (SHARED / "traces").is_dir():
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
     if "slow" not in (config.option.markexpr or ""):
         deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/run does")
+
+
+def parameters(item: pytest.Item) -> list[Any]:
+    """Return the values of a test's parameters."""
+    return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item], marker: str, reason: str) -> None:
@@ -62,3 +72,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if report.longrepr)
     for reason, count in reasons.items():
         terminalreporter.write_line(f"{count} tests left out: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.fixture(params=["small", deep("all")])
+def real_traces(request: pytest.FixtureRequest) -> list[Path]:
+    """Return the small shared traces, in the deep run all."""
+    return [path for path in shared_traces() if request.param == "all" or not is_large_trace(path)]

@@ -145,8 +145,8 @@ def check_sums(graph: hg.DependencyGraph) -> None:
 
 
 @pytest.mark.shared
-def test_own_weights_sum_to_all_on_every_trace() -> None:
-    for path in shared_traces():
+def test_own_weights_sum_to_all_on_every_trace(real_traces: list[Path]) -> None:
+    for path in real_traces:
         check_sums(hg.build_graph(hg.read_trace(path)))
 
 

@@ -157,6 +157,7 @@ def test_slices_of_a_track_never_overlap(tmp_path: Path) -> None:
     assert times == [("B", 30), ("E", 40), ("B", 40), ("E", 50), ("i", 60)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=f"the sequences' browser test needs {missing()}")
 def test_every_mark_arrives_in_perfetto(tmp_path: Path) -> None:
     graph = layers().graph(tmp_path)

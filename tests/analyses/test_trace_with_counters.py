@@ -131,6 +131,7 @@ def test_command_writes_one_file_or_a_folder_of_ranks(tmp_path: Path, capsys: py
     assert main(["counters", str(ranks / "rank0.json"), "-o", str(ranks / "rank0.json")]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=f"the counters' browser test needs {missing()}")
 def test_every_track_arrives_in_perfetto(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(two_streams().write(tmp_path / "t.json")))

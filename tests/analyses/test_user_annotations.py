@@ -25,7 +25,6 @@ from hta_graph.errors import QueryError
 from hta_graph.model import EventKind
 from tests.support.builder import PID, TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs
-from tests.support.shared_traces import shared_traces
 
 UNROUNDED = ("nccl_args_a100", "nanogpt_ab_current", "nanogpt_ddp_8xh100", "owlv2_pystack_h100")
 """Nanosecond traces of which HTA answered without rounding too, and kept all copies of annotations."""
@@ -139,8 +138,8 @@ def test_others_are_all_instances_of_the_rest_and_allowed_names_stay(tmp_path: P
 
 
 @pytest.mark.shared
-def test_own_times_sum_to_all_in_every_step_of_every_trace() -> None:
-    for path in shared_traces():
+def test_own_times_sum_to_all_in_every_step_of_every_trace(real_traces: list[Path]) -> None:
+    for path in real_traces:
         graph = hg.build_graph(hg.read_trace(path))
         for scope in [whole(0, graph), *(per_step(0, graph) if graph.trace.steps() else [])]:
             frame = annotation_times([scope])

@@ -19,7 +19,10 @@ from tests.support.shared_traces import SHARED
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"the overlay's browser test needs {missing()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"the overlay's browser test needs {missing()}"),
+]
 
 TRACES = [
     pytest.param(SAMPLE, id="sample"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,7 +33,7 @@ def for_all(*strategies: SearchStrategy[Any], examples: int) -> Callable[[Callab
         check.__signature__ = inspect.Signature([*fixtures, by_depth])  # type: ignore[attr-defined]
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(check, name, getattr(test, name))
-        return pytest.mark.parametrize("depth", quick_and_deep(["quick"], ["deep"]))(check)
+        return pytest.mark.parametrize("depth", ["quick", deep("deep")])(check)
 
     return decorate
 
@@ -45,6 +45,6 @@ def with_examples(count: int) -> settings:
     )
 
 
-def quick_and_deep(quick: Iterable[Any], deep: Iterable[Any]) -> list[Any]:
-    """Return the values of a parameter, those of the deep run marked ``slow``."""
-    return [*quick, *(pytest.param(value, marks=pytest.mark.slow) for value in deep)]
+def deep(*values: Any) -> Any:
+    """Mark a parameter's value as one for the deep run, or a row of values if there are several parameters."""
+    return pytest.param(*values, marks=pytest.mark.slow)

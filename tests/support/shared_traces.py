@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 SHARED = Path(os.environ.get("HTA_GRAPH_SHARED", Path(__file__).parents[3] / "shared"))
-QUICK_BYTES = 100_000
-"""A compressed trace up to this size is read and questioned in tenths of a second."""
+QUICK_BYTES = 200_000
+"""Compressed traces up to this size are read and questioned in tenths of a second."""
 
 
 def shared_traces() -> list[Path]:
@@ -20,18 +17,22 @@ def shared_traces() -> list[Path]:
     return [path for path in files if not path.name.startswith("host_et")]
 
 
-def is_quick(path: Path) -> bool:
-    """Say whether a trace, or all of a folder's together, are small enough for the quick run."""
-    files = [path] if path.is_file() else list(path.rglob("*.gz"))
-    return sum(file.stat().st_size for file in files) <= QUICK_BYTES
+@cache
+def compressed_bytes(path: Path) -> int:
+    """Return the size of a trace, or of all that are in a folder; 0 where there is none."""
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*.gz"))
 
 
-def by_size(traces: Iterable[Any], path_of: Any = lambda item: item) -> Iterator[Any]:
-    """Yield the values of a parameter, those that stand for a large trace marked ``slow``."""
-    for item in traces:
-        yield item if is_quick(path_of(item)) else pytest.param(item, marks=pytest.mark.slow)
+def is_large_trace(value: object) -> bool:
+    """Say whether a test's parameter is the path of a large trace, or names a folder of the shared ones that is large.
 
-
-def folders_by_size(names: Iterable[str]) -> list[Any]:
-    """Return the names of folders of traces as the values of a parameter, those of large traces marked ``slow``."""
-    return list(by_size(names, (SHARED / "traces").joinpath))
+    >>> is_large_trace(7), is_large_trace(("no trace", "none either")), is_large_trace(Path("absent.json.gz"))
+    (False, False, False)
+    """
+    if isinstance(value, tuple):
+        return any(map(is_large_trace, value))
+    if isinstance(value, str) and value:
+        value = SHARED / "traces" / value.split("/")[0]
+    return isinstance(value, Path) and compressed_bytes(value) > QUICK_BYTES

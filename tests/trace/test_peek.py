@@ -14,7 +14,6 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.trace import peek
 from hta_graph.trace.peek import peek_header, text_size
 from hta_graph.trace.rank_files import header_count
-from tests.support.shared_traces import shared_traces
 
 OP = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 0, "dur": 5}
 HERE = {"rank": 3, "world_size": 8, "nested": [{"a": {}}]}
@@ -121,8 +120,8 @@ def test_sizes_of_text(tmp_path: Path, ending: str, least: float, most: float) -
 
 
 @pytest.mark.shared
-def test_real_traces() -> None:
-    for path in shared_traces():
+def test_real_traces(real_traces: list[Path]) -> None:
+    for path in real_traces:
         header = peek_header(path)
         assert header is not None, path
         if path.stat().st_size < 100_000:
