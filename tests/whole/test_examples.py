@@ -13,13 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
 from tests.simulator import idioms
 from tests.support.make_sample import FOLDER, STRAGGLER, TRANSFER_NS, samples
-from tests.support.notebooks import EXAMPLES, shown
+from tests.support.notebooks import EXAMPLES, run_here, shown, shown_words
 
 ROOT = EXAMPLES.parent
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -65,12 +66,25 @@ def run_notebooks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_prints_what_is_stored_in_it(path: Path, run_notebooks: dict[str, Any]) -> None:
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert shown(run_notebooks[path.name]) == shown(stored), (
         "python -m tests.support.notebooks renews the stored outputs"
     )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_cells_of_a_notebook_show_what_is_stored_in_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same without a kernel, in this process, but for figures."""
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    with pd.option_context("display.float_format", None, "display.max_colwidth", 50):
+        assert shown_words(run_here(stored)) == shown_words(stored)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
