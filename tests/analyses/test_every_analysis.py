@@ -15,6 +15,7 @@ from analyses.command_line.catalogue import ANALYSES
 from tests.analyses.command_line.test_command_line import run
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED
 
 COMMANDS = {command.name: (command.name,) for command in ANALYSES} | {
@@ -172,11 +173,17 @@ def check_columns(path: Path) -> None:
     assert not any(cell.lower() in ("nan", "inf", "-inf", "none", "<na>") for row in rows for cell in row)
 
 
+@pytest.mark.parametrize("plot", [False, deep(True)], ids=["tables", "pages too"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_files_are_written_whole_or_not_at_all(
-    name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], plot: bool
 ) -> None:
-    check(capsys, tmp_path, COMMANDS[name], inputs, plot=True)
+    check(capsys, tmp_path, COMMANDS[name], inputs, plot)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_is_written_of_what_has_an_answer(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check(capsys, tmp_path, COMMANDS[name], cuda(tmp_path), plot=True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -99,6 +99,7 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_in_a_browser(report: Path, browser: Any, scheme: str, width: int) -> None:
