@@ -26,7 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run a few files in this process, where a debugger works, and folders on the cores that there are."""
-    return 0 if all(".py" in argument for argument in config.args) else min(os.cpu_count() or 1, MOST_WORKERS)
+    few = len(config.args) <= 3 and all(".py" in argument for argument in config.args)
+    return 0 if few else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -36,7 +36,7 @@ import hta_graph as hg
 from analyses.command_line.cli import main as command_line
 from hta_graph import DependencyGraph
 from hta_graph.algorithms.time.windows import Window
-from hta_graph.errors import QueryError
+from hta_graph.errors import DefectError, QueryError
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
@@ -466,6 +466,8 @@ def examine(path: Path, rng: Rng) -> str:
 def _ask_the_library(path: Path, rng: Rng, *, salvage: bool) -> str:
     try:
         graph = hg.build_graph(hg.read_trace(path, salvage=salvage))
+    except DefectError:
+        raise
     except hg.HtaGraphError as error:
         _check_line(str(error), path)
         return "refused"
@@ -488,6 +490,7 @@ def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> Non
     _require(status in (0, 1, 2), f"exit status {status}")
     _require(len(errors) == int(status != 0), f"status {status} with {len(errors)} lines of error")
     _require("Traceback" not in err.getvalue(), "a traceback on stderr")
+    _require("this is a defect" not in err.getvalue(), "a result that contradicts itself")
     _require(not text or status == 0, "partial output beside an error")
     if status == 0 and "--json" in arguments:
         _check_document(json.loads(text))
