@@ -477,33 +477,29 @@ COLUMNS = (
         'frame["alive_bytes"] / max(peak, 1)',
         'frame["alive_bytes"] / min(peak, 1)',
     ),
-    Mutation(
+    in_columns(
         "categories at less than the peak",
         "analyses/memory/raw_memory_timeline.py",
         "max(int(every[timeline.peak, -1]), 1)",
         "min(int(every[timeline.peak, -1]), 1)",
-        ("tests/analyses/test_memory_timeline.py",),
     ),
-    Mutation(
+    in_columns(
         "a report's shares of less than the path",
         "analyses/pages/report.py",
         'frame["time_ns"] / max(path.length_ns, 1)',
         'frame["time_ns"] / min(path.length_ns, 1)',
-        ("tests/analyses/pages/test_report.py",),
     ),
-    Mutation(
+    in_columns(
         "a verdict's share of less than the path",
         "analyses/paths/verdict.py",
         "unexplained / max(path.length_ns, 1)",
         "unexplained / min(path.length_ns, 1)",
-        ("tests/analyses/pages/test_report.py",),
     ),
-    Mutation(
+    in_columns(
         "a notebook's shares of less than the path",
         "hta_graph/algorithms/time/critical_path.py",
         "total = max(self.length_ns, 1)",
         "total = min(self.length_ns, 1)",
-        ("tests/graph/test_shown.py",),
     ),
     Mutation(
         "HTA's percentages of nothing",
