@@ -13,8 +13,8 @@ import pytest
 import analyses
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
-from tests.analyses.command_line.test_command_line import contents, one_error, run, two_steps
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import folder_contents, one_error, run_command, two_steps
 from tests.support.shared_traces import shared_traces
 
 pytest.importorskip("pyarrow")
@@ -116,7 +116,7 @@ def test_tables_have_the_columns_of_the_contract(graph: hg.DependencyGraph, tmp_
 def test_the_command_writes_what_the_library_writes(
     capsys: pytest.CaptureFixture[str], graph: hg.DependencyGraph, tmp_path: Path
 ) -> None:
-    status, out, err = run(capsys, "graph", graph.trace.path, "--parquet", tmp_path / "g")
+    status, out, err = run_command(capsys, "graph", graph.trace.path, "--parquet", tmp_path / "g")
     assert (status, out) == (0, "")
     assert "(rows_dropped_no_name)" in err
     assert_equal(hg.load_graph(tmp_path / "g"), graph)
@@ -153,7 +153,7 @@ def test_a_failure_leaves_the_earlier_graph_and_nothing_else(
     import pyarrow.parquet
 
     hg.save_graph(graph, tmp_path / "g")
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     write, calls = pyarrow.parquet.write_table, []
 
     def fail(*arguments: Any, **options: Any) -> None:
@@ -165,7 +165,7 @@ def test_a_failure_leaves_the_earlier_graph_and_nothing_else(
     monkeypatch.setattr(pyarrow.parquet, "write_table", fail)
     with pytest.raises(OutputError, match="No space left on device"):
         hg.save_graph(graph.filter(kind="kernel"), tmp_path / "g")
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("fails_at", [0, 1])
@@ -173,7 +173,7 @@ def test_a_failed_rename_leaves_the_earlier_graph(
     graph: hg.DependencyGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     hg.save_graph(graph, tmp_path / "g")
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     rename, calls = Path.rename, []
 
     def fail(path: Path, target: Any) -> Path:
@@ -186,7 +186,7 @@ def test_a_failed_rename_leaves_the_earlier_graph(
     with pytest.raises(OutputError, match="Input/output error"):
         hg.save_graph(graph.filter(kind="kernel"), tmp_path / "g")
     monkeypatch.undo()
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 FOREIGN: dict[str, dict[str, str]] = {
@@ -205,10 +205,10 @@ def test_a_folder_of_other_files_is_refused(
     (tmp_path / "g").mkdir()
     for name, text in FOREIGN[case].items():
         (tmp_path / "g" / name).write_text(text)
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     with pytest.raises(OutputError):
         hg.save_graph(graph, tmp_path / "g")
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "sub/notes.txt", "rank0.json"])
@@ -229,7 +229,7 @@ def test_the_input_inside_the_output_folder_is_never_deleted(
     hg.save_graph(graph, tmp_path / "g")
     trace = rich().write(tmp_path / "g" / "trace.json")
     before = trace.read_bytes()
-    run(capsys, "graph", trace, "--parquet", tmp_path / "g")
+    run_command(capsys, "graph", trace, "--parquet", tmp_path / "g")
     assert trace.is_file()
     assert trace.read_bytes() == before
 
@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_is_refused(
     with pytest.raises(OutputError, match=message):
         hg.save_graph(graph, tmp_path / target)
     assert (tmp_path / "trace.json").is_file()
-    status, out, err = run(capsys, "graph", graph.trace.path, "--parquet", tmp_path / target)
+    status, out, err = run_command(capsys, "graph", graph.trace.path, "--parquet", tmp_path / target)
     assert (status, out, message in err.splitlines()[-1]) == (1, "", True)
 
 

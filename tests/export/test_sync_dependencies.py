@@ -18,10 +18,10 @@ import pytest
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.trace.source import read_bytes
-from tests.analyses.command_line.test_command_line import document, one_error, run
 from tests.proof import DIALECTS, GPU_TO_CPU, Score, read
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import command_json, one_error, run_command
 from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.sync_precision import (
@@ -428,7 +428,7 @@ def trace_file(tmp_path: Path) -> Path:
 
 
 def test_json_is_the_contract(capsys: pytest.CaptureFixture[str], trace_file: Path, tmp_path: Path) -> None:
-    found = document(capsys, "sync-deps", trace_file)
+    found = command_json(capsys, "sync-deps", trace_file)
     assert set(found) == {
         "schema", "file", "rank", "window", "dependencies", "gpu_dependencies", "diagnostics",
     }  # fmt: skip
@@ -445,7 +445,7 @@ def test_json_is_the_contract(capsys: pytest.CaptureFixture[str], trace_file: Pa
         "target_external_id": 4, "lag_ns": 5_000, "binding": True,
     }  # fmt: skip
     assert set(dependency) == KEYS
-    found = document(capsys, "sync-deps", two_waits().write(tmp_path / "waits.json"))
+    found = command_json(capsys, "sync-deps", two_waits().write(tmp_path / "waits.json"))
     assert found["dependencies"] == []
     assert [set(item) for item in found["gpu_dependencies"]] == [GPU_KEYS, GPU_KEYS]
     assert found["gpu_dependencies"][1] == {
@@ -459,7 +459,7 @@ def test_csv_is_one_table_of_both_directions(capsys: pytest.CaptureFixture[str],
     trace = two_waits()
     trace.call("cudaDeviceSynchronize", 30, 220, 20)
     path = trace.write(tmp_path / "trace.json")
-    status, out, err = run(capsys, "sync-deps", path, "--csv", "-")
+    status, out, err = run_command(capsys, "sync-deps", path, "--csv", "-")
     assert (status, err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["direction"] for row in rows] == ["gpu_to_cpu"] * 3 + ["gpu_to_gpu"] * 2
@@ -480,7 +480,7 @@ def test_external_ids_map_operators_to_the_operators_that_they_wait_for(
     trace.op("aten::sub", 150, 151, **{"External id": 8})
     trace.call("cudaDeviceSynchronize", 160, 170, 22)
     target = tmp_path / "ids.json"
-    status, out, err = run(capsys, "sync-deps", trace.write(tmp_path / "t.json"), "--external-ids", target)
+    status, out, err = run_command(capsys, "sync-deps", trace.write(tmp_path / "t.json"), "--external-ids", target)
     assert (status, out) == (0, "")
     assert json.loads(target.read_bytes()) == {"4": [3], "8": [3]}
     assert err == f"{target}: 3 dependencies without an external id on both ends left out\n"
@@ -492,7 +492,7 @@ def test_no_operator_waits_for_itself(capsys: pytest.CaptureFixture[str], tmp_pa
         trace.op(name, at, at + 5, **{"External id": 7})
     trace.launch("k", (1, 2), (3, 20), 1)
     trace.call("cudaStreamSynchronize", 10, 25, 2)
-    status, out, err = run(capsys, "sync-deps", trace.write(tmp_path / "t.json"), "--external-ids", "-")
+    status, out, err = run_command(capsys, "sync-deps", trace.write(tmp_path / "t.json"), "--external-ids", "-")
     assert (status, out) == (0, "{}\n")
     assert err == "-: 1 dependency of an operator on itself left out\n"
 
@@ -500,11 +500,11 @@ def test_no_operator_waits_for_itself(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_table_counts_and_names_the_longest_waits(
     capsys: pytest.CaptureFixture[str], trace_file: Path, tmp_path: Path
 ) -> None:
-    status, out, err = run(capsys, "sync-deps", trace_file)
+    status, out, err = run_command(capsys, "sync-deps", trace_file)
     assert (status, err) == (0, "")
     assert "whole trace: 1 dependency of 1 CPU call on GPU work, 0 between streams" in out
     assert "0.045 ms      7  cudaStreamSynchronize  aten::inner" in out
-    status, out, err = run(capsys, "sync-deps", two_waits().write(tmp_path / "waits.json"))
+    status, out, err = run_command(capsys, "sync-deps", two_waits().write(tmp_path / "waits.json"))
     assert (status, err) == (0, "")
     assert "0 dependencies of 0 CPU calls on GPU work, 2 between streams" in out
     assert "1  event queries, which do not wait" in out
@@ -515,13 +515,13 @@ def test_no_dependency_is_a_sentence(capsys: pytest.CaptureFixture[str], tmp_pat
     trace = TraceBuilder()
     trace.op("aten::add", 0, 1)
     path = trace.write(tmp_path / "t.json")
-    status, out, err = run(capsys, "sync-deps", path)
+    status, out, err = run_command(capsys, "sync-deps", path)
     assert (status, err) == (0, "")
     assert "no synchronisation dependencies; no call and no stream is known to have waited" in out
-    found = document(capsys, "sync-deps", path)
+    found = command_json(capsys, "sync-deps", path)
     assert (found["dependencies"], found["gpu_dependencies"]) == ([], [])
-    assert run(capsys, "sync-deps", path, "--external-ids", "-") == (0, "{}\n", "")
-    assert run(capsys, "sync-deps", path, "--csv", "-")[1].count("\n") == 1
+    assert run_command(capsys, "sync-deps", path, "--external-ids", "-") == (0, "{}\n", "")
+    assert run_command(capsys, "sync-deps", path, "--csv", "-")[1].count("\n") == 1
 
 
 def test_window_options_choose_what_is_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -535,7 +535,7 @@ def test_window_options_choose_what_is_listed(capsys: pytest.CaptureFixture[str]
         ("--cpu-window",): ([3], 0), ("--step", "2", "--gpu-window"): ([7], 0),
     }  # fmt: skip
     for arguments, (calls, waits) in expected.items():
-        found = document(capsys, "sync-deps", path, *arguments)
+        found = command_json(capsys, "sync-deps", path, *arguments)
         assert [row["sync_index"] for row in found["dependencies"]] == calls, arguments
         assert len(found["gpu_dependencies"]) == waits, arguments
 
@@ -574,9 +574,9 @@ def test_all_outputs_at_once_are_those_of_one_at_a_time(
 ) -> None:
     outputs = {option: tmp_path / option for option in ("--json", "--csv", "--external-ids")}
     given = [part for pair in outputs.items() for part in pair]
-    assert run(capsys, "sync-deps", trace_file, *given) == (0, "", "")
+    assert run_command(capsys, "sync-deps", trace_file, *given) == (0, "", "")
     for option, target in outputs.items():
-        assert run(capsys, "sync-deps", trace_file, option, "-") == (0, target.read_text(), "")
+        assert run_command(capsys, "sync-deps", trace_file, option, "-") == (0, target.read_text(), "")
 
 
 def test_the_command_does_without_pandas(trace_file: Path) -> None:

@@ -30,9 +30,9 @@ from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.pool import Reading
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
-from tests.analyses.command_line.test_command_line import contents, run
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import folder_contents, run_command
 from tests.support.shared_traces import SHARED
 
 NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
@@ -360,14 +360,14 @@ worker.serve()"""
 @needs_proc
 def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
     folder = job(tmp_path / "job", *range(4))
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     process = started(SLOW_READER, "info", folder, "--jobs", 2, "--json", tmp_path / "out.json")
     workers = children(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
     assert process.returncode == 130
     until(lambda: not any(map(is_running, workers)), 5)
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 @needs_proc
@@ -402,7 +402,7 @@ def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
     assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
     assert process.returncode == 130
     until(lambda: not any(map(is_running, workers)), 5)
-    assert contents(tmp_path) == {}
+    assert folder_contents(tmp_path) == {}
 
 
 @needs_proc
@@ -443,7 +443,7 @@ def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
 def test_bad_limits_are_usage_errors(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    status, out, err = run(capsys, "info", job(tmp_path, 0, 1), *arguments)
+    status, out, err = run_command(capsys, "info", job(tmp_path, 0, 1), *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
 
@@ -451,7 +451,9 @@ def test_bad_limits_are_usage_errors(
 @pytest.mark.parametrize("limits", [["--jobs", "2"], ["--jobs", "2", "--memory", "1"], ["--memory", "1.5GiB"]])
 def test_limits_do_not_change_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, limits: list[str]) -> None:
     job(tmp_path, 0, 1, 2)
-    assert run(capsys, "info", tmp_path, "--json", "-", *limits) == run(capsys, "info", tmp_path, "--json", "-")
+    assert run_command(capsys, "info", tmp_path, "--json", "-", *limits) == run_command(
+        capsys, "info", tmp_path, "--json", "-"
+    )
 
 
 def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
@@ -492,7 +494,7 @@ def test_a_single_file_shows_no_bar(tmp_path: Path) -> None:
 
 
 def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run(capsys, "info", job(tmp_path, 0, 1), "--jobs", "2")[2] == ""
+    assert run_command(capsys, "info", job(tmp_path, 0, 1), "--jobs", "2")[2] == ""
 
 
 def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,17 +15,17 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.trace.table import READING_DIAGNOSTICS
-from tests.analyses.command_line.test_command_line import (
+from tests.support.builder import PID, TraceBuilder
+from tests.support.command_line import (
     COMMANDS,
-    contents,
-    document,
+    command_json,
+    folder_contents,
     one_error,
-    run,
-    spent,
-    subprocess_run,
+    run_command,
+    run_program,
+    time_by_class,
     two_steps,
 )
-from tests.support.builder import PID, TraceBuilder
 from tests.support.depth import deep
 
 OP = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": PID, "tid": 1, "ts": 10, "dur": 5}
@@ -202,7 +202,7 @@ def test_salvage_reads_what_is_whole_and_says_so(
     text = text if shape == "object" else text[len('{"traceEvents": ') : -1]
     path = write(tmp_path, text[: text.rindex('"dur"')])
     assert "after 2 whole events; --salvage reads those" in one_error(capsys, tmp_path, "info", path)
-    status, out, err = run(capsys, "info", path, "--salvage", "--json", "-")
+    status, out, err = run_command(capsys, "info", path, "--salvage", "--json", "-")
     (rank,) = json.loads(out)["ranks"]
     assert (status, rank["events"], rank["diagnostics"]["salvaged"]) == (0, 2, 1)
     assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+, 2 whole events read\n", err), err
@@ -215,7 +215,7 @@ def test_salvage_of_nothing_is_still_an_error(capsys: pytest.CaptureFixture[str]
 
 def test_salvage_of_a_whole_file_changes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = two_steps().write(tmp_path / "t.json")
-    assert document(capsys, "graph", path, "--salvage") == document(capsys, "graph", path)
+    assert command_json(capsys, "graph", path, "--salvage") == command_json(capsys, "graph", path)
 
 
 def test_salvage_keeps_epoch_nanoseconds(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_missing_file_is_one_error(
 def test_an_unreadable_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = two_steps().write(tmp_path / "t.json")
     path.chmod(0)
-    status, out, err = run(capsys, "info", path)
+    status, out, err = run_command(capsys, "info", path)
     assert (status, out, err) == (1, "", f"hta-graph: {path}: cannot be read: Permission denied\n")
 
 
@@ -301,7 +301,7 @@ def test_a_file_that_fails_while_reading_is_one_error(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", fail)
-    status, out, err = run(capsys, "info", path)
+    status, out, err = run_command(capsys, "info", path)
     assert (status, out, err) == (1, "", f"hta-graph: {path}: cannot be read: Permission denied\n")
 
 
@@ -312,7 +312,7 @@ def test_a_folder_that_cannot_be_listed_is_one_error(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", fail)
-    status, out, err = run(capsys, "info", tmp_path)
+    status, out, err = run_command(capsys, "info", tmp_path)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "Permission denied" in err
 
@@ -326,10 +326,10 @@ def test_a_trace_without_events_can_be_described_but_has_no_path(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = write(tmp_path, {"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]})
-    (rank,) = document(capsys, "info", path)["ranks"]
+    (rank,) = command_json(capsys, "info", path)["ranks"]
     assert (rank["events"], rank["start_ns"], rank["end_ns"], rank["lanes"]) == (0, None, None, [])
-    assert document(capsys, "graph", path)["events"] == []
-    assert "nothing was captured" in run(capsys, "info", path)[1]
+    assert command_json(capsys, "graph", path)["events"] == []
+    assert "nothing was captured" in run_command(capsys, "info", path)[1]
     assert "nothing was captured" in one_error(capsys, tmp_path, "critical-path", path)
 
 
@@ -372,8 +372,8 @@ def test_a_bad_row_is_dropped_counted_and_reported_in_one_line(
 ) -> None:
     row, key = BAD_ROWS[case]
     path = write(tmp_path, rows_of(OP, row, OP | {"ts": 20}))
-    before = contents(tmp_path)
-    status, out, err = run(capsys, "info", path, "--json", "-")
+    before = folder_contents(tmp_path)
+    status, out, err = run_command(capsys, "info", path, "--json", "-")
     assert (status, err.count("\n")) == (0, 1), err
     assert f"{path}: 1 " in err
     assert f"({key})" in err
@@ -383,7 +383,7 @@ def test_a_bad_row_is_dropped_counted_and_reported_in_one_line(
         {key: 1},
         {key: 1, "tolerant_json": 1},
     )
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 def test_a_bad_row_keeps_the_numbers_of_the_rows_behind_it(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_a_bad_row_keeps_the_numbers_of_the_rows_behind_it(tmp_path: Path) -> No
 
 def test_many_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [OP] * 5 + [row for case, (row, _) in BAD_ROWS.items() if case != "E without B"]  # it would pair
-    status, _, err = run(capsys, "info", write(tmp_path, rows_of(*rows)))
+    status, _, err = run_command(capsys, "info", write(tmp_path, rows_of(*rows)))
     assert (status, err.count("\n")) == (0, 1)
     assert all(f"({key})" in err for _, key in BAD_ROWS.values())
 
@@ -471,9 +471,9 @@ def test_a_field_of_another_type_never_breaks_the_reading(
         changed[field] = changed["args"] | {inner: value} if inner else value
         others = [fields for name, fields in FIELDS.items() if name != row]
         path = write(tmp_path, rows_of(OP | {"ts": 12, "dur": 1}, changed, *others))
-        status, out, err = run(capsys, "critical-path", path, "--whole", "--json", "-")
+        status, out, err = run_command(capsys, "critical-path", path, "--whole", "--json", "-")
         assert (status, err.count("\n") <= 1, "Traceback" in err) == (0, True, False), (value, err)
-        spent(json.loads(out))
+        time_by_class(json.loads(out))
         trace = hg.read_trace(path)
         total = len(trace.events) + sum(dropped(trace).values())
         assert total in expected_rows(row, field), (value, total)
@@ -487,10 +487,10 @@ def test_a_header_field_of_another_type_never_breaks_the_reading(
 ) -> None:
     for value in (*others, [{"name": None}], [{"name": ["\ud800"]}], {"rank": "x", "world_size": []}, [None, 3]):
         content = rows_of(OP).replace("{", f'{{"{key}": {token(value)}, ', 1)
-        status, out, err = run(capsys, "info", write(tmp_path, content), "--json", "-")
+        status, out, err = run_command(capsys, "info", write(tmp_path, content), "--json", "-")
         assert (status, "Traceback" in err) == (0, False), (value, err)
         assert json.loads(out)["ranks"][0]["events"] == 1
-        assert run(capsys, "info", write(tmp_path, content))[0] == 0
+        assert run_command(capsys, "info", write(tmp_path, content))[0] == 0
 
 
 def test_a_base_time_that_is_no_time_is_ignored_and_counted(tmp_path: Path) -> None:
@@ -525,8 +525,8 @@ def test_odd_names_reach_every_output(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, raw: bytes, command: str
 ) -> None:
     path = write(tmp_path, rows_of(OP | {"name": "NAME", "tid": "NAME"}).encode().replace(b"NAME", raw))
-    assert document(capsys, command, path)["schema"]
-    done = subprocess_run(command, path) if b"\\u" in raw and command == "critical-path" else None
+    assert command_json(capsys, command, path)["schema"]
+    done = run_program(command, path) if b"\\u" in raw and command == "critical-path" else None
     assert done is None or (done.returncode, done.stderr) == (0, "")
 
 
@@ -545,7 +545,7 @@ def test_a_name_of_a_megabyte_keeps_errors_short(capsys: pytest.CaptureFixture[s
     trace.annotation("x" * 1_000_000, 0, 10)
     path = trace.write(tmp_path / "t.json")
     assert len(one_error(capsys, tmp_path, "critical-path", path, "--annotation", "y" * 100_000)) < 1000
-    assert len(run(capsys, "critical-path", path)[1]) < 5000
+    assert len(run_command(capsys, "critical-path", path)[1]) < 5000
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "٣"], ids=["30 digits", "5000 digits", "Arabic"])
@@ -556,8 +556,8 @@ def test_a_step_with_an_odd_number_breaks_nothing(
     trace = TraceBuilder()
     trace.annotation(f"ProfilerStep#{number}", 0, 10)
     path = trace.write(tmp_path / "t.json")
-    assert document(capsys, command, path)["schema"]
-    assert run(capsys, command, path)[0] == 0
+    assert command_json(capsys, command, path)["schema"]
+    assert run_command(capsys, command, path)[0] == 0
 
 
 # -- big --------------------------------------------------------------------------------------------------------------
@@ -569,8 +569,8 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
     for level in range(depth):
         trace.op("op", level, 2 * depth - level)
     path = trace.write(tmp_path / "t.json")
-    found = document(capsys, "critical-path", path)
-    assert spent(found) == {"cpu_bound": 2 * depth * 1000}
+    found = command_json(capsys, "critical-path", path)
+    assert time_by_class(found) == {"cpu_bound": 2 * depth * 1000}
     assert len(found["segments"]) == 2 * depth - 1
 
 
@@ -622,7 +622,7 @@ def test_numbers_beyond_64_bits_are_one_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
 ) -> None:
     path = two_steps().write(tmp_path / "t.json")
-    status, out, err = run(capsys, "critical-path", path, *arguments)
+    status, out, err = run_command(capsys, "critical-path", path, *arguments)
     assert (status in (1, 2), out, err.count("\n")) == (True, "", 1), err
     assert len(err) < 1000
 
@@ -726,6 +726,6 @@ def test_a_parquet_folder_that_cannot_be_is_refused(
 
 def test_json_and_parquet_at_one_place_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = two_steps().write(tmp_path / "trace.json")
-    status, _, err = run(capsys, "graph", path, "--parquet", tmp_path / "g", "--json", tmp_path / "g")
+    status, _, err = run_command(capsys, "graph", path, "--parquet", tmp_path / "g", "--json", tmp_path / "g")
     assert (status in (1, 2), err.count("\n")) == (True, 1)
     assert not (tmp_path / "g").exists()

@@ -10,8 +10,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TraceError
-from tests.analyses.command_line.test_command_line import COMMANDS, document, one_error, run
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import COMMANDS, command_json, one_error, run_command
 
 HOST_TRACE = json.dumps({"schema": "1.0.1", "pid": 3, "nodes": [{"id": 1, "name": "x"}]})
 
@@ -25,7 +25,7 @@ def trace(path: Path, name: str = "op", distributed: Any = None) -> Path:
 
 def ranks(capsys: pytest.CaptureFixture[str], *inputs: Path) -> dict[int, str]:
     """Return rank → file name as ``info`` sees it."""
-    return {rank["rank"]: Path(rank["file"]).name for rank in document(capsys, "info", *inputs)["ranks"]}
+    return {rank["rank"]: Path(rank["file"]).name for rank in command_json(capsys, "info", *inputs)["ranks"]}
 
 
 def said(*inputs: Path) -> tuple[list[int | None], list[str]]:
@@ -66,7 +66,7 @@ def test_the_header_comes_before_the_name_before_the_order(
 ) -> None:
     path = trace(tmp_path / name, distributed=distributed)
     assert ranks(capsys, path) == {rank: name}
-    assert document(capsys, "critical-path", path)["rank"] == rank
+    assert command_json(capsys, "critical-path", path)["rank"] == rank
 
 
 def test_a_name_that_only_contains_rank_is_no_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_files_without_a_rank_are_numbered_by_order_and_this_is_said(
     trace(tmp_path / "b.json")
     trace(tmp_path / "a.json")
     trace(tmp_path / "c.json", distributed={"rank": 1})
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert status == 0
     assert {rank["rank"]: Path(rank["file"]).name for rank in json.loads(out)["ranks"]} == {
         0: "a.json", 1: "c.json", 2: "b.json",
@@ -132,7 +132,7 @@ def test_files_without_trace_rows_are_skipped_with_a_line(
 ) -> None:
     trace(tmp_path / "rank0.json")
     (tmp_path / "other.json").write_text(content)
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, err.count("\n")) == (0, 1), err
     assert err.startswith(f"skipped {tmp_path / 'other.json'}: ")
     assert [rank["rank"] for rank in json.loads(out)["ranks"]] == [0]
@@ -157,7 +157,7 @@ def test_other_files_of_a_folder_are_ignored(tmp_path: Path) -> None:
 def test_a_folder_of_host_traces_holds_no_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(HOST_TRACE)
-    status, out, err = run(capsys, "info", tmp_path)
+    status, out, err = run_command(capsys, "info", tmp_path)
     assert (status, out, "Traceback" in err) == (1, "", False)
     assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no trace among these files"
 
@@ -177,7 +177,7 @@ def test_a_broken_trace_in_a_folder_is_said_and_the_others_are_read(
         trace(tmp_path / folder / f"rank{number}.json")
     path = broken(tmp_path / folder / "rank1.json")
     target = tmp_path / "out.json"
-    status, out, err = run(capsys, "info", tmp_path / folder, "--json", target)
+    status, out, err = run_command(capsys, "info", tmp_path / folder, "--json", target)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"hta-graph: {path}: the JSON breaks off at byte ")
     assert [rank["rank"] for rank in json.loads(target.read_bytes())["ranks"]] == [0, 2, 3, 4, 5, 6, 7]
@@ -187,7 +187,7 @@ def test_analyses_leave_a_broken_rank_out(capsys: pytest.CaptureFixture[str], tm
     for number in range(3):
         trace(tmp_path / f"rank{number}.json", distributed={"rank": number})
     broken(tmp_path / "rank0.json")
-    status, out, err = run(capsys, "temporal-breakdown", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "temporal-breakdown", tmp_path, "--json", "-")
     assert (status, err.count("\n")) == (1, 1)
     assert [scope["rank"] for scope in json.loads(out)["scopes"]] == [1, 2]
 
@@ -202,7 +202,7 @@ def test_where_the_lowest_rank_is_broken_the_next_is_taken(
     path = broken(tmp_path / "rank2.json")
     if damage != "cut":
         path.write_bytes(b"" if damage == "empty" else b"no JSON")
-    status, out, err = run(capsys, command, tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, command, tmp_path, "--json", "-")
     assert (status, json.loads(out)["rank"] if command == "critical-path" else 3) == (1, 3)
     first, second = err.splitlines()
     assert first.startswith(f"hta-graph: {path}: ")
@@ -215,8 +215,8 @@ def test_a_broken_higher_rank_does_not_matter_for_a_lower_one(
     for number in (2, 3):
         trace(tmp_path / f"rank{number}.json")
     (tmp_path / "rank3.json").write_bytes(b"")
-    assert document(capsys, "critical-path", tmp_path)["rank"] == 2
-    assert document(capsys, "info", tmp_path, "--rank", "2")["ranks"][0]["rank"] == 2
+    assert command_json(capsys, "critical-path", tmp_path)["rank"] == 2
+    assert command_json(capsys, "info", tmp_path, "--rank", "2")["ranks"][0]["rank"] == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -232,7 +232,7 @@ def test_a_broken_rank_that_is_asked_for_is_an_error(
 def test_a_broken_file_takes_no_rank_from_a_sound_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace(tmp_path / "rank0.json")
     (tmp_path / "rank0_et.json").write_text(HOST_TRACE[:-5])
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, [Path(rank["file"]).name for rank in json.loads(out)["ranks"]]) == (1, ["rank0.json"])
     assert "rank0_et.json: the JSON breaks off" in err
 
@@ -250,7 +250,7 @@ def test_a_broken_file_keeps_its_place_in_the_order(tmp_path: Path) -> None:
 def test_where_all_are_broken_nothing_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in range(3):
         broken(trace(tmp_path / f"rank{number}.json"))
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, out, err.count("\n")) == (1, "", 4)
     assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no sound trace among these files"
 
@@ -271,20 +271,20 @@ def test_of_several_ranks_the_lowest_is_taken_unless_one_is_asked_for(
 ) -> None:
     for number in (2, 3):
         trace(tmp_path / f"rank{number}.json")
-    found = document(capsys, command, tmp_path, *arguments)
+    found = command_json(capsys, command, tmp_path, *arguments)
     assert (found["rank"], Path(found["file"]).name) == (rank, f"rank{rank}.json")
 
 
 def test_the_table_says_which_rank_it_is_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in (2, 3):
         trace(tmp_path / f"rank{number}.json")
-    assert run(capsys, "critical-path", tmp_path)[1].splitlines()[0] == "rank2.json, rank 2"
+    assert run_command(capsys, "critical-path", tmp_path)[1].splitlines()[0] == "rank2.json, rank 2"
 
 
 def test_info_of_one_rank_of_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in (2, 3):
         trace(tmp_path / f"rank{number}.json")
-    assert [rank["rank"] for rank in document(capsys, "info", tmp_path, "--rank", 3)["ranks"]] == [3]
+    assert [rank["rank"] for rank in command_json(capsys, "info", tmp_path, "--rank", 3)["ranks"]] == [3]
     assert ranks(capsys, tmp_path) == {2: "rank2.json", 3: "rank3.json"}
 
 
@@ -294,7 +294,7 @@ def test_bad_rows_are_said_once_per_rank(capsys: pytest.CaptureFixture[str], tmp
         builder.op("op", 0, 10)
         builder.op("", 0, 10)
         builder.write(tmp_path / f"rank{number}.json")
-    err = run(capsys, "info", tmp_path)[2]
+    err = run_command(capsys, "info", tmp_path)[2]
     assert [line.split(": ")[0] for line in err.splitlines()] == [str(tmp_path / f"rank{n}.json") for n in (0, 1)]
 
 
@@ -315,6 +315,6 @@ def test_salvage_reaches_the_files_of_a_folder(
     for number in (0, 1):
         path = trace(tmp_path / f"rank{number}.json")
     path.write_bytes(path.read_bytes()[:-1])
-    status, out, _ = run(capsys, "info", tmp_path, "--json", "-", *(["--salvage"] if salvage else []))
+    status, out, _ = run_command(capsys, "info", tmp_path, "--json", "-", *(["--salvage"] if salvage else []))
     assert status == (0 if salvage else 1)
     assert [rank["events"] for rank in json.loads(out)["ranks"]] == [1] * (1 + salvage)

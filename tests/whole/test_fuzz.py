@@ -16,9 +16,7 @@ from tests.fuzz import (
     BYTES,
     DAMAGES,
     STRUCTURAL,
-    BrokenRuleError,
     as_bytes,
-    check_graph,
     examine,
     fuzz,
     make_case,
@@ -26,6 +24,7 @@ from tests.fuzz import (
 )
 from tests.simulator.dialect import Exact
 from tests.support.depth import deep
+from tests.support.properties import BrokenRuleError, check_graph
 
 CASES = 750
 PART = 150

@@ -25,7 +25,7 @@ from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
 from hta_graph.errors import QueryError
 from hta_graph.model import EdgeKind
-from tests.fuzz import as_bytes, check_graph, check_path, some_windows
+from tests.fuzz import as_bytes
 from tests.simulator import Constraint, Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
 from tests.simulator.program import (
     Copy,
@@ -45,6 +45,7 @@ from tests.simulator.program import (
 )
 from tests.simulator.strategies import dialects, programs
 from tests.support.depth import deep, for_all
+from tests.support.properties import check_graph, check_path, some_windows
 from tests.support.soups import SOUPS, Soup, graph_of
 
 BOTH_FAMILIES = programs("arbitrary") | programs("pytorch")
