@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin with nothing left out."""
+    """Begin with nothing left out, and let what tests start hear an interrupt."""
     config.stash[LEFT_OUT] = []
+    # A run in the background (nohup, &) ignores SIGINT, and so would every program that a test starts to interrupt it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
