@@ -66,7 +66,7 @@ def seeds() -> tuple[tuple[str, bytes], ...]:
 
 
 def _stretches(path: Path) -> Iterator[tuple[str, bytes]]:
-    document = _load(gzip.decompress(path.read_bytes()))
+    document = _load_exactly(gzip.decompress(path.read_bytes()))
     rows = document["traceEvents"] if isinstance(document, dict) else document
     begin = max(0, len(rows) // 2 - ROWS_OF_A_REAL_TRACE // 2)
     part = rows[begin : begin + ROWS_OF_A_REAL_TRACE]
@@ -78,7 +78,7 @@ def as_bytes(document: Document) -> bytes:
     return re.sub(r'"\\u0001([-+.\deE]+)"', r"\1", json.dumps(document)).encode()
 
 
-def _load(raw: bytes) -> Document:
+def _load_exactly(raw: bytes) -> Document:
     """Read JSON; a fraction stays the text that was printed."""
     return json.loads(raw, parse_float=lambda text: Exact(Exact.MARK + text))
 
@@ -124,13 +124,13 @@ def rows_of(document: Document) -> list[Any]:
     return rows if isinstance(rows, list) and rows else [{}]
 
 
-def _row(document: Document, rng: Rng) -> dict[str, Any]:
+def _any_row(document: Document, rng: Rng) -> dict[str, Any]:
     row = rng.choice(rows_of(document))
     return row if isinstance(row, dict) else {}
 
 
-def _args(document: Document, rng: Rng) -> dict[str, Any]:
-    args = _row(document, rng).get("args")
+def _any_args(document: Document, rng: Rng) -> dict[str, Any]:
+    args = _any_row(document, rng).get("args")
     return args if isinstance(args, dict) else {}
 
 
@@ -158,11 +158,11 @@ def truncate_rows(document: Document, rng: Rng) -> None:
 
 
 def drop_field(document: Document, rng: Rng) -> None:
-    _row(document, rng).pop(rng.choice(FIELDS), None)
+    _any_row(document, rng).pop(rng.choice(FIELDS), None)
 
 
 def drop_arg(document: Document, rng: Rng) -> None:
-    _args(document, rng).pop(rng.choice(ARGS), None)
+    _any_args(document, rng).pop(rng.choice(ARGS), None)
 
 
 def drop_header(document: Document, rng: Rng) -> None:
@@ -171,11 +171,11 @@ def drop_header(document: Document, rng: Rng) -> None:
 
 
 def retype_field(document: Document, rng: Rng) -> None:
-    _row(document, rng)[rng.choice(FIELDS)] = rng.choice(ODD_VALUES)
+    _any_row(document, rng)[rng.choice(FIELDS)] = rng.choice(ODD_VALUES)
 
 
 def retype_arg(document: Document, rng: Rng) -> None:
-    _args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_VALUES)
+    _any_args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_VALUES)
 
 
 def retype_header(document: Document, rng: Rng) -> None:
@@ -184,35 +184,35 @@ def retype_header(document: Document, rng: Rng) -> None:
 
 
 def odd_numbers(document: Document, rng: Rng) -> None:
-    _row(document, rng)[rng.choice(("ts", "dur", "ts", "dur", "pid", "tid", "id"))] = rng.choice(ODD_NUMBERS)
-    _args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_NUMBERS)
+    _any_row(document, rng)[rng.choice(("ts", "dur", "ts", "dur", "pid", "tid", "id"))] = rng.choice(ODD_NUMBERS)
+    _any_args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_NUMBERS)
 
 
 def swap_fields(document: Document, rng: Rng) -> None:
-    one, two, key = _row(document, rng), _row(document, rng), rng.choice(FIELDS)
+    one, two, key = _any_row(document, rng), _any_row(document, rng), rng.choice(FIELDS)
     one[key], two[key] = two.get(key), one.get(key)
 
 
 def swap_args(document: Document, rng: Rng) -> None:
-    one, two, key = _args(document, rng), _args(document, rng), rng.choice(ARGS)
+    one, two, key = _any_args(document, rng), _any_args(document, rng), rng.choice(ARGS)
     one[key], two[key] = two.get(key), one.get(key)
 
 
 def exchange_values(document: Document, rng: Rng) -> None:
-    row, keys = _row(document, rng), rng.sample(FIELDS, 2)
+    row, keys = _any_row(document, rng), rng.sample(FIELDS, 2)
     row[keys[0]], row[keys[1]] = row.get(keys[1]), row.get(keys[0])
 
 
 def another_category(document: Document, rng: Rng) -> None:
-    _row(document, rng)["cat"] = rng.choice(CATEGORIES)
+    _any_row(document, rng)["cat"] = rng.choice(CATEGORIES)
 
 
 def another_name(document: Document, rng: Rng) -> None:
-    _row(document, rng)["name"] = rng.choice(NAMES)
+    _any_row(document, rng)["name"] = rng.choice(NAMES)
 
 
 def another_phase(document: Document, rng: Rng) -> None:
-    _row(document, rng)["ph"] = rng.choice(("X", "B", "E", "i", "s", "f", "M", "b", "e"))
+    _any_row(document, rng)["ph"] = rng.choice(("X", "B", "E", "i", "s", "f", "M", "b", "e"))
 
 
 def one_correlation(document: Document, rng: Rng) -> None:
@@ -241,7 +241,9 @@ def clock_faults(document: Document, rng: Rng) -> None:
 
 
 def nested_garbage(document: Document, rng: Rng) -> None:
-    place = rng.choice((_row(document, rng), _args(document, rng), document if isinstance(document, dict) else {}))
+    place = rng.choice(
+        (_any_row(document, rng), _any_args(document, rng), document if isinstance(document, dict) else {})
+    )
     place[rng.choice((*FIELDS, *ARGS, "distributedInfo"))] = NESTED
 
 
@@ -333,13 +335,13 @@ def make_case(seed: int, number: int) -> Case:
         for _ in range(1 if damage == "damage_gzip" else times):
             raw = BYTES[damage](bytearray(raw or b" "), rng)
         return Case(number, damage, origin, raw)
-    document = _load(raw)
+    document = _load_exactly(raw)
     for _ in range(times):
         STRUCTURAL[damage](document, rng)
-    return Case(number, damage, origin, _dump(document, rng))
+    return Case(number, damage, origin, _dumped_bytes(document, rng))
 
 
-def _dump(document: Document, rng: Rng) -> bytes:
+def _dumped_bytes(document: Document, rng: Rng) -> bytes:
     depth = rng.choice((50, 1_100, 20_000))
     nested = b"[" * depth + b"]" * depth
     return as_bytes(document).replace(json.dumps(NESTED).encode(), nested)
@@ -469,7 +471,7 @@ def fuzz(seed: int, numbers: Iterator[int] | range) -> Tally:
     return tally
 
 
-def keep(failures: Sequence[tuple[Case, str]], folder: Path) -> None:
+def keep_failures(failures: Sequence[tuple[Case, str]], folder: Path) -> None:
     """Write each failing input and its traceback to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for case, report in failures:
@@ -487,7 +489,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "hta_graph_fuzz")
     options = parser.parse_args()
     tally = fuzz(options.seed, range(options.first, options.first + options.cases))
-    keep(tally.failures, options.keep)
+    keep_failures(tally.failures, options.keep)
     sys.stdout.write("\n".join(tally.table()) + "\n")
     for case, report in tally.failures[:20]:
         sys.stdout.write(f"case {case.number} ({case.damage} of {case.origin}): {report.strip().splitlines()[-1]}\n")

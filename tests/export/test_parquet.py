@@ -23,7 +23,7 @@ TABLES = ("events", "edges", "wait_calls", "syncs", "copies", "flows")
 FILES = {"graph.json", *(f"{name}.parquet" for name in TABLES)}
 
 
-def rich() -> TraceBuilder:
+def rich_graph() -> TraceBuilder:
     """Steps, synchronisation rows, flows, a collective, odd names and dropped rows."""
     trace = two_steps()
     collective: dict[str, Any] = {"Collective name": "allreduce"}
@@ -39,7 +39,7 @@ def rich() -> TraceBuilder:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> hg.DependencyGraph:
-    return rich().graph(tmp_path)
+    return rich_graph().graph(tmp_path)
 
 
 def assert_equal(loaded: hg.DependencyGraph, saved: hg.DependencyGraph) -> None:
@@ -227,7 +227,7 @@ def test_the_input_inside_the_output_folder_is_never_deleted(
     capsys: pytest.CaptureFixture[str], graph: hg.DependencyGraph, tmp_path: Path
 ) -> None:
     hg.save_graph(graph, tmp_path / "g")
-    trace = rich().write(tmp_path / "g" / "trace.json")
+    trace = rich_graph().write(tmp_path / "g" / "trace.json")
     before = trace.read_bytes()
     run_command(capsys, "graph", trace, "--parquet", tmp_path / "g")
     assert trace.is_file()
@@ -259,14 +259,14 @@ def edit_table(folder: Path, name: str, change: Any) -> None:
     change(pd.read_parquet(path)).to_parquet(path, index=False)
 
 
-def cut(path: Path, size: int) -> None:
+def cut_file(path: Path, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
 
 
 DAMAGE: dict[str, Any] = {
     "no header": lambda g: (g / "graph.json").unlink(),
     "empty header": lambda g: (g / "graph.json").write_text(""),
-    "truncated header": lambda g: cut(g / "graph.json", 50),
+    "truncated header": lambda g: cut_file(g / "graph.json", 50),
     "header not UTF-8": lambda g: (g / "graph.json").write_bytes(b"\xff\xfe"),
     "header a list": lambda g: (g / "graph.json").write_text("[]"),
     "header a number": lambda g: (g / "graph.json").write_text("7"),
@@ -285,7 +285,7 @@ DAMAGE: dict[str, Any] = {
     "diagnostics a list": lambda g: edit_header(g, building=[1]),
     "a table is missing": lambda g: (g / "edges.parquet").unlink(),
     "a table is empty": lambda g: (g / "events.parquet").write_bytes(b""),
-    "a table is truncated": lambda g: cut(g / "events.parquet", 300),
+    "a table is truncated": lambda g: cut_file(g / "events.parquet", 300),
     "a table is a folder": lambda g: ((g / "flows.parquet").unlink(), (g / "flows.parquet").mkdir()),
     "a table is text": lambda g: (g / "syncs.parquet").write_text("PAR1 hello"),
     "a column is missing": lambda g: edit_table(g, "events", lambda t: t.drop(columns="start")),

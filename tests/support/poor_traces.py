@@ -9,7 +9,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
 
 
-def simulated(dialect: Dialect, rank: int = 0, world: int = 1) -> bytes:
+def simulated_bytes(dialect: Dialect, rank: int = 0, world: int = 1) -> bytes:
     document = write(simulate(random_program(rank + 3, "pytorch", 40)), dialect).document
     document["distributedInfo"] = {"rank": rank, "world_size": world}
     return to_bytes(document)
@@ -62,25 +62,25 @@ def nothing_but_communication(folder: Path) -> list[Path]:
 
 
 def cuda(folder: Path) -> list[Path]:
-    return [saved(folder / "cuda.json", simulated(Dialect()))]
+    return [saved_file(folder / "cuda.json", simulated_bytes(Dialect()))]
 
 
 def amd(folder: Path) -> list[Path]:
-    return [saved(folder / "amd.json", simulated(Dialect(vendor="rocm")))]
+    return [saved_file(folder / "amd.json", simulated_bytes(Dialect(vendor="rocm")))]
 
 
 def two_vendors(folder: Path) -> list[Path]:
     for rank, vendor in enumerate(("cuda", "rocm")):
-        saved(folder / f"rank{rank}.json", simulated(Dialect(vendor=vendor), rank, 2))  # type: ignore[arg-type]
+        saved_file(folder / f"rank{rank}.json", simulated_bytes(Dialect(vendor=vendor), rank, 2))  # type: ignore[arg-type]
     return [folder]
 
 
 def broken_off(folder: Path) -> list[Path]:
-    whole = simulated(Dialect())
-    return [saved(folder / "broken.json", whole[: len(whole) // 3])]
+    whole = simulated_bytes(Dialect())
+    return [saved_file(folder / "broken.json", whole[: len(whole) // 3])]
 
 
-def saved(path: Path, content: bytes) -> Path:
+def saved_file(path: Path, content: bytes) -> Path:
     path.write_bytes(content)
     return path
 

@@ -35,15 +35,16 @@ class Soup:
     def document(self, *, shift_ns: int = 0, base_ns: int | None = None) -> dict[str, Any]:
         """Write the rows, all times shifted; ``base_ns`` is taken off the rows and put into the header."""
         offset = shift_ns - (base_ns or 0)
-        rows = [row | {key: decimal(row[key] + offset * (key == "ts")) for key in ("ts", "dur") if key in row}
-                for row in self.rows]  # fmt: skip
+        moved = ({"ts": row["ts"] + offset, "dur": row["dur"]} for row in self.rows)
+        times = ({key: decimal_microseconds(ns) for key, ns in each.items()} for each in moved)
+        rows = [row | printed for row, printed in zip(self.rows, times, strict=True)]
         return ({} if base_ns is None else {"baseTimeNanoseconds": base_ns}) | {"traceEvents": rows}
 
     def graph(self, *, shift_ns: int = 0, base_ns: int | None = None) -> DependencyGraph:
         return graph_of(as_bytes(self.document(shift_ns=shift_ns, base_ns=base_ns)))
 
 
-def decimal(ns: int) -> str:
+def decimal_microseconds(ns: int) -> str:
     """Return microseconds with three decimals, exactly."""
     return Exact(f"{Exact.MARK}{'-' if ns < 0 else ''}{abs(ns) // 1_000}.{abs(ns) % 1_000:03d}")
 
@@ -55,20 +56,20 @@ STREAMS = st.sampled_from((7, 20))
 DEVICES = st.sampled_from((0, 0, 1))
 
 
-def span(cat: str, **fields: SearchStrategy[Any]) -> SearchStrategy[Row]:
+def span_rows(cat: str, **fields: SearchStrategy[Any]) -> SearchStrategy[Row]:
     return st.fixed_dictionaries({"ph": st.just("X"), "cat": st.just(cat), "ts": TIMES, "dur": LENGTHS, **fields})
 
 
 def on_thread(cat: str, names: Sequence[str], **args: SearchStrategy[Any]) -> SearchStrategy[Row]:
     fields = {key: args.pop(key) for key in ("ts", "dur", "tid") if key in args}
     place = {"name": st.sampled_from(names), "pid": st.just(9), "tid": st.sampled_from((1, 1, 2))}
-    return span(cat, **place | fields, args=st.fixed_dictionaries(args))
+    return span_rows(cat, **place | fields, args=st.fixed_dictionaries(args))
 
 
 def on_gpu(cat: str, names: Sequence[str], **args: SearchStrategy[Any]) -> SearchStrategy[Row]:
     ids = {"device": DEVICES, "context": st.just(1), "stream": STREAMS, "correlation": CORRELATIONS}
     place = {"name": st.sampled_from(names), "pid": st.just(0), "tid": st.just(0)}
-    return span(cat, **place, args=st.fixed_dictionaries(ids | args))
+    return span_rows(cat, **place, args=st.fixed_dictionaries(ids | args))
 
 
 CALLS = tuple(name for name in NAMES if name.startswith("cuda"))

@@ -69,11 +69,11 @@ def test_a_broken_result_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 # --- crashes that fuzzing found ---------------------------------------------------------------------------------------
 
 
-def row(ts: Any, dur: Any = 1, **fields: Any) -> dict[str, Any]:
+def operator_row(ts: Any, dur: Any = 1, **fields: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": ts, "dur": dur, **fields}
 
 
-def sound(path: Path, raw: bytes, *, salvage: bool = False) -> hg.DependencyGraph:
+def sound_graph(path: Path, raw: bytes, *, salvage: bool = False) -> hg.DependencyGraph:
     path.write_bytes(raw)
     graph = hg.build_graph(hg.read_trace(path, salvage=salvage))
     check_graph(graph, [hg.whole()] if len(graph.events) else [], oracle=True)
@@ -82,9 +82,9 @@ def sound(path: Path, raw: bytes, *, salvage: bool = False) -> hg.DependencyGrap
 
 def test_salvage_of_epoch_times_with_a_fraction(tmp_path: Path) -> None:
     """The second look at the printed digits read the broken text: msgspec.DecodeError (seed 7, case 59)."""
-    rows = [row(f"{Exact.MARK}1712867402348336.{nth}25") for nth in range(3)]
+    rows = [operator_row(f"{Exact.MARK}1712867402348336.{nth}25") for nth in range(3)]
     raw = as_bytes({"traceEvents": rows})
-    graph = sound(tmp_path / "trace.json", raw[:-40], salvage=True)
+    graph = sound_graph(tmp_path / "trace.json", raw[:-40], salvage=True)
     assert graph.trace.events.start.tolist() == [1712867402348336025, 1712867402348336125]
 
 
@@ -93,7 +93,7 @@ def test_salvage_of_epoch_times_with_a_fraction(tmp_path: Path) -> None:
 def test_a_time_with_an_enormous_exponent(tmp_path: Path, field: str, text: str) -> None:
     """decimal.Overflow is no OverflowError (seed 7, case 366); beside epoch times with a fraction, bare and as text."""
     for printed in (text, json.dumps(text)):
-        rows = [row(f"{Exact.MARK}1712867402348336.{nth}25") for nth in range(3)]
-        odd = json.dumps(row(1712867402348336) | {field: "?"}).replace('"?"', printed)
-        graph = sound(tmp_path / "trace.json", as_bytes({"traceEvents": rows})[:-2] + f", {odd}]}}".encode())
+        rows = [operator_row(f"{Exact.MARK}1712867402348336.{nth}25") for nth in range(3)]
+        odd = json.dumps(operator_row(1712867402348336) | {field: "?"}).replace('"?"', printed)
+        graph = sound_graph(tmp_path / "trace.json", as_bytes({"traceEvents": rows})[:-2] + f", {odd}]}}".encode())
         assert len(graph.events) == 3 + int("e-" in text and field == "dur")

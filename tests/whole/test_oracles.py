@@ -231,7 +231,7 @@ def parent_by_words(events: EventTable, rows: list[int], row: int) -> int:
     return max(around, default=-1)
 
 
-def nested(graph: DependencyGraph) -> list[tuple[Nesting, list[int]]]:
+def nestings_of(graph: DependencyGraph) -> list[tuple[Nesting, list[int]]]:
     """Return each nesting that the package uses, with the rows that it nests."""
     timeline, kind = graph.timeline, graph.trace.events.kind
     kinds = [CPU_KINDS, (EventKind.ANNOTATION,), (EventKind.PYTHON_FUNCTION,)]
@@ -243,7 +243,7 @@ def nested(graph: DependencyGraph) -> list[tuple[Nesting, list[int]]]:
 def test_owners_and_parents_are_those_of_the_words(graph: DependencyGraph) -> None:
     """DESIGN §3 row by row: who owns each stretch of a thread, who is around each row, how many end too late."""
     events = graph.trace.events
-    for nesting, rows in nested(graph):
+    for nesting, rows in nestings_of(graph):
         assert sorted(nesting.points.tolist()) == sorted([2 * row for row in rows] + [2 * row + 1 for row in rows])
         assert_owners(nesting, events, rows)
         parents = [parent_by_words(events, rows, row) for row in rows]
@@ -685,14 +685,14 @@ def exact_ns(text: str) -> int:
     return int((Decimal(text) * 1000).to_integral_value(ROUND_HALF_EVEN))
 
 
-def printed(ns: int) -> str:
+def printed_microseconds(ns: int) -> str:
     return f"{'-' if ns < 0 else ''}{abs(ns) // 1000}.{abs(ns) % 1000:03d}"
 
 
 @for_all(st.lists(st.integers(-(8 * 10**15), 8 * 10**15), min_size=1), examples=150)
 def test_floats_keep_three_decimals(times: list[int]) -> None:
     """Every nanosecond below 2^43 µs survives a float."""
-    assert nanoseconds([float(printed(ns)) for ns in times]).tolist() == times
+    assert nanoseconds([float(printed_microseconds(ns)) for ns in times]).tolist() == times
 
 
 @for_all(st.lists(st.integers(-(10**15), 2 * 10**15), min_size=1), examples=150)

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.shared
 TRACES = shared_traces() or [Path("absent")]
 
 
-def label(path: Path) -> str:
+def trace_label(path: Path) -> str:
     return f"{path.parent.name}/{path.name.removesuffix('.json.gz')}"
 
 
@@ -41,7 +41,7 @@ def graph_of(name: str) -> DependencyGraph:
     return hg.build_graph(hg.read_trace(SHARED / "traces" / name))
 
 
-@pytest.fixture(scope="module", params=TRACES, ids=label)
+@pytest.fixture(scope="module", params=TRACES, ids=trace_label)
 def graph(request: pytest.FixtureRequest) -> DependencyGraph:
     return hg.build_graph(hg.read_trace(request.param))
 
