@@ -21,7 +21,7 @@ from hta_graph.errors import UsageError
 from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
-from tests.support.shared_traces import SHARED, shared_traces
+from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
@@ -223,7 +223,7 @@ def check_identities(graph: hg.DependencyGraph) -> None:
 def test_every_trace_is_an_identity_and_its_communication_is_known_by_name(real_traces: list[Path]) -> None:
     found = set()
     for path in real_traces:
-        graph = hg.build_graph(hg.read_trace(path))
+        graph = graph_of_file(path)
         check_identities(graph)
         codes = graph.event_table.name[graph.marks.communicates]
         found |= {graph.names[code].partition("(")[0] for code in codes.tolist()}

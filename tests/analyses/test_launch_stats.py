@@ -14,6 +14,7 @@ from hta_graph.algorithms.time.windows import between, step
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
+from tests.support.shared_traces import graph_of_file
 
 PARTS = ["behind_stream_ns", "behind_event_ns", "overhead_ns"]
 
@@ -133,7 +134,7 @@ def test_delays_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
 @pytest.mark.shared
 def test_delays_add_up_on_real_traces(real_traces: list[Path]) -> None:
     for path in real_traces:
-        graph = hg.build_graph(hg.read_trace(path))
+        graph = graph_of_file(path)
         assert_delays_add_up([whole(0, graph)])
         if graph.trace.steps():
             assert_delays_add_up([in_window(0, graph, step(graph.trace.steps()[0].number))])

@@ -32,7 +32,7 @@ from hta_graph.algorithms.work.exposure import exposure
 from hta_graph.errors import TraceError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
-from tests.support.shared_traces import SHARED
+from tests.support.shared_traces import SHARED, graph_of_file
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
@@ -185,7 +185,7 @@ def check_identities(graph: hg.DependencyGraph) -> None:
 @pytest.mark.shared
 def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
     for path in real_traces:
-        check_identities(hg.build_graph(hg.read_trace(path)))
+        check_identities(graph_of_file(path))
 
 
 @cache

@@ -28,6 +28,7 @@ from hta_graph.errors import QueryError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import TRACES, WHOLE_MICROSECONDS, answered, exact_scopes, graphs, kept_as_documented
+from tests.support.shared_traces import graph_of_file
 
 UNTIED = ("execution_trace_sample", "sync_alexnet_a100", "owlv2_pystack_h100")
 """Traces without changes of a queue at one instant, also after HTA's rounding."""
@@ -218,7 +219,7 @@ def test_every_launch_enters_and_leaves_on_simulated_programs(seed: int, tmp_pat
 @pytest.mark.shared
 def test_every_launch_enters_and_leaves_on_real_traces(real_traces: list[Path]) -> None:
     for path in real_traces:
-        graph = hg.build_graph(hg.read_trace(path))
+        graph = graph_of_file(path)
         assert_queues_empty(whole(0, graph))
         if graph.trace.steps():
             frame = queue_length(per_step(0, graph), 100)

@@ -23,7 +23,7 @@ from tests.simulator import Dialect, random_program, simulate, write
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import command_json, one_error, run_command
 from tests.support.depth import deep
-from tests.support.shared_traces import SHARED, shared_traces
+from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 from tests.sync_precision import (
     TRACES,
     Recording,
@@ -65,7 +65,7 @@ def listed(graph: hg.DependencyGraph, *columns: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", TRACES)
 def test_recorded_dependencies_equal_the_rows_of_the_file(name: str) -> None:
     path = shared_file(name)
-    frame = hg.sync_dependencies(hg.build_graph(hg.read_trace(path)))
+    frame = hg.sync_dependencies(graph_of_file(path))
     recorded = frame[frame.evidence == "recorded"]
     end = recorded.sync_index.where(recorded.direction == "gpu_to_cpu", recorded.target_index)
     assert set(zip(recorded.kind, recorded.source_index, end, strict=True)) == Recording.of(path).links()
@@ -79,7 +79,7 @@ def test_operators_and_their_external_ids_are_those_around_and_after_the_calls(n
     path = shared_file(name)
     recording = Recording.of(path)
     rows = listed(
-        hg.build_graph(hg.read_trace(path)), "direction", "source_index", "source_external_id", "sync_index",
+        graph_of_file(path), "direction", "source_index", "source_external_id", "sync_index",
         "target_index", "target_external_id",
     )  # fmt: skip
     assert len(rows) >= 4
@@ -101,7 +101,7 @@ def test_event_waits_name_the_call_behind_them() -> None:
         for row in recording.rows
         if row.get("name") == "Stream Wait Event"
     }
-    graph = hg.build_graph(hg.read_trace(path))
+    graph = graph_of_file(path)
     rows = listed(graph, "kind", "sync_index", "sync_name", "source_index", "target_index")
     found = [row[1:] for row in rows if row[0] == "event_wait"]
     assert len({call for call, *_ in found}) == len(found) == 6

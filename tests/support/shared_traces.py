@@ -6,6 +6,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+import hta_graph as hg
+
 SHARED = Path(os.environ.get("HTA_GRAPH_SHARED", Path(__file__).parents[3] / "shared"))
 QUICK_BYTES = 200_000
 """Compressed traces up to this size are read and questioned in tenths of a second."""
@@ -36,3 +38,13 @@ def is_large_trace(value: object) -> bool:
     if isinstance(value, str) and value:
         value = SHARED / "traces" / value.split("/")[0]
     return isinstance(value, Path) and compressed_bytes(value) > QUICK_BYTES
+
+
+def graph_of_file(path: Path) -> hg.DependencyGraph:
+    """Build a shared trace's graph; that of a small one once for all tests, since nobody can change it."""
+    return hg.build_graph(hg.read_trace(path)) if is_large_trace(path) else _graph_of_small_file(path)
+
+
+@cache
+def _graph_of_small_file(path: Path) -> hg.DependencyGraph:
+    return hg.build_graph(hg.read_trace(path))

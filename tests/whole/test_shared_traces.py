@@ -26,7 +26,7 @@ from hta_graph.trace.parts import Part, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
-from tests.support.shared_traces import SHARED, shared_traces
+from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 pytestmark = pytest.mark.shared
 
@@ -43,7 +43,7 @@ def graph_of(name: str) -> DependencyGraph:
 
 @pytest.fixture(scope="module", params=TRACES, ids=trace_label)
 def graph(request: pytest.FixtureRequest) -> DependencyGraph:
-    return hg.build_graph(hg.read_trace(request.param))
+    return graph_of_file(request.param)
 
 
 def windows(graph: DependencyGraph) -> list[Window]:
