@@ -18,9 +18,9 @@ from analyses.ranks.stragglers import hta_potential_stragglers, hta_profiler_ste
 from analyses.scope import Scope, like_hta, per_step, whole
 from hta_graph.errors import QueryError
 from hta_graph.job.matching import MATCHED_BY, communication, match_collectives
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
 from tests.support.golden import graphs
+from tests.support.shared_traces import SHARED
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 Runs = list[tuple[float, float]]

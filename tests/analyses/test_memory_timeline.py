@@ -21,9 +21,9 @@ from analyses.memory.raw_memory_timeline import (
 )
 from analyses.scope import per_step, whole
 from hta_graph.errors import TraceError, UsageError
-from tests.conftest import SHARED
 from tests.support.builder import PID, TraceBuilder
 from tests.support.golden import graphs
+from tests.support.shared_traces import SHARED
 
 RAW = [[-1, 1, 100, 0], [-1, 1, 10, 7], [50, 2, 5, 4], [60, 2, 7, 5], [60, 3, -5, 4], [60, 3, 5, 3], [70, 4, -7, 5]]
 

@@ -12,9 +12,9 @@ import hta_graph as hg
 from analyses.gpu_time.temporal_breakdown import answer, figure, hta_frame, temporal_breakdown
 from analyses.scope import in_window, like_hta, per_step, whole
 from hta_graph.algorithms.time.windows import between
-from tests.conftest import SHARED, shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, graph_of_file
 
 PARTS = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 
@@ -58,9 +58,9 @@ def test_no_gpu_work_is_a_sentence_and_a_picture_without_bars(tmp_path: Path) ->
 
 
 @pytest.mark.shared
-def test_every_step_and_trace_is_an_identity() -> None:
-    for path in shared_traces():
-        graph = hg.build_graph(hg.read_trace(path))
+def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        graph = graph_of_file(path)
         scopes = [whole(0, graph), *(per_step(0, graph) if graph.trace.steps() else [])]
         frame = temporal_breakdown(scopes)
         assert (frame[PARTS].sum(axis=1) == frame["window_ns"]).all(), path

@@ -20,8 +20,8 @@ from analyses.paths.run_diff import name_diff
 from analyses.ranks.matched_collectives import matched_collectives
 from analyses.ranks.stragglers import stragglers
 from analyses.scope import Scope, in_window, like_hta, whole
-from tests.conftest import SHARED
 from tests.golden_table.ours import TRACES, analysis_of
+from tests.support.shared_traces import SHARED
 
 __all__ = ["Tally", "exact_traces", "tallies"]
 

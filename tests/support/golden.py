@@ -10,7 +10,7 @@ from typing import Any
 import hta_graph as hg
 from analyses.scope import Scope, like_hta, whole
 from hta_graph import DependencyGraph
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 WHOLE_MICROSECONDS = ("ddp_v100", "dlrm_8xv100", "execution_trace_sample", "sync_alexnet_a100", "cupti_counters")
 """Traces without nanoseconds: HTA's rounding does not touch them."""
