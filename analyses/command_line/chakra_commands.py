@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.reading import Reading, print_lines, say
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ __all__ = ["check", "convert", "link", "simulate"]
 
 def link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
-    from analyses.command_line.commands import say
     from hta_graph.build import build_graph
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.linked.linked_json import linked_json
@@ -62,16 +64,13 @@ def _link_lines(linked: LinkedTrace) -> list[str]:
 
 def convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
-    from analyses.command_line.commands import check_outputs, print_lines, say
     from hta_graph.export.chakra.files.et_folder import check_target
     from hta_graph.export.chakra.workload.convert import Wishes, conversion_document
     from hta_graph.export.chakra.workload.convert import convert as write_workload
-    from hta_graph.export.files import write_file
-    from hta_graph.export.json_text import to_json
 
     target = Path(options.output)
     check_target(target, force=options.force)
-    check_outputs(options, options.json)
+    check_outputs(options.inputs, options.json)
     wishes = Wishes(
         options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
     )
@@ -79,25 +78,23 @@ def convert(options: argparse.Namespace) -> None:
     for note in conversion.notes:
         say(f"{target}: {note}")
     if options.json:
-        write_file(options.json, to_json(conversion_document(conversion)))
+        write_json(options.json, conversion_document(conversion))
     else:
         print_lines(_conversion_lines(conversion))
 
 
 def check(options: argparse.Namespace) -> None:
     """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
-    from analyses.command_line.commands import print_lines, say
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.check import check as look_at
     from hta_graph.export.chakra.simulator.check import check_document
-    from hta_graph.export.files import check_output, write_file
-    from hta_graph.export.json_text import to_json
+    from hta_graph.export.files import check_output
 
     if options.json:
         check_output(options.json, Path(options.folder).glob("*"))
     result = look_at(read_folder(options.folder))
     if options.json:
-        write_file(options.json, to_json(check_document(result)))
+        write_json(options.json, check_document(result))
     for note in result.notes:
         say(f"{options.folder}: note: {note}")
     if result.findings and not options.json:
@@ -111,19 +108,17 @@ def check(options: argparse.Namespace) -> None:
 
 def simulate(options: argparse.Namespace) -> None:
     """Execute a workload, print how long each rank took, and where it stalls."""
-    from analyses.command_line.commands import print_lines
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.simulate import nodes_csv, simulation_document
     from hta_graph.export.chakra.simulator.simulate import simulate as execute
     from hta_graph.export.files import check_output, write_file
-    from hta_graph.export.json_text import to_json
 
     for output in (options.json, options.nodes):
         if output:
             check_output(output, Path(options.folder).glob("*"))
     result = execute(read_folder(options.folder))
     if options.json:
-        write_file(options.json, to_json(simulation_document(result)))
+        write_json(options.json, simulation_document(result))
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
     if not options.json and options.nodes != "-":
@@ -134,7 +129,6 @@ def simulate(options: argparse.Namespace) -> None:
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
-    from analyses.command_line.commands import graphs_by_rank
     from hta_graph.export.chakra.linked.linked_input import has_chakra_schema, holds_activities
     from hta_graph.export.chakra.workload.rank_work import RankInput
     from hta_graph.trace.rank_files import expand
@@ -151,10 +145,10 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
         return
     if both := [path for path in linked if holds_activities(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
-    options.inputs = list(map(str, paths))
-    devices = [RankInput(*found) for found in graphs_by_rank(options)]
-    if options.left_out:
-        raise options.left_out[0]
+    reading = replace(Reading.of(options), inputs=list(map(str, paths)))
+    devices = [RankInput(*found) for found in reading.graphs_by_rank()]
+    if reading.left_out:
+        raise reading.left_out[0]
     yield from _with_host_traces(options, devices)
 
 
@@ -182,9 +176,6 @@ def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInpu
 
 def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
     """Match host traces: by the rank in their names, else in their order."""
-    from dataclasses import replace
-
-    from analyses.command_line.commands import say
     from hta_graph.export.chakra.host.host_matching import check_rank, match_host_trace
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.workload.tensors import HostTensors

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from analyses.command_line.catalogue import CATALOGUE, Command, CommandGroup
-from analyses.command_line.commands import say
+from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
+from analyses.command_line.reading import say
 from hta_graph import __version__
 from hta_graph.errors import HtaGraphError
 
@@ -72,7 +72,7 @@ def _drop_output() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
-    _add_commands(parser, CATALOGUE)
+    _add_commands(parser, COMMANDS)
     return parser
 
 

@@ -14,7 +14,7 @@ from analyses.hta.kernel_names import short_name
 from analyses.hta.trace_frame import SymbolTable, hta_trace_frames
 from analyses.owners.annotation_times import annotation_rows
 from analyses.scope import Scope
-from analyses.statistics import reaching
+from analyses.tables import count_to_share
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, EventKind, Ints
@@ -52,7 +52,7 @@ def hta_gpu_kernels_with_user_annotations(
         return None
     own, symbols = frames() if frames else hta_trace_frames([scope])
     frame = own[scope.rank]
-    events = scope.graph.trace.events
+    events = scope.graph.event_table
     order = np.argsort(events.index[scope.work.row])
     over = gpu_annotation_over(scope.graph, scope.work.row)[order]
     kept = frame.drop(columns=["s_name", "s_cat"]).take(
@@ -60,7 +60,7 @@ def hta_gpu_kernels_with_user_annotations(
     )
     used, place = np.unique(np.where(over >= 0, events.name[over], -1), return_inverse=True)
     numbers = symbols.sym_index
-    names = scope.graph.trace.names
+    names = scope.graph.names
     kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]
     if expand_names:
         for column in ("name", "cat", "user_annotation"):
@@ -97,7 +97,7 @@ def hta_gpu_user_annotation_breakdown(
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
     allowed, limits = _expression(allowlist_patterns or ()), (duration_ratio, num_kernels)
     rows = [row for scope in scopes for row in _of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
-    if not rows and not any((scope.graph.trace.events.kind == kind).any() for scope in scopes):
+    if not rows and not any((scope.graph.event_table.kind == kind).any() for scope in scopes):
         return None
     return pd.DataFrame(rows, columns=_columns())
 
@@ -115,11 +115,11 @@ def _expression(patterns: Sequence[str]) -> re.Pattern[str]:
 
 
 def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> list[list[Any]]:
-    trace = scope.graph.trace
+    graph = scope.graph
     rows = annotation_rows(scope, on_gpu=on_gpu)
-    codes, name_of = np.unique(trace.events.name[rows], return_inverse=True)
-    durations = (trace.events.end[rows] - trace.events.start[rows]) / 1e3
-    names = [trace.names[code] for code in codes.tolist()]
+    codes, name_of = np.unique(graph.event_table.name[rows], return_inverse=True)
+    durations = (graph.event_table.end[rows] - graph.event_table.start[rows]) / 1e3
+    names = [graph.names[code] for code in codes.tolist()]
     kept = _kept(np.bincount(name_of, weights=durations), *limits)
     kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
@@ -134,7 +134,7 @@ def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
     """Choose names, longest first."""
     order = np.argsort(-sums, kind="stable")
     kept = np.zeros(len(sums), np.bool_)
-    kept[order[: reaching(sums[order], ratio, most)]] = True
+    kept[order[: count_to_share(sums[order], ratio, most)]] = True
     return kept
 
 

@@ -72,7 +72,7 @@ class LabeledTrace:
 
     def iterations(self) -> list[int]:
         """Return the numbers of the profiler steps of all ranks."""
-        return sorted({item.number for graph in self.graphs.values() for item in graph.trace.steps()})
+        return sorted({item.number for graph in self.graphs.values() for item in graph.steps()})
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class _Side:
 
 
 def _steps(rank: int, graph: DependencyGraph, iterations: Chosen) -> list[Scope]:
-    steps = sorted(item.number for item in graph.trace.steps())
+    steps = sorted(item.number for item in graph.steps())
     if not steps:
         return [whole(rank, graph)]
     wanted = steps[:1] if iterations is None else np.atleast_1d(iterations).tolist()

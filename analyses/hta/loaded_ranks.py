@@ -55,7 +55,7 @@ class RankGraphs(Mapping[int, DependencyGraph]):
 
 def _load(paths: Paths) -> dict[int, DependencyGraph]:
     """Read the traces in parallel; a mapping says the ranks itself, else headers, names and order do."""
-    from analyses.command_line.progress import ProgressLine
+    from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
 
     if isinstance(paths, Mapping):
@@ -66,7 +66,7 @@ def _load(paths: Paths) -> dict[int, DependencyGraph]:
 
 def _load_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
     """Read the files of a mapping; where their own headers contradict each other, one by one."""
-    from analyses.command_line.progress import ProgressLine
+    from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
 
     with ProgressLine("reading traces") as line:

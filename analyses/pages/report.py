@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analyses import catalogue
+from analyses.catalogue import Analysis
 from analyses.display.charts import BOUND_COLOUR, new_figure
 from analyses.pages.report_page import Section, page
 from analyses.paths.path_report import MEANING
@@ -28,7 +29,7 @@ class _Part:
     """A section that one analysis answers with some of its tables: about every rank, or about the slowest one."""
 
     title: str
-    module: str
+    analysis: Analysis[Any]
     meaning: str
     tables: tuple[str, ...]
     every_rank: bool = False
@@ -37,40 +38,40 @@ class _Part:
 PARTS = (
     _Part(
         "Where the GPU's time goes",
-        "gpu_time.temporal_breakdown",
+        catalogue.temporal_breakdown,
         "Compute, communication and copies that nothing hides, and idle time.",
         ("temporal_breakdown",),
         every_rank=True,
     ),
     _Part(
         "Top kernels",
-        "gpu_time.kernel_breakdown",
+        catalogue.kernel_breakdown,
         "GPU time by type of work, and the kernels that take most of it.",
         ("kernel_types", "kernels"),
     ),
     _Part(
         "Why the GPU is idle",
-        "idle.idle_time",
+        catalogue.idle_time,
         "What each gap between GPU activities waited for.",
         ("idle_time", "waits", "longest_gaps"),
     ),
     _Part(
         "Communication and overlap",
-        "gpu_time.overlap",
+        catalogue.overlap,
         "How much communication computation hides, and which collectives are exposed.",
         ("overlap", "most_exposed"),
         every_rank=True,
     ),
     _Part(
         "Ranks compared",
-        "ranks.collectives",
+        catalogue.collectives,
         "Who comes last to each collective, and how long the others wait.",
         ("ranks", "collectives"),
         every_rank=True,
     ),
     _Part(
         "Launches",
-        "launches.launch_stats",
+        catalogue.launch_stats,
         "How long launch calls take, and how long their kernels then wait.",
         ("launch_stats",),
     ),
@@ -98,21 +99,20 @@ def report_page(
         _open(overlay),
     ]
     first = next(iter(paths.values()))
-    name = first.graph.trace.path
+    name = first.graph.path
     title = f"{name.parent.name}/{name.name}" if len(paths) == 1 else f"{name.parent.name}, {len(paths)} ranks"
     return page(f"Report of {title}", verdict(paths), sections)
 
 
 def _part(scopes: Sequence[Scope], part: _Part, slowest: int) -> Section:
     """Ask one analysis; what it cannot answer is said on the page."""
-    analysis = import_module(f"analyses.{part.module}")
     chosen = scopes if part.every_rank else [scope for scope in scopes if scope.rank == slowest]
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
     try:
-        found = analysis.answer(chosen)
+        found = part.analysis.answer(chosen, part.analysis.flags())
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])
-    figures = [analysis.figure(found)] if any(map(len, found.tables.values())) else []
+    figures = [part.analysis.figure(found)] if any(map(len, found.tables.values())) else []
     tables = [(name.replace("_", " "), found.tables[name]) for name in part.tables]
     return Section(title, part.meaning, figures, tables, list(found.notes))
 

@@ -189,13 +189,13 @@ def _heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
 
 
 def _title(path: CriticalPath) -> str:
-    rank = path.graph.trace.rank
+    rank = path.graph.rank
     return f"Timeline of {clipped(path.window.label, 60)}" + (f", rank {rank}" if rank is not None else "")
 
 
 def _verdict(path: CriticalPath) -> str:
     largest, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-    name = clipped(path.graph.trace.path.name, 60)
+    name = clipped(path.graph.path.name, 60)
     return (
         f"{name}: {milliseconds(path.length_ns)}, of which {milliseconds(ns)} {largest}; {path.coverage:.1%} explained"
     )

@@ -74,14 +74,14 @@ def scene_of(path: CriticalPath, limit: int) -> Scene:
     if limit < 1:
         raise UsageError(f"a timeline of at most {limit} bars shows nothing")
     rows, depth, deep = _events_in_window(path)
-    kept = _longest(path.graph.trace.events.end[rows] - path.graph.trace.events.start[rows], limit)
+    kept = _longest(path.graph.event_table.end[rows] - path.graph.event_table.start[rows], limit)
     rows, depth, hidden = rows[kept], depth[kept], len(rows) - len(kept)
     segments, lumped = _segment_bars(path, max(limit // 4, 1))
     lanes, top = _lanes(path, rows, depth)
     counts = [(hidden, "of the shortest events"), (deep, f"events nested more than {DEEPEST} deep"), lumped]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
     return Scene(
-        _event_bars(path, rows, top[path.graph.trace.events.lane[rows]] + HEADER + depth + 0.5),
+        _event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
         segments,
         lanes,
         _runs(path, top),
@@ -92,7 +92,7 @@ def scene_of(path: CriticalPath, limit: int) -> Scene:
 
 def _events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
     """Return the canonical rows in the window, how deep each is nested, and how many are too deep to draw."""
-    events, window = path.graph.trace.events, path.window
+    events, window = path.graph.event_table, path.window
     meets = (events.start < window.end_ns) & (events.end > window.start_ns)
     meets |= (events.start == events.end) & (events.start >= window.start_ns) & (events.end <= window.end_ns)
     rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + ON_STREAMS))
@@ -118,25 +118,25 @@ def _longest(length: Ints, limit: int) -> Ints:
 
 def _lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
     """Stack the lanes that have events or path, threads first; return (label, top, bottom) and the top of each lane."""
-    trace = path.graph.trace
-    size = np.zeros(len(trace.lanes.labels) + 1)
-    np.maximum.at(size, trace.events.lane[rows], depth + 1.0)
+    graph = path.graph
+    size = np.zeros(len(graph.lanes.labels) + 1)
+    np.maximum.at(size, graph.event_table.lane[rows], depth + 1.0)
     np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1.0)
     top = np.zeros(len(size))
     lanes = []
     at = HEADER + 1.5
-    for lane in sorted(np.flatnonzero(size).tolist(), key=lambda lane: (bool(trace.lanes.is_stream[lane]), lane)):
+    for lane in sorted(np.flatnonzero(size).tolist(), key=lambda lane: (bool(graph.lanes.is_stream[lane]), lane)):
         top[lane] = at
-        lanes.append((trace.lanes.labels[lane], at, at + HEADER + float(size[lane]) + 0.3))
+        lanes.append((graph.lanes.labels[lane], at, at + HEADER + float(size[lane]) + 0.3))
         at = lanes[-1][2] + 0.3
     return lanes, top
 
 
 def _event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
-    trace, events = path.graph.trace, path.graph.trace.events
+    graph, events = path.graph, path.graph.event_table
     group_of = np.array([GROUPS.index(kind.label) if kind.label in GROUPS else -1 for kind in EventKind])
     group = group_of[events.kind[rows]]
-    talks = events.collective | trace.matching_names(COMMUNICATION_KERNEL)[events.name]
+    talks = events.collective | graph.trace.matching_names(COMMUNICATION_KERNEL)[events.name]
     group[talks[rows] & (events.kind[rows] == EventKind.KERNEL)] = GROUPS.index("communication kernel")
     on_path = np.zeros(len(events) + 1, np.bool_)
     on_path[path.pieces.event] = True
@@ -147,7 +147,7 @@ def _event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
 
 def _segment_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
     """Return a bar a segment; of too many, one for each stretch of one class, and what that hides."""
-    pieces, events = path.pieces, path.graph.trace.events
+    pieces, events = path.pieces, path.graph.event_table
     if len(pieces) > limit:
         return _class_bars(path, limit)
     edge = np.where(pieces.edge_kind >= 0, labels(EdgeKind, pieces.edge_kind), "no edge")
@@ -179,10 +179,10 @@ def _numbered(index: Ints) -> Texts:
 
 def _names(path: CriticalPath, rows: Ints | Ids) -> Texts:
     """Return names as plotly prints them, whose text is HTML; each is shortened once."""
-    trace = path.graph.trace
-    codes = np.append(trace.events.name, -1)[rows]
+    graph = path.graph
+    codes = np.append(graph.event_table.name, -1)[rows]
     used, inverse = np.unique(codes, return_inverse=True)
-    shown = ["nothing recorded" if code < 0 else plain(trace.names[code]) for code in used.tolist()]
+    shown = ["nothing recorded" if code < 0 else plain(graph.names[code]) for code in used.tolist()]
     return np.array([*shown, ""], object)[inverse.reshape(-1)]
 
 

@@ -36,8 +36,8 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
     window = path.window
     return {
         "schema": "hta-graph/critical-path/1",
-        "file": printable(path.graph.trace.path),
-        "rank": path.graph.trace.rank,
+        "file": printable(path.graph.path),
+        "rank": path.graph.rank,
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -58,13 +58,13 @@ def path_lines(path: CriticalPath) -> list[str]:
 
 
 def _verdict(path: CriticalPath) -> list[str]:
-    window, trace = path.window, path.graph.trace
-    rank = "" if trace.rank is None else f", rank {trace.rank}"
+    window, graph = path.window, path.graph
+    rank = "" if graph.rank is None else f", rank {graph.rank}"
     lengths = f"CPU {milliseconds(window.cpu_ns)}, GPU {milliseconds(window.gpu_ns)}"
     largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     length = max(path.length_ns, 1)
     return [
-        f"{trace.path.name}{rank}",
+        f"{graph.path.name}{rank}",
         f"{clipped(window.label, 60)}: {milliseconds(path.length_ns)} ({lengths})",
         f"bound by {largest}: {milliseconds(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
         _unexplained(path, length),
@@ -79,7 +79,7 @@ def _unexplained(path: CriticalPath, length: int) -> str:
     total = path.by_bound_ns["unexplained"]
     largest = int(rows[np.argmax((pieces.end - pieces.start)[rows])])
     event = int(pieces.event[largest])
-    where = f"in {clipped(path.graph.trace.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
+    where = f"in {clipped(path.graph.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
     size = milliseconds(int(pieces.end[largest] - pieces.start[largest]))
     return f"unexplained: {milliseconds(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
 

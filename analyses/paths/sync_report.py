@@ -34,8 +34,8 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
     del to_gpu["binding"]
     return {
         "schema": "hta-graph/sync-deps/1",
-        "file": printable(found.graph.trace.path),
-        "rank": found.graph.trace.rank,
+        "file": printable(found.graph.path),
+        "rank": found.graph.rank,
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -57,9 +57,9 @@ def left_out(ids: ExternalIds) -> list[str]:
 
 def sync_lines(found: SyncDependencies) -> list[str]:
     """Render the dependencies: how many of each kind, the longest waits, and what remains unknown."""
-    trace = found.graph.trace
-    rank = "" if trace.rank is None else f", rank {trace.rank}"
-    lines = [f"{trace.path.name}{rank}", f"{clipped(found.window.label, 60)}: {_verdict(found)}"]
+    graph = found.graph
+    rank = "" if graph.rank is None else f", rank {graph.rank}"
+    lines = [f"{graph.path.name}{rank}", f"{clipped(found.window.label, 60)}: {_verdict(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
         lines += ["", *_kinds(found), *_longest_waits(found)]
     counts = {text: found.graph.diagnostics[key] for key, text in WITHOUT_DEPENDENCY.items()}
@@ -114,17 +114,17 @@ def _longest_waits(found: SyncDependencies) -> list[str]:
 
 
 def _waited(found: SyncDependencies, part: SyncPairs) -> Ints:
-    events = found.graph.trace.events
+    events = found.graph.event_table
     length: Ints = events.end[part.call] - events.start[part.call]
     return length
 
 
 def _row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> list[str]:
-    trace, target = found.graph.trace, int(part.target[at])
+    graph, target = found.graph, int(part.target[at])
     return [
         milliseconds(waited),
-        str(trace.events.index[part.call[at]]),
-        clipped(trace.name_of(int(part.call[at])), 30),
-        clipped(trace.name_of(target), 30) if target >= 0 else "(none)",
-        trace.name_of(int(part.source[at])),
+        str(graph.event_table.index[part.call[at]]),
+        clipped(graph.name_of(int(part.call[at])), 30),
+        clipped(graph.name_of(target), 30) if target >= 0 else "(none)",
+        graph.name_of(int(part.source[at])),
     ]

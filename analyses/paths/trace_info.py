@@ -16,21 +16,20 @@ __all__ = ["info_document", "info_lines"]
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
     """Return one rank's counts per kind, lanes, steps, GPUs, span (ns), edges per kind and evidence, diagnostics."""
-    trace = graph.trace
-    events = trace.events
+    events = graph.event_table
     kinds = np.bincount(events.kind, minlength=len(EventKind))
-    per_lane = np.bincount(events.lane, minlength=len(trace.lanes.labels))
+    per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
-        "file": printable(trace.path),
-        "rank": trace.rank,
-        "world_size": trace.world_size,
+        "file": printable(graph.path),
+        "rank": graph.rank,
+        "world_size": graph.trace.world_size,
         "events": len(events),
         "kinds": {kind.label: int(kinds[kind]) for kind in EventKind},
         "lanes": [
-            {"lane": label, "events": int(count)} for label, count in zip(trace.lanes.labels, per_lane, strict=True)
+            {"lane": label, "events": int(count)} for label, count in zip(graph.lanes.labels, per_lane, strict=True)
         ],
-        "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in trace.steps()],
-        "gpus": list(trace.gpu_names),
+        "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in graph.steps()],
+        "gpus": list(graph.trace.gpu_names),
         "start_ns": int(events.start.min()) if len(events) else None,
         "end_ns": int(events.end.max()) if len(events) else None,
         "edges": graph.edge_counts(),

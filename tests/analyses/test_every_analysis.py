@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from analyses.command_line.catalogue import ANALYSES
+from analyses.catalogue import CATALOGUE
 from tests.analyses.command_line.test_command_line import run
 from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
 
-COMMANDS = {command.name: (command.name,) for command in ANALYSES} | {
+COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
     "kernel-sequences": ("kernel-sequences", "--operator", "aten::")
 }
 COUNTED = ("rank", "scope")

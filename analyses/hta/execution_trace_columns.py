@@ -85,12 +85,13 @@ def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFra
     """
     found = match_host_trace(scope.graph, et)
     frame = hta_trace_frame(scope) if frame is None else frame
-    return frame.assign(et_node=_node_ids(scope, et, found).reindex(frame.index))
+    return frame.assign(et_node=node_ids(scope, et, found).reindex(frame.index))
 
 
-def _node_ids(scope: Scope, et: HostTrace, found: Matching) -> pd.Series:
+def node_ids(scope: Scope, et: HostTrace, found: Matching) -> pd.Series:
+    """Return the id of each matched row's node, by event index."""
     rows = np.flatnonzero(found.node >= 0)
-    return pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.trace.events.index[rows])
+    return pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.event_table.index[rows])
 
 
 def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.DataFrame:
