@@ -21,7 +21,7 @@ DESCRIPTION = "Turn PyTorch-profiler (Kineto) traces into dependency graphs and 
 EXIT_DONE, EXIT_NO_ANSWER, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
-class _Parser(argparse.ArgumentParser):
+class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line; where an argument is missing, the usage before it."""
         if "required" in message:
@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
-    parser = _parser()
+    parser = whole_parser()
     arguments = sys.argv[1:] if argv is None else list(argv)
     if not arguments:
         parser.print_help(sys.stderr)
@@ -56,39 +56,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("hta-graph: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
     except OSError as error:
-        _drop_output()
+        drop_output()
         say(f"hta-graph: {error.strerror or error}")
         return EXIT_NO_ANSWER
     return EXIT_NO_ANSWER if options.left_out else EXIT_DONE
 
 
-def _drop_output() -> None:
+def drop_output() -> None:
     """Let what is left in the buffer go nowhere, so that the interpreter's own flush at exit cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
+def whole_parser() -> argparse.ArgumentParser:
+    """Make the parser of all commands."""
+    parser = OneLineParser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
-    _add_commands(parser, COMMANDS)
+    add_commands(parser, COMMANDS)
     return parser
 
 
-def _add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup]) -> None:
+def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup]) -> None:
+    """Add commands and groups of them."""
     under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands:
         own = under.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
         if isinstance(command, CommandGroup):
-            _add_commands(own, command.commands)
+            add_commands(own, command.commands)
             continue
         for add in command.options:
             add(own)
         own.set_defaults(run=command.run, left_out=[])
 
 
-def _end(number: int, _: object) -> NoReturn:
+def end_by_signal(number: int, _: object) -> NoReturn:
     """Leave by an exception, so that what is half written is taken away."""
     sys.exit(128 + number)
 
@@ -99,7 +101,7 @@ def run() -> NoReturn:
     NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end_by_signal)
     status = main()
     try:
         sys.stdout.flush()

@@ -49,7 +49,7 @@ class Reading:
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
         with ProgressLine("reading traces") as line:
-            for found in self._read(line, jobs=self.jobs, progress=line.update):
+            for found in self._started(line, jobs=self.jobs, progress=line.update):
                 line.clear()
                 say_repairs(found.trace)
                 yield found
@@ -61,13 +61,13 @@ class Reading:
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
-        found = next(self._read(ProgressLine(""), jobs=1))
+        found = next(self._started(ProgressLine(""), jobs=1))
         say_repairs(found.trace)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         return found
 
-    def _read(
+    def _started(
         self, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None
     ) -> Iterator[DependencyGraph]:
         from hta_graph.job.reading import read_graphs

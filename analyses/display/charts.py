@@ -67,8 +67,8 @@ POINTS = 40_000
 Numbers = np.ndarray[Any, Any]
 
 
-def plotly_objects() -> Any:
-    """Import plotly.
+def plotly_objects(purpose: str = "a figure") -> Any:
+    """Import plotly, for a purpose that the error names.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -76,7 +76,7 @@ def plotly_objects() -> Any:
     try:
         import plotly.graph_objects as go
     except ImportError:
-        raise MissingExtraError("a figure", "plot") from None
+        raise MissingExtraError(purpose, "plot") from None
     return go
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
+from hta_graph import shown
+
 __all__ = ["clipped", "line_length", "milliseconds", "percent", "table", "width"]
 
 
@@ -25,7 +27,7 @@ def milliseconds(ns: int) -> str:
     >>> milliseconds(1234567890), milliseconds(1500)
     ('1,234.568 ms', '0.002 ms')
     """
-    return f"{ns / 1e6:,.3f} ms"
+    return f"{shown.milliseconds(ns)} ms"
 
 
 def percent(share: float) -> str:

@@ -21,10 +21,10 @@ class Filter(ABC):
         Raises:
             QueryError: the frame lacks a column that decides; HTA then returns it unfiltered.
         """
-        return self._kept(df, symbol_table)
+        return self._kept_rows(df, symbol_table)
 
     @abstractmethod
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame: ...
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame: ...
 
 
 def column_of(df: pd.DataFrame, name: str) -> pd.Series:

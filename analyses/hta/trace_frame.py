@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.hta.hta_window import earliest_ns
 from analyses.scope import Scope
 from hta_graph.algorithms.who.gpu_annotations import originals
 from hta_graph.graph import DependencyGraph
@@ -86,7 +87,7 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     say; ``iteration`` comes from the steps on the CPU alone, activities and their annotations have that of their
     launch, on stream 0 too; ``index_correlation`` is -1 where the partner is not in the file.
     """
-    origin = min((earliest_or_never(scope) for scope in scopes), default=0)
+    origin = earliest_ns(scopes)
     frames = {scope.rank: frame_of_rows(scope, kept_rows(scope), origin) for scope in scopes}
     texts = (frame[column].unique() for frame in frames.values() for column in ("s_cat", "s_name"))
     symbols = SymbolTable(chain.from_iterable(texts))
@@ -97,19 +98,13 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     return frames, symbols
 
 
-def earliest_or_never(scope: Scope) -> int:
-    """Return when a rank's trace begins, whether or not the stretch does."""
-    events = scope.graph.event_table
-    starts = events.start[events.kind != EventKind.MEMORY]
-    return int(starts.min()) if len(starts) else np.iinfo(np.int64).max
-
-
 def kept_rows(scope: Scope) -> Ids:
     """Choose the rows that HTA keeps, in the order of the file: not instants, and nothing that is outside."""
     graph = scope.graph
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     keep = scope.holds(rows)
+    # What is on a GPU belongs where its launch does: activities as the stretch says, the others by their CPU side.
     keep[graph.is_gpu] = False
     keep[scope.work.row] = True
     keep[events.kind == EventKind.MEMORY] = False
@@ -128,6 +123,7 @@ def calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
 
 
 def frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
+    """Return the frame of some rows; rows without a category are nothing that HTA loads."""
     graph = scope.graph
     keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
     details = read_details(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
@@ -174,13 +170,14 @@ def partner_indices(scope: Scope, rows: Ids) -> Ids:
     partner = np.full(len(events), -1, np.int32)
     partner[on_gpu] = np.where(call >= 0, events.index[call], -1)
     known = call >= 0
-    partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]
+    partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]  # backwards: the first activity of a call stays
     return partner[rows]
 
 
 def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     """Return the step in which each row starts on the CPU; of GPU rows that of the launch; -1 outside all steps."""
     events = graph.event_table
+    # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
     anchor[on_gpu] = calls_of_rows(graph, rows[on_gpu])
@@ -193,6 +190,7 @@ def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
 
 
 def step_numbers_at(graph: DependencyGraph, time: Ints) -> Ints:
+    """Return the number of the step that is open at each time; -1 between steps."""
     steps = sorted(graph.steps(), key=lambda step: step.start_ns)
     if not steps:
         return np.full(len(time), -1, np.int64)

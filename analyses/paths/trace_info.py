@@ -49,12 +49,12 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     span = milliseconds(info["end_ns"] - info["start_ns"])
     lines = [
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
-        _gpus(info["gpus"]),
-        _steps(info["steps"]),
+        gpu_line(info["gpus"]),
+        step_line(info["steps"]),
         "",
     ]
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
-    lines += ["lanes", *_lanes(info["lanes"]), ""]
+    lines += ["lanes", *lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind] for kind, n in info["edges"].items()]
     lines += ["edges", *table(edges, ["recorded", "inferred", "kind"], left=[2]), ""]
     found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
@@ -63,7 +63,8 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     )
 
 
-def _gpus(names: list[str]) -> str:
+def gpu_line(names: list[str]) -> str:
+    """Name the GPUs."""
     unique = list(dict.fromkeys(names))
     return (
         f"GPUs of the host: {len(names)} × {clipped(', '.join(unique), 60)}"
@@ -72,7 +73,8 @@ def _gpus(names: list[str]) -> str:
     )
 
 
-def _steps(steps: list[dict[str, int]]) -> str:
+def step_line(steps: list[dict[str, int]]) -> str:
+    """Tell how many steps there are and how long they are."""
     if not steps:
         return "steps: none recorded"
     lengths = [s["end_ns"] - s["start_ns"] for s in steps]
@@ -80,7 +82,8 @@ def _steps(steps: list[dict[str, int]]) -> str:
     return f"steps: {len(steps)} ({numbers}), {milliseconds(min(lengths))} to {milliseconds(max(lengths))}"
 
 
-def _lanes(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+def lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+    """List the busiest lanes."""
     busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
     rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])
     return rows + ([f"  and {len(lanes) - limit} more"] if len(lanes) > limit else [])
