@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.outputs import Outputs, write_json
-from analyses.command_line.reading import Reading, print_lines
 from analyses.command_line.stretch import Stretch
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Flags = TypeVar("Flags")
 def ask(analysis: Analysis[Any], options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
     outputs = Outputs.of(options, options.inputs)
-    scopes = asked_scopes(Reading.of(options), Stretch.of(options))
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
     found = analysis.answer(scopes, told_flags(analysis, options))
     write_answer(analysis.name, found, scopes, outputs, analysis.figure)
 
@@ -35,11 +35,11 @@ def told_flags(analysis: Analysis[Flags], options: argparse.Namespace) -> Flags:
     return analysis.flags(**{flag.argument: getattr(options, flag.argument) for flag in analysis.listed_flags})
 
 
-def asked_scopes(reading: Reading, stretch: Stretch) -> list[Scope]:
+def asked_scopes(ranks: AskedRanks, stretch: Stretch) -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step."""
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
-    return [scope for rank, graph in reading.graphs_by_rank() for scope in stretch.scopes(rank, graph)]
+    return [scope for rank, graph in ranks.graphs_by_rank() for scope in stretch.scopes(rank, graph)]
 
 
 def write_answer(

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import check_outputs, write_json
-from analyses.command_line.reading import Reading, print_lines, say
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -146,10 +146,10 @@ def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
         return
     if both := [path for path in linked if holds_activities(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
-    reading = replace(Reading.of(options), inputs=list(map(str, paths)))
-    devices = [RankInput(*found) for found in reading.graphs_by_rank()]
-    if reading.left_out:
-        raise reading.left_out[0]
+    ranks = replace(AskedRanks.of(options), inputs=list(map(str, paths)))
+    devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
+    if ranks.left_out:
+        raise ranks.left_out[0]
     yield from with_host_traces(options, devices)
 
 

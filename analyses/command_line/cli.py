@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
-from analyses.command_line.reading import say
+from analyses.command_line.asked_ranks import say
 from hta_graph import __version__
 from hta_graph.errors import HtaGraphError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
+from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import check_outputs, write_json
-from analyses.command_line.reading import Reading, print_lines, say
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import MissingExtraError, UsageError
 
@@ -24,7 +24,7 @@ def info(options: argparse.Namespace) -> None:
 
     check_outputs(options.inputs, options.json)
     ranks = []
-    for found in Reading.of(options).graphs():
+    for found in AskedRanks.of(options).graphs():
         ranks.append(info_document(found))
         if not options.json:
             print_lines([*info_lines(ranks[-1]), ""])
@@ -59,7 +59,7 @@ def graph(options: argparse.Namespace) -> None:
         check_folder(Path(options.parquet))
         if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
             raise UsageError("--json and --parquet name the same place")
-    found = Reading.of(options).one_graph()
+    found = AskedRanks.of(options).one_graph()
     if options.parquet:
         save_graph(found, options.parquet)
     if options.json:
@@ -76,7 +76,7 @@ def sync_deps(options: argparse.Namespace) -> None:
 
     check_outputs(options.inputs, options.json, options.csv, options.external_ids)
     window = Stretch.of(options).window(otherwise_whole=True)
-    found = SyncDependencies(Reading.of(options).one_graph(), window)
+    found = SyncDependencies(AskedRanks.of(options).one_graph(), window)
     if options.json:
         write_json(options.json, sync_document(found))
     if options.csv:
@@ -99,9 +99,9 @@ def render(options: argparse.Namespace) -> None:
     if options.path:
         picture = path_picture(asked_path(options))
     elif options.around is not None:
-        picture = around_picture(Reading.of(options).one_graph(), options.around, options.depth)
+        picture = around_picture(AskedRanks.of(options).one_graph(), options.around, options.depth)
     else:
-        picture = between_picture(Reading.of(options).one_graph(), *options.between)
+        picture = between_picture(AskedRanks.of(options).one_graph(), *options.between)
     write_picture(picture, options.output)
     if picture.left_out:
         say(f"{options.output}: {picture.left_out}")
@@ -121,10 +121,10 @@ def demo(options: argparse.Namespace) -> None:
     from importlib.resources import as_file, files
 
     with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
-        write_demo(Reading([str(sample)], left_out=options.left_out))
+        write_demo(AskedRanks([str(sample)], left_out=options.left_out))
 
 
-def write_demo(reading: Reading) -> None:
+def write_demo(ranks: AskedRanks) -> None:
     """Do the main job on a trace with a second step."""
     from analyses.pages.timeline_page import timeline_html
     from analyses.paths.path_report import path_lines
@@ -133,7 +133,7 @@ def write_demo(reading: Reading) -> None:
     from hta_graph.export.files import write_file
     from hta_graph.export.picture import path_picture, write_picture
 
-    path = extract(reading.one_graph(), step(2))
+    path = extract(ranks.one_graph(), step(2))
     print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
     write_path_overlay(path, "demo_overlay.json")
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
@@ -158,7 +158,7 @@ def asked_path(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     window = Stretch.of(options).window()
-    return extract(Reading.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
+    return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
 
 
 def write_path_overlay(path: CriticalPath, target: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.outputs import check_outputs
-from analyses.command_line.reading import Reading, print_lines
 from hta_graph.errors import UsageError
 
 __all__ = ["add_counters", "counters"]
@@ -31,7 +31,7 @@ def counters(options: argparse.Namespace) -> None:
     chosen = dict(zip(SERIES, TimeSeriesTypes, strict=True)).get(options.only, BOTH)
     if not Path(options.output).is_dir():
         check_outputs(options.inputs, options.output)
-    scopes = [whole(rank, graph) for rank, graph in Reading.of(options).graphs_by_rank()]
+    scopes = [whole(rank, graph) for rank, graph in AskedRanks.of(options).graphs_by_rank()]
     targets = output_files(Path(options.output), [scope.graph.path for scope in scopes])
     for scope, target in zip(scopes, targets, strict=True):
         tracks = counter_tracks(scope, chosen)

@@ -6,8 +6,8 @@ import argparse
 from dataclasses import replace
 
 from analyses.command_line.ask import write_answer
+from analyses.command_line.asked_ranks import AskedRanks
 from analyses.command_line.outputs import Outputs
-from analyses.command_line.reading import Reading
 from analyses.command_line.stretch import Stretch
 
 __all__ = ["add_pair", "diff"]
@@ -31,7 +31,7 @@ def diff(options: argparse.Namespace) -> None:
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     outputs = Outputs.of(options, [options.control, options.test])
-    graphs = [reading.one_graph() for reading in both_readings(options)]
+    graphs = [ranks.one_graph() for ranks in both_sides(options)]
     windows = [stretch.window() for stretch in both_stretches(options)]
     patterns = options.data_load or DATA_LOADING
     control, test = (in_window(graph.rank or 0, graph, ask) for graph, ask in zip(graphs, windows, strict=True))
@@ -39,11 +39,11 @@ def diff(options: argparse.Namespace) -> None:
     write_answer("diff", run_diff.answer(control, test, (was, now)), [control, test], outputs, run_diff.figure)
 
 
-def both_readings(options: argparse.Namespace) -> tuple[Reading, Reading]:
+def both_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
     """Return what is read of each side: the same rank, but for ``--test-rank``."""
     test_rank = options.rank if options.test_rank is None else options.test_rank
     sides = ((options.control, options.rank), (options.test, test_rank))
-    control, test = (Reading([path], rank, options.salvage, left_out=options.left_out) for path, rank in sides)
+    control, test = (AskedRanks([path], rank, options.salvage, left_out=options.left_out) for path, rank in sides)
     return control, test
 
 

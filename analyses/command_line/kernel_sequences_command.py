@@ -6,8 +6,8 @@ import argparse
 
 from analyses import catalogue
 from analyses.command_line.ask import asked_scopes, told_flags, write_answer
+from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.outputs import Outputs
-from analyses.command_line.reading import Reading, say
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import UsageError
 
@@ -28,7 +28,7 @@ def kernel_sequences(options: argparse.Namespace) -> None:
 
     asked = catalogue.kernel_sequences
     outputs = Outputs.of(options, options.inputs, options.overlay)
-    scopes = asked_scopes(Reading.of(options), Stretch.of(options))
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
     if options.overlay and len(scopes) > 1:
         raise UsageError("--overlay marks one stretch of one rank; choose with --rank, --step or --annotation")
     flags = told_flags(asked, options)

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.outputs import check_outputs
-from analyses.command_line.reading import Reading, say
 from analyses.command_line.stretch import Stretch
 
 __all__ = ["add_report", "report"]
@@ -33,7 +33,7 @@ def report(options: argparse.Namespace) -> None:
 
     check_outputs(options.inputs, options.output, options.overlay)
     window, patterns = Stretch.of(options).window(), options.data_load or DATA_LOADING
-    graphs = dict(Reading.of(options).graphs_by_rank())
+    graphs = dict(AskedRanks.of(options).graphs_by_rank())
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     link = ""

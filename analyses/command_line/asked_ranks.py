@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hta_graph.job.reading import Progress
     from hta_graph.trace import Trace
 
-__all__ = ["Reading", "print_lines", "say"]
+__all__ = ["AskedRanks", "print_lines", "say"]
 
 
 def say(line: str) -> None:
@@ -30,7 +30,7 @@ def print_lines(lines: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Reading:
+class AskedRanks:
     """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``."""
 
     inputs: Sequence[str]
@@ -41,7 +41,7 @@ class Reading:
     left_out: list[HtaGraphError] = field(default_factory=list)
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> Reading:
+    def of(cls, options: argparse.Namespace) -> AskedRanks:
         """Return what a command line names; some commands read one rank and have no say in how several are."""
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         return cls(options.inputs, options.rank, options.salvage, jobs, memory, options.left_out)
