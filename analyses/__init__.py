@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# For type checkers and editors, which do not run __getattr__.
 if TYPE_CHECKING:
     from analyses.gpu_time import kernel_breakdown, overlap, temporal_breakdown
     from analyses.hta.execution_trace_columns import load_execution_trace

@@ -113,6 +113,7 @@ def number(kind: type[float], least: float) -> Callable[[str], float]:
     return read
 
 
+# One class an analysis, in the order of the catalogue.
 @dataclass(frozen=True)
 class NoFlags:
     """An analysis that needs to be told nothing."""

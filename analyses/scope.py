@@ -76,10 +76,12 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
         QueryError: the trace has no such window.
     """
     found = window(graph)
+    # The whole trace is one and the same stretch, whichever way it was asked for.
     if found.label == WHOLE_TRACE and not found.is_named:
         return whole(rank, graph)
     every = activities(graph)
     running = every.take((every.start < found.end_ns) & (every.end > found.start_ns))
+    # For accounts of time: cut to the window, so that parts add up to its length.
     running = replace(
         running,
         start=freeze(running.start.clip(min=found.start_ns)),
@@ -94,7 +96,7 @@ def launched_inside(graph: DependencyGraph, every: Activities, found: ResolvedWi
     if not found.is_named:
         return (every.start >= found.start_ns) & (every.start < found.end_ns)
     first, last = found.cpu_span
-    called = graph.event_table.start[every.call]
+    called = graph.event_table.start[every.call]  # meaningless where call is -1, which the mask leaves out
     return (every.call >= 0) & (called >= first) & (called < last)
 
 

@@ -68,7 +68,7 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
     """Return the names of events (canonical rows); None for row -1."""
-    texts = np.array([*graph.names, None], object)
+    texts = np.array([*graph.names, None], object)  # None stands last, where code -1 finds it
     named: Objects = texts[picked(graph.event_table.name, rows)]
     return named
 

@@ -65,6 +65,7 @@ class CommandGroup:
 def command_of(analysis: Analysis[Any]) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     own: list[AddOption] = [partial(add_flag, flag=flag) for flag in analysis.listed_flags]
+    # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
     shared = (add_inputs, add_jobs, add_json, add_stretch, add_tables)
     return Command(analysis.name, analysis.asks, (*shared, *own), partial(ask, analysis))
 

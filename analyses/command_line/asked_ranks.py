@@ -61,6 +61,7 @@ class AskedRanks:
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
+        # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), jobs=1))
         say_repairs(found.trace)
         if self.left_out:

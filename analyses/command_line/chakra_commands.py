@@ -138,6 +138,7 @@ def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     paths = [path for path in expand([Path(item) for item in options.inputs]) if path.absolute() not in hosts]
     if not paths:
         raise UsageError("every input is a host trace too, after --host-trace; name the files apart")
+    # A workload is made of one form of input: linked traces, or device traces with or without host traces.
     linked = [path for path in paths if has_chakra_schema(path)]
     if len(linked) == len(paths):
         if hosts:
@@ -148,6 +149,7 @@ def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
     ranks = replace(AskedRanks.of(options), inputs=list(map(str, paths)))
     devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
+    # A workload lacks no rank in silence: simulators wait for it for ever.
     if ranks.left_out:
         raise ranks.left_out[0]
     yield from with_host_traces(options, devices)
@@ -165,6 +167,7 @@ def linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput
     seen: dict[int, Path] = {}
     for at, path in enumerate(paths):
         linked = read_linked(path)
+        # A linked file need not know its rank: then the order of the files does.
         rank = at if linked.trace.rank is None else linked.trace.rank
         if rank in seen:
             raise TraceError(path, f"claims rank {rank}, as {seen[rank]} does", "give one file per rank")
@@ -206,6 +209,7 @@ def host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | 
 
     paths = expand([Path(item) for item in given])
     named = {rank: path for path in paths if (rank := name_rank(path)) is not None}
+    # Without ranks in their names, host traces belong to the device traces in order, if there is one for each.
     if not named and len(paths) in (0, len(ranks)):
         return dict(zip(ranks, paths, strict=False))
     if not named:

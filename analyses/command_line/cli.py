@@ -24,6 +24,7 @@ EXIT_DONE, EXIT_NO_ANSWER, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line; where an argument is missing, the usage before it."""
+        # Who forgot an argument needs to see which ones there are; who mistyped one needs its name only.
         if "required" in message:
             self.print_usage(sys.stderr)
         self.exit(EXIT_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     from hta_graph.trace.reader import paused_gc  # late: --help answers without NumPy
 
+    # Names in a trace may hold what the terminal's encoding cannot write.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -55,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("hta-graph: interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
+    except BrokenPipeError:  # `… | head` has seen enough: no error
         drop_output()
     except OSError as error:
         drop_output()
@@ -87,6 +89,7 @@ def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command | C
             continue
         for add in command.options:
             add(own)
+        # Each run has its own list of ranks that could not be read: it decides the exit status.
         own.set_defaults(run=command.run, left_out=[])
 
 

@@ -23,6 +23,7 @@ def info(options: argparse.Namespace) -> None:
     from analyses.paths.trace_info import info_document, info_lines
 
     check_outputs(options.inputs, options.json)
+    # The text of a rank is printed as soon as that is read; JSON is one document of all.
     ranks = []
     for found in AskedRanks.of(options).graphs():
         ranks.append(info_document(found))
@@ -55,6 +56,7 @@ def graph(options: argparse.Namespace) -> None:
     from hta_graph.export.parquet import check_folder, save_graph
 
     check_outputs(options.inputs, options.json)
+    # Both outputs are refused before the trace is read, which may take minutes.
     if options.parquet:
         check_folder(Path(options.parquet))
         if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
@@ -140,6 +142,7 @@ def write_demo(ranks: AskedRanks) -> None:
     write_picture(path_picture(path), picture)
     try:
         write_file("demo_timeline.html", timeline_html(path))
+    # The demo is somebody's first command: without plotly it still shows all else.
     except MissingExtraError as error:
         say(f"no timeline: {error}")
     print_lines(

@@ -41,6 +41,7 @@ def diff(options: argparse.Namespace) -> None:
 
 def both_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
     """Return what is read of each side: the same rank, but for ``--test-rank``."""
+    # 0 is a rank: only None means that none was named.
     test_rank = options.rank if options.test_rank is None else options.test_rank
     sides = ((options.control, options.rank), (options.test, test_rank))
     control, test = (AskedRanks([path], rank, options.salvage, left_out=options.left_out) for path, rank in sides)

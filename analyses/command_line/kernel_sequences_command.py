@@ -29,6 +29,7 @@ def kernel_sequences(options: argparse.Namespace) -> None:
     asked = catalogue.kernel_sequences
     outputs = Outputs.of(options, options.inputs, options.overlay)
     scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
+    # Known only now: how many ranks an input folder holds.
     if options.overlay and len(scopes) > 1:
         raise UsageError("--overlay marks one stretch of one rank; choose with --rank, --step or --annotation")
     flags = told_flags(asked, options)

@@ -19,6 +19,7 @@ def memory_timeline(options: argparse.Namespace) -> None:
     from analyses.memory import raw_memory_timeline
 
     asked = catalogue.memory_timeline
+    # The profiler's raw export has no rows of a trace: its first bytes tell it apart.
     if not any(raw_memory_timeline.is_raw_timeline(Path(path)) for path in options.inputs):
         ask(asked, options)
         return

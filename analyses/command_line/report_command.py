@@ -39,6 +39,7 @@ def report(options: argparse.Namespace) -> None:
     link = ""
     if options.overlay:
         write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)
+        # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
     write_file(options.output, report_page(scopes, paths, overlay=link))
     say(f"{options.output}: open it in a browser")

@@ -51,6 +51,7 @@ class Stretch:
         )
 
     def __post_init__(self) -> None:
+        # What would be ignored is refused: nobody should take one window for another.
         if self.annotation is None and (self.regex or self.instance):
             raise UsageError("--regex and --instance go with --annotation")
         if self.gpu_window and (self.annotation or self.times or self.whole):

@@ -162,6 +162,7 @@ def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
     """
     if len(x) <= limit:
         return np.arange(len(x))
+    # Four points a stretch keep what the eye sees of a dense line: where it enters, leaves, peaks and dips.
     stretches = max(limit // 4, 1)
     part = ((x - x[0]) / max(x[-1] - x[0], 1e-9) * stretches).astype(np.int64).clip(max=stretches - 1)
     ends = np.flatnonzero(np.diff(part, append=-1))
@@ -172,6 +173,7 @@ def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
 
 def row_labels(frame: pd.DataFrame) -> list[str]:
     """Name the rows of a table by rank, and by scope where a rank has several."""
+    # A rank names a row only where it has no second scope, such as another step.
     several = frame[["rank", "scope"]].drop_duplicates()["rank"].duplicated().any()
     pairs = zip(frame["rank"], frame["scope"], strict=True)
     return [f"rank {rank}, {scope}" if several else f"rank {rank}" for rank, scope in pairs]

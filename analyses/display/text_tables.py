@@ -38,6 +38,7 @@ class Display:
 
 def display(frame: pd.DataFrame, limit: int) -> Display:
     """Return the first rows of a table as text: the longest texts last, a rank and scope that all share apart."""
+    # A rank and a scope that all rows share stand in the title, which saves two columns.
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
     frame = frame.drop(columns=common)
@@ -68,9 +69,11 @@ def column_blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[l
     """Divide columns into blocks that fit the terminal; each holds the text that names the row, first or last."""
     sizes = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     columns, room = list(range(len(sizes))), line_length()
+    # The last column may be cut if it is a text: it needs no more than its shortest useful length.
     least = min(sizes[-1], SHORTEST_TEXT + 2) if columns[-1] in texts else sizes[-1]
     if room is None or sum(sizes[:-1]) + least <= room:
         return [columns]
+    # Each block repeats the text that names a row: a leading one, else the last.
     named = [at for at in texts if at <= 1][:1] or list(texts[-1:])
     rest = [at for at in columns if at not in named]
     room -= sum(sizes[at] for at in named)
@@ -85,6 +88,7 @@ def packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> li
     """
     widest = max(sizes[at] for at in columns)
     fewest = len(packed_in_turn(columns, sizes, room))
+    # The smallest width that needs no more blocks than the whole terminal does makes them about equal.
     return next(
         found
         for limit in range(widest, max(room, widest) + 1)
@@ -107,6 +111,7 @@ def cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
     sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
     long = [at for at in texts if sizes[at] > SHORT_TEXT]
     rest = sum(size for at, size in enumerate(sizes) if at not in long)
+    # Texts get equal shares of what numbers and short texts leave, but never less than a short text.
     share = max((width() - 2 * len(sizes) - rest) // max(len(long), 1), SHORT_TEXT)
     for row in cells:
         for at in long:

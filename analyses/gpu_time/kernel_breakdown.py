@@ -58,6 +58,7 @@ def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.
         for scope in scopes
         for label, time in combined_times(scope.running, work_types(memory_kernels=memory_kernels))
     ]
+    # The types of empty columns would be objects, which do not divide.
     frame = pd.DataFrame(rows, columns=TYPE_COLUMNS[:-1]).astype({"time_ns": np.int64})
     frame["time_share"] = frame["time_ns"] / frame.groupby(["rank", "scope"])["time_ns"].transform("sum")
     return frame
@@ -138,6 +139,7 @@ def kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, 
     codes, name_of = np.unique(scope.graph.event_table.name[work.row], return_inverse=True)
     durations = work.end - work.start
     sums = summed_by(name_of, durations, len(codes))
+    # Names of equal time stay in the order of their codes: the same file gives the same table.
     order = np.argsort(-sums, kind="stable")
     kept = count_to_name(sums[order], *limits, by_quantile=by_quantile)
     group = np.empty(len(codes), np.int64)
@@ -152,6 +154,7 @@ def count_to_name(sums: Ints, ratio: float, most: int, *, by_quantile: bool) -> 
     if len(sums) <= most:
         return len(sums)
     if by_quantile:
+        # HTA's rule, as it is written there: a quantile of running totals, not a share of the time.
         running = np.cumsum(sums)
         return min(int(np.count_nonzero(running <= np.quantile(running, ratio))), most)
     return count_to_share(sums, ratio, most)
@@ -161,6 +164,7 @@ def described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, Any
     """Return count, sum, min, max, mean and sample standard deviation of each group's durations."""
     order = np.argsort(group, kind="stable")
     ordered = durations[order]
+    # Sorted by group, each is one slice: reduceat takes its extremes without a loop.
     first = np.searchsorted(group[order], np.arange(groups))
     count = np.bincount(group, minlength=groups)
     total = summed_by(group, durations, groups)

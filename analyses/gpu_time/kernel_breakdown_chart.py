@@ -25,6 +25,7 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
     made = new_figure(title=TITLE)
     add_types(made, types)
     add_kernels(made, kernels)
+    # The upper half grows with the ranks, up to half of the figure.
     upper = 1 - min(0.14 + 0.04 * types.groupby(["rank", "scope"]).ngroups, 0.5)
     made.update_layout(
         barmode="stack",
@@ -41,6 +42,7 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
 def add_types(made: Figure, types: pd.DataFrame) -> None:
     """Add a stacked bar of the types of each rank or step."""
     labelled = types.assign(label=row_labels(types))
+    # Overlaps of types have no colour of their own.
     mixed = iter(SERIES[3:] * len(types))
     for kind, own in labelled.groupby("kernel_type", sort=False):
         made.add_bar(

@@ -68,6 +68,7 @@ def hidden_time(scope: Scope) -> dict[str, Any]:
     """Return the row of one scope."""
     talk, compute = scope.running.busy(WorkType.COMMUNICATION), scope.running.busy(WorkType.COMPUTATION)
     memory, busy = scope.running.busy(WorkType.MEMORY), scope.running.busy()
+    # Unions of kinds are enough: what overlaps is what a union is shorter than the sum of its parts.
     either = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
     overlapped = talk.total + compute.total - either.total  # |A ∩ B| = |A| + |B| - |A ∪ B|
     return {
@@ -101,6 +102,7 @@ def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
     recorded = {graph: recorded_arguments(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
     busy = [scope for scope in scopes if len(scope.running)]
     frame = table_of(busy, lambda scope: exposed_kernels(scope, recorded[scope.graph]), KERNEL_COLUMNS)
+    # What was recorded may be missing or a text: an element count is a number or nothing.
     numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("Int64") for name in NUMBERS}
     return most_exposed_first(frame.assign(**numbers))
 
@@ -184,6 +186,7 @@ def added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Add up rows that are alike in some columns, scope by scope, the most exposed first."""
     grouped = frame.groupby(["rank", "scope", *keys], dropna=False, sort=False)
     summed = grouped.agg(**SUMMED).reset_index()
+    # Where nothing is exposed there is no share of it, rather than a division by zero.
     whole = summed.groupby(["rank", "scope"])["exposed_ns"].transform("sum")
     summed["exposed_share"] = summed["exposed_ns"] / whole.where(whole > 0)
     return most_exposed_first(summed)

@@ -47,6 +47,7 @@ class Breakdowns:
         """Return GPU time per type of work, and per kernel and rank (µs)."""
         from analyses.hta.hta_gpu_time import hta_kernel_breakdown
 
+        # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
         del image_renderer
         show_figure(catalogue.kernel_breakdown, self.t.scopes, visualize=visualize)
         return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)

@@ -109,7 +109,7 @@ def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.Data
         raise QueryError(f"a host trace has no column {column!r}; there are: {', '.join(ET_COLUMNS)}")
     if "et_node" not in trace_df:
         raise QueryError("the frame has no column et_node; run correlate_execution_trace first")
-    ids = trace_df["et_node"].fillna(-1).to_numpy(np.int64)
+    ids = trace_df["et_node"].fillna(-1).to_numpy(np.int64)  # missing: not in the host trace
     look = ET_COLUMNS[column]
     values = [look(et, row) if row >= 0 else None for row in et.row_of(ids).tolist()]
     return trace_df.assign(**{column: pd.Series(values, dtype=object, index=trace_df.index)})

@@ -47,6 +47,7 @@ def texts_of(df: pd.DataFrame, what: str, symbol_table: SymbolTable | None) -> p
     if f"s_{what}" in df:
         return df[f"s_{what}"]
     column = column_of(df, what)
+    # A frame decoded by hand holds texts where symbols used to be.
     if pd.api.types.is_string_dtype(column.dtype) and not pd.api.types.is_numeric_dtype(column.dtype):
         return column
     if symbol_table is None:

@@ -84,6 +84,7 @@ class IterationIndexFilter(Filter):
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         column = column_of(df, "iteration")
         steps = sorted(int(number) for number in column.unique() if number >= 0)
+        # Places may count from the end; one beyond the steps keeps nothing.
         wanted = [steps[at] for at in self.iteration_index if -len(steps) <= at < len(steps)]
         return df[column.isin(wanted)] if steps else df
 
@@ -157,6 +158,7 @@ class CPUOperatorFilter(Filter):
 def on_gpu(df: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.Series:
     """Mark the rows that ran on a GPU, and syncs, which HTA counts with them."""
     on_stream = column_of(df, "stream") >= 0
+    # Frames without texts cannot tell synchronisations: the stream alone decides, as in HTA.
     if symbol_table is None and "s_name" not in df:
         return on_stream
     return on_stream | texts_of(df, "name", symbol_table).isin(SYNC_WITHOUT_STREAM)

@@ -97,6 +97,7 @@ def hta_gpu_user_annotation_breakdown(
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
     allowed, limits = one_pattern(allowlist_patterns or ()), (duration_ratio, num_kernels)
     rows = [row for scope in scopes for row in rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
+    # An empty table says that the window has none; None, as in HTA, that the trace has none.
     if not rows and not any((scope.graph.event_table.kind == kind).any() for scope in scopes):
         return None
     return pd.DataFrame(rows, columns=breakdown_columns())
@@ -124,6 +125,7 @@ def rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[st
     durations = (graph.event_table.end[rows] - graph.event_table.start[rows]) / 1e3
     names = [graph.names[code] for code in codes.tolist()]
     kept = names_to_keep(np.bincount(name_of, weights=durations), *limits)
+    # Names on the list stay whatever they take, beyond the limit too.
     kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
     groups = sorted(set(listed))
@@ -149,6 +151,7 @@ def group_statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers
     first = np.searchsorted(group_of[order], np.arange(groups))
     count = np.bincount(group_of, minlength=groups)
     total = np.bincount(group_of, weights=durations, minlength=groups)
+    # Groups come from the rows: none is empty.
     mean = total / count
     squares = np.bincount(group_of, weights=(durations - mean[group_of]) ** 2, minlength=groups)
     highest, lowest = (ufunc.reduceat(durations[order], first) for ufunc in (np.maximum, np.minimum))

@@ -57,7 +57,7 @@ def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
     groups = []
     for scope in scopes:
         copies, steps = rates_and_steps(scope)
-        bounds = np.searchsorted(steps.kind, np.arange(len(copies.kinds) + 1)).tolist()
+        bounds = np.searchsorted(steps.kind, np.arange(len(copies.kinds) + 1)).tolist()  # steps are sorted by kind
         for code, name in enumerate(copies.kinds):
             own = steps.rate[bounds[code] : bounds[code + 1]]
             groups.append(((scope.rank, name), own[own > 0]))

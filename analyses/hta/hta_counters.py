@@ -44,6 +44,7 @@ def hta_generate_trace_with_counters(
     targets = [Path(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
     if len(set(targets)) < len(targets):
         raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
+    # All outputs are looked at before the first is written.
     for target in targets:
         check_output(target, paths)
     for scope, target in zip(scopes, targets, strict=True):

@@ -55,12 +55,14 @@ def intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: 
     found = stream_intervals(scope.work)
     cause = causes_by_launch(scope, found, delay_us)
     number = scope.graph.lanes.stream
+    # HTA's rows come in the order in which streams first have work.
     lanes = in_order_of_appearance(scope.work.lane)
     chosen = lanes if streams is None else lanes[np.isin(number[lanes], list(streams))]
     kept = [
         (lane, kind, found.length[here])
         for lane in chosen.tolist()
         for kind in LaunchGap
+        # HTA lists `other` for every stream, with 0 where there is none.
         if (here := (found.lane == lane) & (cause == kind)).any() or kind == LaunchGap.OTHER
     ]
     return [

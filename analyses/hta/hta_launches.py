@@ -71,7 +71,7 @@ def hta_aten_op_kernels_and_delay(
     Raises:
         QueryError: there is no such column.
     """
-    wanted = list(sort_by or ["occurrence_count"])
+    wanted = list(sort_by or ["occurrence_count"])  # HTA's own default
     frames = {scope.rank: operator_frame(scope) for scope in scopes}
     for column in wanted:
         if column not in HTA_COLUMNS:

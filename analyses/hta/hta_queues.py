@@ -109,6 +109,7 @@ def hta_time_spent_blocked_on_full_queue(
         row for rank, frame in queue_length_dict.items() for row in full_queue_times(own[rank], frame, max_queue_length)
     ]
     frame = pd.DataFrame(rows, columns=full_queue_columns())
+    # Empty columns get the types that filled ones have.
     return frame if rows else frame.astype(dict(zip(frame, ("int64", "int64", "float64", "float64"), strict=True)))
 
 
@@ -122,6 +123,7 @@ def full_queue_times(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -
     """Return rank, stream, time at a full queue (µs) and its share, of the streams that fill."""
     time, full = frame["ts"].to_numpy(), frame["queue_length"].to_numpy() >= max_queue_length
     blocked = [
+        # A length holds until the next change; the last one of a stream has no end and counts nothing.
         (stream, float(np.diff(time[part])[full[part][:-1]].sum()))
         for stream, part in stream_slices(frame)
         if full[part].any()
@@ -133,6 +135,7 @@ def full_queue_times(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -
 def trace_duration_us(scope: Scope) -> float:
     """Return the time from the earliest start of a kept row to the latest."""
     events = scope.graph.event_table
+    # Rows are sorted by start: the first and the last kept CPU row lie at the ends, found without a look at all.
     until = int(np.searchsorted(events.start, scope.cpu_end_ns))
     ends = [first_row_on_cpu(events.kind[:until]), until - 1 - first_row_on_cpu(events.kind[:until][::-1])]
     start = np.concatenate([events.start[[at for at in ends if 0 <= at < until]], scope.work.start])

@@ -24,7 +24,9 @@ def describe(values: np.ndarray[Any, Any]) -> list[float]:
     ordered = np.sort(values)
     count = len(ordered)
     mean = float(ordered.mean())
-    spread = math.sqrt(float(((ordered - mean) ** 2).sum()) / (count - 1)) if count > 1 else math.nan
+    spread = (
+        math.sqrt(float(((ordered - mean) ** 2).sum()) / (count - 1)) if count > 1 else math.nan
+    )  # of a sample: pandas' default
     quartiles = [value_at(ordered, share) for share in (0.25, 0.5, 0.75)]
     return [float(count), mean, spread, float(ordered[0]), *quartiles, float(ordered[-1])]
 
@@ -32,6 +34,7 @@ def describe(values: np.ndarray[Any, Any]) -> list[float]:
 def value_at(ordered: np.ndarray[Any, Any], share: float) -> float:
     """Return a quantile of ordered values, interpolated between neighbours."""
     place = share * (len(ordered) - 1)
+    # Linear interpolation, as pandas and NumPy do by default.
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))

@@ -48,6 +48,7 @@ def hta_potential_stragglers(
     if not len(frame):
         return []
     caused = frame.groupby("rank")["wait_caused_ns"].sum()
+    # Whom nobody waits for is no straggler, even if fewer are found than asked for.
     worst = caused[caused > 0].sort_values(ascending=False, kind="stable")
     return [int(rank) for rank in worst.index[:num_candidates]]
 

@@ -98,6 +98,7 @@ class Trace:
     def load_traces(self, include_last_profiler_step: bool = False) -> None:
         """Choose whether the last step stays; the traces are read when asked for."""
         self.include_last_profiler_step = include_last_profiler_step
+        # Made anew, from the same graphs, the next time they are asked for.
         for made in ("scopes", "read_only", "traces"):
             self.__dict__.pop(made, None)
 

@@ -153,6 +153,7 @@ class TraceDiff:
         frame = cls.compare_traces(
             control, test, control_rank, test_rank, control_iteration, test_iteration, device_type
         )
+        # The labels are the user's own words: columns are found by their endings.
         was, now = (frame[name] for name in frame.columns if name.endswith("_counts") and name != "diff_counts")
         chosen = {
             "added": was == 0,
@@ -219,6 +220,7 @@ def changed_bars(
     export_image_path: str | None,
 ) -> Figure:
     """Draw grouped bars of the names that changed most; as an image only if the path asks for one."""
+    # Thousands of names fit no figure: those that changed most come first.
     order = (-df[difference].abs()).argsort(kind="stable")[:BARS]
     chosen = df.iloc[order]
     made = new_figure(title=f"{unit} by name, largest change first", y=unit)

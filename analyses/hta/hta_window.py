@@ -21,6 +21,7 @@ def like_hta(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool =
     wrote the steps as GPU annotations; that is its mistake and is not repeated.
     """
     names = {item.number for graph in graphs.values() for item in graph.steps()}
+    # The only step of a run is not left out: nothing would remain.
     if len(names) < 2:
         return [whole(rank, graph) for rank, graph in graphs.items()]
     return [before_last_step(rank, graph, include_last_step=include_last_step) for rank, graph in graphs.items()]
@@ -35,6 +36,7 @@ def before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: bo
     cut = last.end_ns + 1 if include_last_step else last.start_ns
     work = activities(graph)
     calls = np.flatnonzero((graph.event_table.kind == EventKind.RUNTIME) & (graph.event_table.start < cut))
+    # Work stays with its call: what a kept call launched may run into the last step.
     kept = np.isin(work.row, rows_of_calls(graph, work.row, calls))
     return spanning(rank, graph, "HTA's window", work.take(kept), cut)
 

@@ -72,6 +72,7 @@ def graphs_of_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
     with ProgressLine("reading traces") as line:
         try:
             found = {item.trace.path: item for item in read_graphs(list(paths.values()), progress=line.update)}
+        # Headers may claim one rank twice (copied files): the mapping's word counts, file by file.
         except TraceError:
             return {rank: next(read_graphs(path)) for rank, path in paths.items()}
     return {rank: found[path] for rank, path in paths.items()}

@@ -78,6 +78,7 @@ def occurrence_of(df: pd.DataFrame, names: pd.Series, name: str, position: int) 
 
 def with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
     """Add the GPU rows whose calls are kept."""
+    # Rows of a call's category launch; what they launched names them in index_correlation.
     calls = kept[texts_of(kept, "cat", symbol_table).str.match(CALLS).to_numpy(bool)]
     launched = (df["stream"] >= 0) & df["index_correlation"].isin(calls["index"]) & ~df["index"].isin(kept["index"])
     return pd.concat([kept, df[launched]])
@@ -107,6 +108,7 @@ class CombinedOperatorFilter(Filter):
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         kept = first_step(df)
+        # In turn, each looking at what the one before has left: the last preceding one under the root counts.
         for chosen in self._steps:
             if (texts_of(kept, "name", symbols) == chosen.op_name).any():
                 kept = chosen(kept, symbols)

@@ -158,6 +158,7 @@ def window_of_instances(annotation: str, instance_id: int | tuple[int, int] | No
     """Return the window of an annotation whose name holds a text, of one instance or several."""
     from hta_graph.algorithms.time.windows import annotation as instances
 
+    # One number is one instance; a pair the first and the last.
     first, last = instance_id if isinstance(instance_id, tuple) else (instance_id or 0, instance_id)
     return instances(f".*{re.escape(annotation)}.*", regex=True, first=first, last=last)
 
@@ -168,6 +169,7 @@ def ranks_by_rule(
     """Return the ranks that a rule counts most often, in the steps asked about."""
     import pandas as pd
 
+    # A rule of the user's own may write into its frame: it gets a copy, made by the concatenation.
     frame = pd.concat(t.read_only[0], names=["rank", "idx"]).reset_index()
     chosen = frame["iteration"].isin(steps) if steps is not None else frame["iteration"] >= 0
     counts = rule(frame[chosen], t.symbol_table, num_candidates, visualize)

@@ -189,12 +189,14 @@ def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
 def event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
     """Return the row behind each piece: of work in operators the outermost one."""
     outermost = outermost_operators(graph, pieces.event)
+    # Deep inside an operator any of its children may stand there by chance; the outermost is what the user wrote.
     in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
     return np.where(in_operator, outermost, pieces.event)
 
 
 def outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
     """Return the outermost operator around each row; -1 where that is the row itself."""
+    # Few rows are behind many pieces: each is looked up once.
     unique, place = np.unique(event, return_inverse=True)
     found = picked(graph.outermost_operator, unique)
     return np.where(found == unique, -1, found)[place]
@@ -211,6 +213,7 @@ def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     gaps, graph = found.gaps, found.scope.graph
     length = gaps.end - gaps.start
     chosen = np.argsort(-length, kind="stable")[:count]
+    # A gap may have several causes; the table names the one that took most of it.
     main = main_causes(found).loc[chosen]
     after = gaps.after[chosen]
     edge = found.explainer.binding_edge(after)
@@ -238,6 +241,7 @@ def main_causes(found: ExplainedGaps) -> pd.DataFrame:
     keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
     parts = total_lengths(keys, pieces)
     parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
+    # The longest cause first, in it the name with the longest part: what comes first of each gap is its main one.
     ordered = parts.sort_values(["of_cause", "idle_ns"], ascending=False, kind="stable")
     return ordered.drop_duplicates("gap").set_index("gap")
 
@@ -246,6 +250,7 @@ def total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     """Sum the pieces of equal keys and count their gaps, longest first."""
     names = list(keys.columns)
     summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
+    # A cause may have several pieces in one gap, which counts once.
     gaps = keys.assign(gap=pieces.gap).drop_duplicates().groupby(names, sort=False).size().rename("gaps")
     rows = pd.concat([summed, gaps], axis=1).reset_index()
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)

@@ -86,6 +86,7 @@ def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float)
     if launch_gap_us < 0:
         raise UsageError(f"the threshold of launch gaps is a length in µs, not {launch_gap_us:g}")
     launched = scope.graph.event_table.start[found.call]
+    # Launched in time: short gaps are usual on a stream, long ones have another reason, which HTA does not name.
     in_time = np.where(found.length < launch_gap_us * 1e3, LaunchGap.KERNEL_WAIT, LaunchGap.OTHER)
     cause = np.where(launched > found.start, LaunchGap.HOST_WAIT, in_time)
     return np.where(found.call < 0, LaunchGap.LAUNCH_UNKNOWN, cause).astype(np.int8)
@@ -93,6 +94,7 @@ def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float)
 
 def sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tuple[Ints, Ints]:
     """Return sum and number of the counted intervals by lane and cause."""
+    # A grid of lanes and causes: few of either, however many gaps there are.
     shape = (int(found.lane.max(initial=-1)) + 1, len(LaunchGap))
     sums, counts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     np.add.at(sums, (found.lane[counted], cause[counted]), found.length[counted])

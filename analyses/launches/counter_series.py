@@ -54,6 +54,7 @@ def rate_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per kind of copy and device."""
     graph = scope.graph
     copies = copies_of(scope.graph, scope.work)
+    # A copy that takes no time on the trace's clock would not show.
     end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
     rate = np.where(copies.bytes >= 0, copies.bytes / (end - copies.start), 0.0)
     rate = np.where(np.isnan(copies.rate), rate, copies.rate)

@@ -69,6 +69,7 @@ def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> Sequen
     wanted = np.array([operator in name for name in graph.names], np.bool_)
     roots = np.flatnonzero(wanted[graph.event_table.name] & kind_mask(graph.event_table.kind, ROOTS))
     owner = outermost_around(graph.event_table, roots, work.call)
+    # By owner, then canonical row, which is the order of starts: each owner's pieces lie side by side.
     order = np.lexsort((work.row, owner))
     order = order[owner[order] >= 0]
     return same_sequences(owner[order], work.row[order], graph.event_table.name, max(min_pattern_len, 1))
@@ -154,9 +155,11 @@ def write_sequence_overlay(
 def marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list[SliceTrack]:
     """Return a track for each thread with the rows, and for each stream with their GPU work, of the top patterns."""
     ranked = most_frequent(graph, found)[:top_k]
+    # Patterns outside the top have no rank: their rows are left unmarked.
     rank = np.full(len(found.example), -1)
     rank[ranked] = np.arange(len(ranked))
     of_row = rank[found.pattern]
+    # Each piece of GPU work has the rank of the row that launched it.
     of_piece = np.repeat(of_row, np.diff(found.first))
     counts = found.counts()[ranked].tolist()
     marks = [
@@ -185,7 +188,7 @@ def tracks_per_lane(
     events, tracks = graph.event_table, []
     for lane in np.unique(events.lane[rows]).tolist():
         chosen = np.flatnonzero(events.lane[rows] == lane)
-        chosen = chosen[np.argsort(rows[chosen])]
+        chosen = chosen[np.argsort(rows[chosen])]  # in order of time, as a track needs it
         own, places = rows[chosen], rank[chosen].tolist()
         texts = [f"#{at + 1} {short_name(name)}" for at, name in zip(places, event_names(graph, own), strict=True)]
         marks = [arguments[at] for at in places]

@@ -95,8 +95,10 @@ def launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     # its work                                                [######]
     events = graph.event_table
     returned = events.end[work.call]
+    # Work may start while its call still runs: then there is no delay.
     begun = np.maximum(work.start, returned)
     stream_free = last_source_ns(graph, STREAM_KINDS)[work.row].clip(returned, begun)
+    # Clipped into what the stream left over: the parts add up to the delay whatever overlaps.
     all_free = last_source_ns(graph, (EdgeKind.EVENT_WAIT,))[work.row].clip(stream_free, begun)
     return {
         "cpu_duration_ns": returned - events.start[work.call],
@@ -148,6 +150,7 @@ def launch_stats(
 
 def summed_launches(part: dict[str, Any]) -> list[int]:
     """Return the numbers of one row: each call counts once, however much it launched."""
+    # A call of a graph launches many activities but takes its time once.
     calls, first = np.unique(part["call_index"], return_index=True)
     overhead = np.sort(part["overhead_ns"])
     sums = [part["cpu_duration_ns"][first].sum(), part["gpu_duration_ns"].sum(), *(part[name].sum() for name in DELAYS)]
@@ -226,7 +229,7 @@ def figure(found: Answer) -> Figure:
 
 def add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
     """Add bars that were counted here: a page need not carry every launch."""
-    count, edges = np.histogram(values, BINS)
+    count, edges = np.histogram(values, BINS)  # counted here: the page carries bars, not launches
     made.add_bar(
         x=(edges[:-1] + edges[1:]) / 2,
         y=count,

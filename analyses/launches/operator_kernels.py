@@ -81,6 +81,7 @@ def sequences_of_operators(scope: Scope, prefix: str) -> Sequences:
     events = scope.graph.event_table
     work = scope.work.take((scope.work.call >= 0) & (scope.work.type != WorkType.MEMORY))
     owner = operators_around(scope.graph, work.call, prefix)
+    # An operator's kernels in the order of their calls; those of one call (a graph) in the order of their starts.
     order = np.lexsort((work.row, work.call, owner))
     order = order[owner[order] >= 0]
     return same_sequences(owner[order], work.row[order], events.name)
@@ -101,7 +102,9 @@ def launch_delays(scope: Scope, found: Sequences) -> tuple[Ints, Ints]:
     """Return for each operator how long it took to the first launch, and from that to the start of its kernel (ns)."""
     start = scope.graph.event_table.start
     first = found.members[found.first[:-1]]
-    called = start[scope.work.call[np.searchsorted(scope.work.row, first)]]
+    called = start[
+        scope.work.call[np.searchsorted(scope.work.row, first)]
+    ]  # rows of work are sorted: its place is found by bisection
     return called - start[found.owner], start[first] - called
 
 

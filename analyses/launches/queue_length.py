@@ -67,6 +67,7 @@ def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
 def queue_of(scope: Scope) -> QueueSteps:
     """Return the changes of the queues in a stretch."""
     events = scope.graph.event_table
+    # A step begins with what earlier steps left in the queue, so all work of the trace is followed.
     if scope.is_open:
         return queue_steps(events, scope.work)
     return queue_steps(events, activities(scope.graph)).clip(scope.start_ns, scope.end_ns)
@@ -143,6 +144,7 @@ def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max
     """Answer the command."""
     frame = queue_length(scopes, max_queue_length)
     notes = [note for scope in scopes if (note := missing_note(scope))]
+    # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
         most = int(near["max_length"].max())

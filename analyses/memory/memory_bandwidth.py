@@ -61,6 +61,7 @@ def sums_by_kind(scope: Scope) -> list[dict[str, Any]]:
 def summed_copies(scope: Scope, copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
     """Sum up the copies of one kind."""
     moved, length = copies.bytes[chosen], copies.end[chosen] - copies.start[chosen]
+    # A rate needs bytes and a length: what lacks one counts in the sums but not in the rate.
     known, timed = moved >= 0, (moved >= 0) & (length > 0)
     rates = copies.rate[chosen][~np.isnan(copies.rate[chosen])]
     return {
@@ -88,6 +89,7 @@ def gigabytes_per_second(moved: Ints, time_ns: int) -> float:
 def rate_changes(scope: Scope) -> dict[str, Any]:
     """Return the columns of a scope's changes."""
     copies = copies_of(scope.graph, scope.running)
+    # At one instant ends and starts cancel out: only what holds afterwards is a change.
     steps = rate_steps(copies, copies.end, known_rates(copies), copies.end > copies.start).last_of_each_instant()
     return {
         "kind": np.array(copies.kinds, object)[steps.kind],

@@ -63,7 +63,7 @@ class Allocations:
     @property
     def peak(self) -> tuple[int, int]:
         """The highest total (bytes), and the place of the event that reached it: -1 if it stood at the beginning."""
-        at = int(np.argmax(self.allocated))
+        at = int(np.argmax(self.allocated))  # of equal totals the first
         return (int(self.allocated[at]), at) if self.allocated[at] >= self.first else (self.first, -1)
 
     @property
@@ -108,6 +108,7 @@ class MemoryEvents:
             return cls([], {"row": rows})
         details = read_details(graph.trace, KEYS, rows)
         numbers = {key: numbers_or(details[key], 0 if key == "Bytes" else -1) for key in KEYS}
+        # Frees and allocations share instants: the allocator's own counter says which came first, else the file.
         order = np.lexsort((events.index[rows], numbers["Ev Idx"], events.start[rows]))
         return cls(
             [device_name(details, at) for at in order.tolist()],
@@ -129,6 +130,7 @@ class MemoryEvents:
 
     def _on_device(self, scope: Scope, name: str, at: Ints) -> Allocations:
         columns = {key: freeze(column[at]) for key, column in self.columns.items()}
+        # Old profilers write changes but no totals: then these count from the first event.
         if (columns["allocated"] < 0).any():
             columns["allocated"] = freeze(np.cumsum(columns["moved"]))
         return Allocations(scope, name, **columns)
@@ -197,6 +199,7 @@ def owners_at_peak(item: Allocations) -> pd.DataFrame:
     at = unfreed_at_end(item.address[: last + 1], item.moved[: last + 1])
     names, place = np.unique(item.names[at].astype(str), return_inverse=True)
     size = summed_by(place, item.moved[at], len(names))
+    # What is not accounted for was there before the recording: so the rows add up to the peak.
     earlier = int(peak - size.sum())
     columns = {
         "name": [*names.tolist(), EARLIER],

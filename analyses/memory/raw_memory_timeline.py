@@ -64,6 +64,7 @@ def is_raw_timeline(path: Path) -> bool:
         with path.open("rb") as file:
             begin = file.read(4096)
         if begin.startswith(GZIP_MAGIC):
+            # A gzip file may be gigabytes inside: the first bytes are enough.
             begin = zlib.decompressobj(wbits=31).decompress(begin, 256)
     except (OSError, zlib.error):
         return False
@@ -87,7 +88,7 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
         rows = np.array(msgspec.json.decode(content.data, type=list[tuple[int, int, int, int]]), np.int64)
     except (msgspec.DecodeError, OverflowError):
         raise TraceError(path, "is not a raw memory timeline (a list of [time, action, bytes, category])") from None
-    rows = rows.reshape(-1, 4)
+    rows = rows.reshape(-1, 4)  # an empty list has no second axis
     if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
         raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
     return running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
@@ -99,6 +100,7 @@ def running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
     changes[np.arange(len(time)), category] = moved
     last = np.flatnonzero(last_of_runs(time))
     at = time[last]
+    # What existed before the profiler began has time -1, far from all others: it is drawn at the beginning.
     earliest = int(at[at >= 0].min(initial=np.iinfo(np.int64).max)) if (at >= 0).any() else 0
     return RawTimeline(np.where(at == BEFORE, earliest, at), np.cumsum(changes, axis=0)[last])
 

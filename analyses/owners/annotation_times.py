@@ -60,6 +60,7 @@ def both_sides(scope: Scope) -> pd.DataFrame:
     names = scope.graph.names
     on_cpu = pd.DataFrame.from_dict(cpu_columns(scope), orient="index", columns=list(CPU))
     on_gpu = gpu_columns(scope)
+    # An annotation may be on one side only; the other then counts 0.
     codes = on_cpu.index.union(on_gpu.index)
     frame = pd.concat([side.reindex(codes, fill_value=0) for side in (on_cpu, on_gpu)], axis=1).astype(np.int64)
     frame["annotation"] = [names[code] if code >= 0 else NONE for code in frame.index.tolist()]
@@ -71,6 +72,7 @@ def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
     events = scope.graph.event_table
     if on_gpu:
         copies, original = originals(scope.graph)
+        # A copy belongs where its original does: it starts later, perhaps in the next step.
         return copies[scope.holds(np.where(original >= 0, original, copies))]
     rows = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
     return rows[scope.holds(rows)]
@@ -91,6 +93,7 @@ def gpu_columns(scope: Scope) -> pd.DataFrame:
     work, labels = scope.work, scope.graph.event_table.name
     found = owners(scope.graph, "annotation")
     sums = totals(found, labels, work.call, work.end - work.start)
+    # Overlapping work of one annotation keeps the GPU busy once.
     busy = {code: union(work.start[at], work.end[at]).total for code, at in members(found, labels, work.call)}
     columns = {
         "activities": sums.total_count,

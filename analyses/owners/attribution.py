@@ -65,6 +65,7 @@ def attribution(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> pd.Da
     for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
         known[graph] = owners(graph, by.removesuffix("-class")), *label_codes(graph, by)
     frame = table_of(scopes, lambda scope: times_by_label(scope, *known[scope.graph]), TIMES)
+    # Own times sum to all activities' time, so their sum is what shares are of.
     every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
     for part in ("self", "total"):
         frame[f"gpu_{part}_share"] = frame[f"gpu_{part}_ns"] / every.where(every > 0)
@@ -77,6 +78,7 @@ def label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     if by not in ALIKE:
         return graph.event_table.name, list(names)
     alike = [ALIKE[by].sub("", name) for name in names]
+    # Codes in order of the texts: equal labels get one code, and ties fall the same way in every run.
     texts = sorted(set(alike))
     number = {text: code for code, text in enumerate(texts)}
     codes = np.array([number[text] for text in alike] or [0], np.int32)
@@ -146,6 +148,7 @@ def missing_notes(scope: Scope, by: str) -> list[str]:
         return []
     kind = by.removesuffix("-class")
     orphans = scope.work.call < 0
+    # Two different reasons with different remedies: the call is missing, or nothing was open around it.
     owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
     remedy = f"; {RECORD[kind]}" if kind in RECORD and not owned.any() else ""
     reasons = (

@@ -65,6 +65,7 @@ def ranges_of_scope(scope: Scope) -> pd.DataFrame:
 def launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
     """Return the call that launched each range's kernel; -1 for all where their numbers differ."""
     events = graph.event_table
+    # Ranges carry no correlation: only equal counts justify pairing them with launches one by one.
     launches = graph.trace.names_starting_with(KERNEL_LAUNCH_CALL)[events.name] & (events.kind == EventKind.RUNTIME)
     calls = np.flatnonzero(launches).astype(np.int32)
     return calls if len(calls) == len(ranges) else np.full(len(ranges), -1, np.int32)
@@ -101,6 +102,7 @@ def sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
     """Return the rows of one counter, largest first."""
     operators, group = np.unique(part["operator"].to_numpy(str), return_inverse=True)
     values = part[counter].to_numpy()
+    # NaN differs from itself: a counter that a range does not have is left out.
     own = [values[(group == at) & (values == values)] for at in range(len(operators))]  # not NaN
     sums = [item.sum().item() for item in own]
     whole = sum(sums)

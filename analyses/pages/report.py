@@ -91,6 +91,7 @@ def report_page(
         paths: the critical path of each rank.
         overlay: a file with the path on top of the trace, to link.
     """
+    # The whole job waits for the slowest rank: where one rank is enough, it is that.
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     sections = [
         path_section(paths),
@@ -110,6 +111,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, slowest: int) -> Sec
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
     try:
         found = part.analysis.answer(chosen, part.analysis.flags())
+    # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])
     figures = [part.analysis.figure(found)] if any(map(len, found.tables.values())) else []
@@ -126,6 +128,7 @@ def path_section(paths: Mapping[int, CriticalPath]) -> Section:
     ]
     frame = pd.DataFrame(rows)
     meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
+    # Classes without any time on any rank would only widen the table.
     empty = [name for name in map(str, frame.columns) if name.endswith("_ns") and not frame[name].any()]
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     tables = [

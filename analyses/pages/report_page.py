@@ -64,6 +64,7 @@ def page(title: str, verdict: Sequence[str], sections: Sequence[Section]) -> byt
     body = "\n".join([section_html(section) for section in sections])
     said = "".join(f"<p>{escape(line)}</p>" for line in verdict)
     heading = f'<h1>{escape(title)}</h1>\n<div class="verdict">{said}</div>\n<nav>{links}</nav>'
+    # Megabytes of script, needed only by figures.
     script = plotly_library() if any(section.figures for section in sections) else ""
     return html_page(title, f"{heading}\n{body}", style=STYLE, script=script)
 
@@ -96,7 +97,7 @@ def section_html(section: Section) -> str:
 def figure_part(made: Any) -> str:
     """Return a figure without its title, which the section says."""
     made.update_layout(title=None, margin={"t": 15})
-    height = f"{made.layout.height or 440}px"
+    height = f"{made.layout.height or 440}px"  # plotly shrinks a figure to its box if that has no height
     text: str = made.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, default_height=height)
     return text
 

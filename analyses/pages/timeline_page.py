@@ -103,6 +103,7 @@ def drawn_scene(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:
 
 def bar_traces(go: Any, bars: Bars, colours: dict[str, str]) -> list[Any]:
     """Make one trace a colour."""
+    # A trace a colour, not a bar: plotly draws thousands of bars of one trace quickly.
     found = [(number, label) for number, label in enumerate(colours) if (bars.group == number).any()]
     return [bar_trace(go, bars.of_group(number), label, colours[label]) for number, label in found]
 
@@ -125,6 +126,7 @@ def bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
 
 def path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any]:
     """Draw the path bold along its lanes and thin between them, so that many changes of lane hide nothing."""
+    # Two lines of many pieces with breaks between them: a shape for each piece would take seconds.
     along = {"x": with_breaks(start, end), "y": with_breaks(height, height), "line": {"color": PATH_COLOUR, "width": 4}}
     across = {"x": with_breaks(start[1:], start[1:]), "y": with_breaks(height[:-1], height[1:]), "opacity": 0.3}
     across["line"] = {"color": PATH_COLOUR, "width": 1.5}
@@ -142,7 +144,7 @@ def with_breaks(*columns: Floats) -> Floats:
 
 def page_layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]:
     """Return axes, bands and labels."""
-    plot_px = round(scene.height * ROW_PX)
+    plot_px = round(scene.height * ROW_PX)  # the legend is placed in pixels below a plot of any height
     return {
         "barmode": "overlay",
         "bargap": 0,

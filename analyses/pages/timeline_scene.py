@@ -93,6 +93,7 @@ def events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
     """Return the canonical rows in the window, how deep each is nested, and how many are too deep to draw."""
     events, window = path.graph.event_table, path.window
     meets = (events.start < window.end_ns) & (events.end > window.start_ns)
+    # A row of no length at the window's very edge overlaps nothing but belongs to it.
     meets |= (events.start == events.end) & (events.start >= window.start_ns) & (events.end <= window.end_ns)
     rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + ON_STREAMS))
     depth = nesting_depth(path.graph.nesting(*ON_THREADS).parent, rows)
@@ -113,7 +114,7 @@ def nesting_depth(parent: Ids, rows: Ints) -> Ints:
 
 def longest_places(length: Ints, limit: int) -> Ints:
     """Return the places of the longest, in their order."""
-    return np.sort(np.argsort(-length, kind="stable")[:limit])
+    return np.sort(np.argsort(-length, kind="stable")[:limit])  # longest first to choose, then back in their order
 
 
 def stacked_lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
@@ -187,6 +188,7 @@ def plotly_names(path: CriticalPath, rows: Ints | Ids) -> Texts:
     """Return names as plotly prints them, whose text is HTML; each is shortened once."""
     graph = path.graph
     codes = picked(graph.event_table.name, rows)
+    # Names repeat thousandfold: each is escaped and cut once.
     used, inverse = np.unique(codes, return_inverse=True)
     shown = ["nothing recorded" if code < 0 else plain(graph.names[code]) for code in used.tolist()]
     return np.array([*shown, ""], object)[inverse.reshape(-1)]

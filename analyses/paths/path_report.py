@@ -62,6 +62,7 @@ def verdict_lines(path: CriticalPath) -> list[str]:
     window, graph = path.window, path.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
     lengths = f"CPU {milliseconds(window.cpu_ns)}, GPU {milliseconds(window.gpu_ns)}"
+    # Of equal classes the one that comes first in the order of the table.
     largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     length = max(path.length_ns, 1)
     return [
@@ -79,7 +80,9 @@ def unexplained_line(path: CriticalPath, length: int) -> str:
     if not len(rows):
         return "unexplained: nothing, every nanosecond has a cause"
     total = path.by_bound_ns["unexplained"]
-    largest = int(rows[np.argmax((pieces.end - pieces.start)[rows])])
+    largest = int(
+        rows[np.argmax((pieces.end - pieces.start)[rows])]
+    )  # one long stretch tells more than the sum of many short ones
     event = int(pieces.event[largest])
     where = f"in {clipped(path.graph.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
     size = milliseconds(int(pieces.end[largest] - pieces.start[largest]))

@@ -74,6 +74,7 @@ def call_path_diff(control: Scope, test: Scope) -> pd.DataFrame:
         call_path (outermost first; empty where nothing was open), control_count, test_count, control_ns, test_ns,
         diff_ns; largest change first.
     """
+    # One table of paths for both sides: equal paths then have equal numbers.
     paths = CallPaths()
     sides = [times_by_path(paths, scope) for scope in (control, test)]
     frame = both_sides_of(sides, ["path"], ["count", "ns"])
@@ -100,6 +101,7 @@ class EnqueuedWork:
     @classmethod
     def of(cls, scope: Scope, paths: CallPaths) -> EnqueuedWork:
         events, work = scope.graph.event_table, scope.work
+        # The order of launches is the program's; that of starts differs from run to run where streams race.
         enqueued = np.where(work.call >= 0, events.start[work.call], work.start)
         order = np.lexsort((work.row, enqueued))
         work = work.take(order)
@@ -239,6 +241,7 @@ def times_by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
 
 def both_sides_of(sides: list[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
     """Join both sides; what one lacks counts zero."""
+    # What only one side has is a change too.
     frame = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_control", "_test"))
     for value in values:
         for side in SIDES:
@@ -250,6 +253,7 @@ def largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the difference behind the times and sort by its size."""
     at = list(frame.columns).index("test_ns") + 1
     frame.insert(at, "diff_ns", frame["test_ns"] - frame["control_ns"])
+    # By the size of the change, whichever way it went.
     order = (-frame["diff_ns"].abs()).argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
 

@@ -105,6 +105,7 @@ def kind_lines(found: SyncDependencies) -> list[str]:
 def longest_waits(found: SyncDependencies) -> list[str]:
     """List the calls that waited longest, with the activity that ended their wait."""
     part = found.to_cpu
+    # Of a device synchronisation only the last stream's edge held the call: the others would list it again.
     binding = np.flatnonzero(part.binding)
     if not len(binding):
         return []

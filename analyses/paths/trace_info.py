@@ -65,7 +65,7 @@ def info_lines(info: dict[str, Any]) -> list[str]:
 
 def gpu_line(names: list[str]) -> str:
     """Name the GPUs."""
-    unique = list(dict.fromkeys(names))
+    unique = list(dict.fromkeys(names))  # usually one model, many times
     return (
         f"GPUs of the host: {len(names)} × {clipped(', '.join(unique), 60)}"
         if names

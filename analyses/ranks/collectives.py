@@ -110,6 +110,7 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
         rank, scope, kernels, duration_ns = wait_ns + transfer_ns, times_last, wait_caused_ns (the waiting of the others
         in the collectives to which this rank came last).
     """
+    # All waiting in a collective is the doing of the rank that came last, and counts for it alone.
     caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
     columns = {
         "kernels": ("number", "count"),
@@ -118,7 +119,9 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
         "wait_caused_ns": ("wait_caused_ns", "sum"),
     }
     frame = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False).agg(**columns).reset_index()
-    order = {label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))}
+    order = {
+        label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
+    }  # steps in their own order, not that of their names
     in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
     return frame[RANKS].iloc[in_order].reset_index(drop=True)
 

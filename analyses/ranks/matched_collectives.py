@@ -49,6 +49,7 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
     ranks = {rank: communication(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    # Matched over whole traces: at the border of a step ranks may be in different steps.
     found = match_collectives(ranks)
     return [belonging_to(Matched(label, own, ranks, found)) for label, own in by_label.items()]
 
@@ -64,6 +65,7 @@ def belonging_to(every: Matched) -> Matched:
 def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
     """Say what could not be compared, and how to record it."""
     ranks = {scope.rank: scope.graph.trace for scope in scopes}
+    # A single rank may be all there is, or all that was given: two different things to tell.
     if len(ranks) < 2:
         return [nobody_to_compare(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
     own, found = matched[0].ranks, matched[0].found

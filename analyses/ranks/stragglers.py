@@ -40,7 +40,7 @@ def waiting_caused(item: Matched) -> pd.DataFrame:
     """Add up what each rank caused in one stretch, the worst first."""
     found = item.found
     ranks = np.array(sorted(item.scopes), np.int64)
-    last = np.searchsorted(ranks, found.rank[found.last])
+    last = np.searchsorted(ranks, found.rank[found.last])  # ranks need not be numbered from 0
     waited = summed_by(found.number, found.wait, len(found))
     caused = summed_by(last, waited, len(ranks))
     taken = np.bincount(np.searchsorted(ranks, found.rank), minlength=len(ranks))
