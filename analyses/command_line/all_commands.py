@@ -22,7 +22,7 @@ from analyses.command_line.diff_command import add_pair, diff
 from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences
 from analyses.command_line.memory_command import memory_timeline
 from analyses.command_line.options import (
-    add_flag,
+    add_flags,
     add_graph_outputs,
     add_inputs,
     add_jobs,
@@ -64,10 +64,11 @@ class CommandGroup:
 
 def command_of(analysis: Analysis[Any]) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
-    own: list[AddOption] = [partial(add_flag, flag=flag) for flag in analysis.listed_flags]
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
     shared = (add_inputs, add_jobs, add_json, add_stretch, add_tables)
-    return Command(analysis.name, analysis.asks, (*shared, *own), partial(ask, analysis))
+    return Command(
+        analysis.name, analysis.asks, (*shared, partial(add_flags, flags=analysis.flags)), partial(ask, analysis)
+    )
 
 
 def commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:

@@ -32,8 +32,8 @@ class OneLineParser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
-    parser = whole_parser()
     arguments = sys.argv[1:] if argv is None else list(argv)
+    parser = whole_parser(arguments)
     if not arguments:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
@@ -71,23 +71,26 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def whole_parser() -> argparse.ArgumentParser:
-    """Make the parser of all commands."""
+def whole_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Make the parser of all commands, with the options of those that a command line names."""
     parser = OneLineParser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
-    add_commands(parser, COMMANDS)
+    add_commands(parser, COMMANDS, words)
     return parser
 
 
-def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup]) -> None:
+def add_commands(
+    parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup], words: Sequence[str]
+) -> None:
     """Add commands and groups of them."""
     under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands:
         own = under.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
         if isinstance(command, CommandGroup):
-            add_commands(own, command.commands)
+            add_commands(own, command.commands, words)
             continue
-        for add in command.options:
+        # The options of thirty commands take longer to make than the help takes to print: the others stay without.
+        for add in command.options if command.name in words else ():
             add(own)
         # Each run has its own list of ranks that could not be read: it decides the exit status.
         own.set_defaults(run=command.run, left_out=[])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import Any
 
-from analyses.flags import Flag
+from analyses.flags import flags_of
 
 __all__ = [
-    "add_flag",
+    "add_flags",
     "add_graph_outputs",
     "add_inputs",
     "add_jobs",
@@ -137,17 +138,18 @@ def add_written(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
-def add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
-    """Add an option of one analysis."""
-    if flag.read is bool:
-        parser.add_argument(flag.option, action="store_true", help=flag.help)
-        return
-    parser.add_argument(
-        flag.option,
-        type=flag.read,
-        nargs="+" if flag.many else None,
-        required=flag.is_required,
-        default=None if flag.is_required else flag.default,
-        metavar=flag.value or flag.argument.upper(),
-        help=flag.help,
-    )
+def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:
+    """Add the own options of one analysis."""
+    for flag in flags_of(flags):
+        if flag.read is bool:
+            parser.add_argument(flag.option, action="store_true", help=flag.help)
+            continue
+        parser.add_argument(
+            flag.option,
+            type=flag.read,
+            nargs="+" if flag.many else None,
+            required=flag.is_required,
+            default=None if flag.is_required else flag.default,
+            metavar=flag.value or flag.argument.upper(),
+            help=flag.help,
+        )

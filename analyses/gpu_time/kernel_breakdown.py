@@ -16,7 +16,7 @@ from hta_graph.algorithms.time.intervals import combinations
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.columns import summed_by
 from hta_graph.errors import UsageError
-from hta_graph.model import Floats, Ints
+from hta_graph.model import Ints
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -169,21 +169,15 @@ def described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, Any
     count = np.bincount(group, minlength=groups)
     total = summed_by(group, durations, groups)
     mean = total / np.maximum(count, 1)
+    squares = np.bincount(group, weights=(durations - mean[group]) ** 2, minlength=groups)
     return {
         "count": count,
         "sum_ns": total,
         "min_ns": np.minimum.reduceat(ordered, first) if groups else ordered,
         "max_ns": np.maximum.reduceat(ordered, first) if groups else ordered,
         "mean_ns": mean,
-        "std_ns": sample_deviation(group, durations - mean[group], count),
+        "std_ns": np.sqrt(squares / np.maximum(count - 1, 1)),  # of a sample; 0 for a single run
     }
-
-
-def sample_deviation(group: Ints, from_mean: Floats, count: Ints) -> Floats:
-    """Return the sample standard deviation; 0 for a single run."""
-    squares = np.bincount(group, weights=from_mean**2, minlength=len(count))
-    deviation: Floats = np.sqrt(squares / np.maximum(count - 1, 1))
-    return deviation
 
 
 def answer(

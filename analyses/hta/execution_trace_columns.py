@@ -12,7 +12,7 @@ import pandas as pd
 from analyses.hta.trace_frame import hta_trace_frame
 from analyses.scope import Scope
 from hta_graph.errors import QueryError
-from hta_graph.export.chakra.host.host_matching import Matching, match_host_trace
+from hta_graph.export.chakra.host.host_matching import match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace, read_host_trace
 from hta_graph.graph.views import event_columns
 
@@ -85,13 +85,9 @@ def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFra
     """
     found = match_host_trace(scope.graph, et)
     frame = hta_trace_frame(scope) if frame is None else frame
-    return frame.assign(et_node=node_ids(scope, et, found).reindex(frame.index))
-
-
-def node_ids(scope: Scope, et: HostTrace, found: Matching) -> pd.Series:
-    """Return the id of each matched row's node, by event index."""
     rows = np.flatnonzero(found.node >= 0)
-    return pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.event_table.index[rows])
+    ids = pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.event_table.index[rows])
+    return frame.assign(et_node=ids.reindex(frame.index))
 
 
 def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from analyses.scope import Scope
 from analyses.tables import count_to_share
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over
 from hta_graph.errors import QueryError
-from hta_graph.model import Bools, EventKind, Ints
+from hta_graph.model import EventKind, Ints
 from hta_graph.trace.details import Objects
 
 __all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
@@ -124,7 +124,10 @@ def rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[st
     codes, name_of = np.unique(graph.event_table.name[rows], return_inverse=True)
     durations = (graph.event_table.end[rows] - graph.event_table.start[rows]) / 1e3
     names = [graph.names[code] for code in codes.tolist()]
-    kept = names_to_keep(np.bincount(name_of, weights=durations), *limits)
+    sums = np.bincount(name_of, weights=durations)
+    order = np.argsort(-sums, kind="stable")
+    kept = np.zeros(len(sums), np.bool_)
+    kept[order[: count_to_share(sums[order], *limits)]] = True
     # Names on the list stay whatever they take, beyond the limit too.
     kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
@@ -133,14 +136,6 @@ def rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[st
     group_of = np.array([place[name] for name in listed], np.int64)[name_of]
     statistics = group_statistics(group_of, durations, len(groups)).T.tolist()
     return [[name, *numbers, scope.rank] for name, numbers in zip(groups, statistics, strict=True)]
-
-
-def names_to_keep(sums: Numbers, ratio: float, most: int) -> Bools:
-    """Choose names, longest first."""
-    order = np.argsort(-sums, kind="stable")
-    kept = np.zeros(len(sums), np.bool_)
-    kept[order[: count_to_share(sums[order], ratio, most)]] = True
-    return kept
 
 
 def group_statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:

@@ -12,7 +12,7 @@ from analyses.hta.hta_statistics import STATISTICS, describe
 from analyses.idle.launch_gaps import LaunchGap, causes_by_launch
 from analyses.scope import Scope
 from hta_graph.algorithms.work.stream_gaps import stream_intervals
-from hta_graph.model import Ids, Ints
+from hta_graph.model import Ints
 
 __all__ = ["hta_idle_time"]
 
@@ -56,7 +56,8 @@ def intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: 
     cause = causes_by_launch(scope, found, delay_us)
     number = scope.graph.lanes.stream
     # HTA's rows come in the order in which streams first have work.
-    lanes = in_order_of_appearance(scope.work.lane)
+    unique, first = np.unique(scope.work.lane, return_index=True)
+    lanes = unique[np.argsort(first)]
     chosen = lanes if streams is None else lanes[np.isin(number[lanes], list(streams))]
     kept = [
         (lane, kind, found.length[here])
@@ -69,13 +70,6 @@ def intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: 
         CauseIntervals(place, scope.rank, lane, int(number[lane]), kind.label, length)
         for place, (lane, kind, length) in enumerate(kept)
     ]
-
-
-def in_order_of_appearance(lanes: Ids) -> Ids:
-    """Return the lanes once each, in the order in which they first have work."""
-    unique, first = np.unique(lanes, return_index=True)
-    ordered: Ids = unique[np.argsort(first)]
-    return ordered
 
 
 def idle_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:

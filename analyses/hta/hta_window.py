@@ -9,7 +9,7 @@ import numpy as np
 from analyses.scope import Scope, spanning, whole
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.model import EventKind
 
 __all__ = ["earliest_ns", "like_hta"]
 
@@ -37,15 +37,10 @@ def before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: bo
     work = activities(graph)
     calls = np.flatnonzero((graph.event_table.kind == EventKind.RUNTIME) & (graph.event_table.start < cut))
     # Work stays with its call: what a kept call launched may run into the last step.
-    kept = np.isin(work.row, rows_of_calls(graph, work.row, calls))
-    return spanning(rank, graph, "HTA's window", work.take(kept), cut)
-
-
-def rows_of_calls(graph: DependencyGraph, rows: Ids, calls: Ints) -> Ids:
-    """Select the rows that share a correlation with a call."""
     correlation = graph.event_table.correlation
-    kept: Ids = rows[(correlation[rows] > 0) & np.isin(correlation[rows], correlation[calls])]
-    return kept
+    own = correlation[work.row]
+    kept = (own > 0) & np.isin(own, correlation[calls])
+    return spanning(rank, graph, "HTA's window", work.take(kept), cut)
 
 
 def earliest_ns(scopes: Iterable[Scope]) -> int:

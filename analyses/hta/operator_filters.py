@@ -36,9 +36,11 @@ class _OperatorFilter(Filter):
         self.name_column = name_column
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
-        found = occurrence_of(df, names_of(df, self.name_column, symbols), self.op_name, self.position)
-        if found is None:
+        named = names_of(df, self.name_column, symbols) == self.op_name
+        rows = df[named.to_numpy()].sort_values("ts", kind="stable")
+        if not -len(rows) <= self.position < len(rows):
             return df.iloc[:0]
+        found = rows.iloc[self.position]
         kept = df[(df["stream"] == found["stream"]) & self._by_time(df, found)]
         return with_launched(df, kept, symbols) if self.include_gpu_kernels else kept
 
@@ -68,12 +70,6 @@ class BeforeOperatorFilter(_OperatorFilter):
     def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = ends_of(df) <= found["ts"]
         return keeps
-
-
-def occurrence_of(df: pd.DataFrame, names: pd.Series, name: str, position: int) -> pd.Series | None:
-    """Return the row of a name at a place in order of time; None if it occurs less often."""
-    rows = df[(names == name).to_numpy()].sort_values("ts", kind="stable")
-    return rows.iloc[position] if -len(rows) <= position < len(rows) else None
 
 
 def with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
@@ -107,7 +103,8 @@ class CombinedOperatorFilter(Filter):
         ]
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
-        kept = first_step(df)
+        steps = column_of(df, "iteration")
+        kept = df[steps == steps[steps >= 0].min()] if (steps >= 0).any() else df
         # In turn, each looking at what the one before has left: the last preceding one under the root counts.
         for chosen in self._steps:
             if (texts_of(kept, "name", symbols) == chosen.op_name).any():
@@ -117,9 +114,3 @@ class CombinedOperatorFilter(Filter):
         if self.stack_depths:
             kept = kept[(kept["stream"] >= 0) | column_of(kept, "depth").isin(self.stack_depths)]
         return kept
-
-
-def first_step(df: pd.DataFrame) -> pd.DataFrame:
-    """Keep the rows of the first step; all of a trace without steps."""
-    steps = column_of(df, "iteration")
-    return df[steps == steps[steps >= 0].min()] if (steps >= 0).any() else df

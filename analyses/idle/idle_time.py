@@ -113,16 +113,16 @@ class ScopeExplainer:
 
     def device(self, scopes: Iterable[Scope]) -> list[ExplainedGaps]:
         """Explain when nothing runs at all."""
-        return [self._all_streams(scope) for scope in scopes]
+        found = [
+            (scope, device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns))
+            for scope in scopes
+        ]
+        return [self._explained_gaps(scope, gaps, np.full(len(gaps), -1, np.int32)) for scope, gaps in found]
 
     def streams(self, scopes: Iterable[Scope]) -> list[ExplainedGaps]:
         """Explain when single streams have nothing to run."""
         found = [(scope, *stream_intervals(scope.running).gaps()) for scope in scopes if len(scope.running)]
         return [self._explained_gaps(scope, gaps, lane) for scope, gaps, lane in found]
-
-    def _all_streams(self, scope: Scope) -> ExplainedGaps:
-        gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
-        return self._explained_gaps(scope, gaps, np.full(len(gaps), -1, np.int32))
 
     def _explained_gaps(self, scope: Scope, gaps: Gaps, lane: Ids) -> ExplainedGaps:
         # Steps of one trace share an explainer: what it learns of the graph is dear, what it says of a gap is not.

@@ -37,7 +37,13 @@ def memory_bandwidth(scopes: Sequence[Scope]) -> pd.DataFrame:
         without those of length 0, whose time is below the trace's clock), and the highest recorded rate of a single
         one, max_gbps; all in 10^9 bytes per second, NaN where nothing is known.
     """
-    return pd.DataFrame([row for scope in scopes for row in sums_by_kind(scope)], columns=COLUMNS)
+    rows = [
+        summed_copies(scope, copies, kind, copies.kind == code)
+        for scope in scopes
+        for copies in [copies_of(scope.graph, scope.work)]
+        for code, kind in enumerate(copies.kinds)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -50,12 +56,6 @@ def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, kind, time_ns, bandwidth_gbps from then on.
     """
     return table_of(scopes, rate_changes, SERIES_COLUMNS)
-
-
-def sums_by_kind(scope: Scope) -> list[dict[str, Any]]:
-    """Return a row for each kind of copy in a scope."""
-    copies = copies_of(scope.graph, scope.work)
-    return [summed_copies(scope, copies, kind, copies.kind == code) for code, kind in enumerate(copies.kinds)]
 
 
 def summed_copies(scope: Scope, copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:

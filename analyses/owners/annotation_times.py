@@ -15,7 +15,7 @@ from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.time.intervals import union
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.algorithms.who.owners import members, owners, totals
-from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.model import EventKind, Ids
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -129,16 +129,12 @@ def instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
     """Describe the instances of each annotation of a scope on one side, longest sum first."""
     graph = scope.graph
     length = graph.event_table.end - graph.event_table.start
-    rows: list[list[Any]] = [
-        [scope.rank, scope.label, "gpu" if on_gpu else "cpu", graph.names[code], *statistics_of(length[chosen])]
-        for code, chosen in rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu))
-    ]
+    rows: list[list[Any]] = []
+    for code, chosen in rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu)):
+        own = length[chosen]
+        numbers = [len(own), int(own.sum()), int(own.min()), round(own.mean()), int(own.max())]
+        rows.append([scope.rank, scope.label, "gpu" if on_gpu else "cpu", graph.names[code], *numbers])
     return sorted(rows, key=lambda row: (-row[5], row[3]))
-
-
-def statistics_of(lengths: Ints) -> list[int]:
-    """Return count, sum, minimum, mean and maximum."""
-    return [len(lengths), int(lengths.sum()), int(lengths.min()), round(lengths.mean()), int(lengths.max())]
 
 
 def annotated_activities(scopes: Sequence[Scope]) -> pd.DataFrame:

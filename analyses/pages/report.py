@@ -131,10 +131,11 @@ def path_section(paths: Mapping[int, CriticalPath]) -> Section:
     # Classes without any time on any rank would only widen the table.
     empty = [name for name in map(str, frame.columns) if name.endswith("_ns") and not frame[name].any()]
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
+    shown = [bound for bound in MEANING if frame[f"{bound}_ns"].any()]
     tables = [
         ("time on the path by class", frame.drop(columns=empty)),
         (f"what to look at first, rank {slowest}", path_events(paths[slowest])),
-        ("what the classes mean", class_meanings(frame)),
+        ("what the classes mean", pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})),
     ]
     return Section("Critical path", meaning, [path_figure(frame)], tables)
 
@@ -145,12 +146,6 @@ def path_events(path: CriticalPath) -> pd.DataFrame:
     frame["share"] = frame["time_ns"] / max(path.length_ns, 1)
     frame["name"] = frame["name"].fillna("(nothing recorded)")
     return frame.rename(columns={"share": "path_share"})[["time_ns", "path_share", "calls", "bound_by", "name"]]
-
-
-def class_meanings(frame: pd.DataFrame) -> pd.DataFrame:
-    """Explain the classes that occur."""
-    shown = [bound for bound in MEANING if frame[f"{bound}_ns"].any()]
-    return pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})
 
 
 def path_figure(frame: pd.DataFrame) -> Figure:

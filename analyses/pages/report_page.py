@@ -65,16 +65,12 @@ def page(title: str, verdict: Sequence[str], sections: Sequence[Section]) -> byt
     said = "".join(f"<p>{escape(line)}</p>" for line in verdict)
     heading = f'<h1>{escape(title)}</h1>\n<div class="verdict">{said}</div>\n<nav>{links}</nav>'
     # Megabytes of script, needed only by figures.
-    script = plotly_library() if any(section.figures for section in sections) else ""
+    script = ""
+    if any(section.figures for section in sections):
+        from plotly.offline import get_plotlyjs
+
+        script = get_plotlyjs()
     return html_page(title, f"{heading}\n{body}", style=STYLE, script=script)
-
-
-def plotly_library() -> str:
-    """Return the drawing library's source."""
-    from plotly.offline import get_plotlyjs
-
-    script: str = get_plotlyjs()
-    return script
 
 
 def anchor_of(section: Section) -> str:
