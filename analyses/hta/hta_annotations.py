@@ -16,6 +16,7 @@ from analyses.owners.annotation_times import annotation_rows
 from analyses.scope import Scope
 from analyses.tables import count_to_share
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over
+from hta_graph.columns import picked
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind, Ints
 from hta_graph.trace.details import Objects
@@ -58,7 +59,7 @@ def hta_gpu_kernels_with_user_annotations(
     kept = frame.drop(columns=["s_name", "s_cat"]).take(
         np.searchsorted(frame.index, events.index[scope.work.row][order])
     )
-    used, place = np.unique(np.where(over >= 0, events.name[over], -1), return_inverse=True)
+    used, place = np.unique(picked(events.name, over), return_inverse=True)
     numbers = symbols.sym_index
     names = scope.graph.names
     kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]

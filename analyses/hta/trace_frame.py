@@ -12,6 +12,7 @@ import pandas as pd
 from analyses.hta.hta_window import earliest_ns
 from analyses.scope import Scope
 from hta_graph.algorithms.who.gpu_annotations import originals
+from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.model import GPU_KINDS, EventKind, Ids, Ints, kind_mask
@@ -168,7 +169,7 @@ def partner_indices(scope: Scope, rows: Ids) -> Ids:
     on_gpu = np.flatnonzero(kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))).astype(np.int32)
     call = calls_of_rows(graph, on_gpu)
     partner = np.full(len(events), -1, np.int32)
-    partner[on_gpu] = np.where(call >= 0, events.index[call], -1)
+    partner[on_gpu] = picked(events.index, call)
     known = call >= 0
     partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]  # backwards: the first activity of a call stays
     return partner[rows]

@@ -13,6 +13,7 @@ from analyses.flags import IdleTimeFlags
 from analyses.scope import Scope
 from analyses.tables import table_of
 from hta_graph.algorithms.work.stream_gaps import StreamIntervals, stream_intervals
+from hta_graph.columns import summed_by
 from hta_graph.errors import UsageError
 from hta_graph.model import Codes, Ints
 
@@ -96,7 +97,7 @@ def sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tuple
     """Return sum and number of the counted intervals by lane and cause."""
     # A grid of lanes and causes: few of either, however many gaps there are.
     shape = (int(found.lane.max(initial=-1)) + 1, len(LaunchGap))
-    sums, counts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    np.add.at(sums, (found.lane[counted], cause[counted]), found.length[counted])
-    np.add.at(counts, (found.lane[counted], cause[counted]), 1)
-    return sums, counts
+    cell = found.lane[counted].astype(np.int64) * len(LaunchGap) + cause[counted]
+    size = shape[0] * shape[1]
+    sums, counts = summed_by(cell, found.length[counted], size), np.bincount(cell, minlength=size)
+    return sums.reshape(shape), counts.reshape(shape)

@@ -15,7 +15,7 @@ from analyses.flags import MemoryTimelineFlags
 from analyses.scope import Scope
 from analyses.tables import Table, joined
 from hta_graph.algorithms.who.owners import OWNERS, owners
-from hta_graph.columns import freeze, last_of_runs, summed_by
+from hta_graph.columns import freeze, last_of_runs, picked, summed_by
 from hta_graph.errors import UsageError
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.details import Details, Objects, read_details
@@ -71,7 +71,7 @@ class Allocations:
         """The owners' names."""
         graph = self.scope.graph
         texts = np.array([*graph.names, UNKNOWN], dtype=object)
-        named: Objects = texts[np.where(self.owner >= 0, graph.event_table.name[self.owner], -1)]
+        named: Objects = texts[picked(graph.event_table.name, self.owner)]
         return named
 
 

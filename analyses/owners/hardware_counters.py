@@ -12,6 +12,7 @@ from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
 from analyses.tables import MORE, Table, event_names, table_of
+from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
 from hta_graph.trace.profiler_ranges import ProfilerRanges, read_profiler_ranges
@@ -53,7 +54,7 @@ def ranges_of_scope(scope: Scope) -> pd.DataFrame:
         {
             "event_index": index[ranges.row],
             "name": event_names(graph, ranges.row),
-            "call_index": np.where(calls >= 0, index[calls], -1) if len(calls) else np.empty(0, np.int32),
+            "call_index": picked(index, calls),
             "operator": [stack[-1] if stack else "" for stack in stacks],
             "operator_stack": stacks,
             **ranges.counters,
