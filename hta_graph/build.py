@@ -32,6 +32,7 @@ def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> Depe
     edges = EdgeTable.join([rule(context) for rule in rules])
     notes = context.notes
     notes["nesting_violations"] = timeline.calls.violations
+    # Faults first: an edge that is dropped for its times can close no cycle.
     edges = _without_clock_faults(edges, timeline, notes)
     edges = _without_cycles(edges, timeline, notes)
     counts = {key: notes[key] for key in BUILD_DIAGNOSTICS}

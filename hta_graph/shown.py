@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 __all__ = ["html_table", "milliseconds"]
 
@@ -23,12 +22,14 @@ def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[ob
     >>> html_table("<b>", ["lane"], [("stream 0",)])
     '<table><caption>&lt;b&gt;</caption><tr><th>lane</th></tr><tr><td>stream 0</td></tr></table>'
     """
+    # Needed in notebooks only: its table of entities would slow down the start of every command.
+    from html import escape
+
+    def cell(value: object) -> str:
+        if isinstance(value, int):
+            return f'<td style="text-align:right">{value:,}</td>'
+        return f"<td>{escape(str(value))}</td>"
+
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, int):
-        return f'<td style="text-align:right">{value:,}</td>'
-    return f"<td>{escape(str(value))}</td>"

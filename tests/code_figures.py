@@ -2,9 +2,10 @@
 
 Of every function: the lines of its body without the docstring (median, 90th percentile, largest). Of all functions: the
 share that is private (one leading underscore), of private ones the share whose name is one word, and of all the share
-whose name is used in one place of the package (calls and references, the definition left out). Comments are counted per
-100 lines that hold code; docstrings over public functions, methods and classes. ``--walks`` counts instead which files
-and functions of the product run on five ways through it (``sys.setprofile``).
+whose name is used in one place (calls and references, the definition left out; of a private name in its own file, so
+that equally named helpers of two files do not hide each other). Comments are counted per 100 lines that hold code;
+docstrings over public functions, methods and classes. ``--walks`` counts instead which files and functions of the
+product run on five ways through it (``sys.setprofile``).
 """
 
 from __future__ import annotations
@@ -84,10 +85,15 @@ def figures(package: Path) -> dict[str, str]:
     """Return the row of one package."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))]
     trees = [ast.parse(text) for text in texts]
-    every = [function for tree in trees for function in functions(tree) if not function.name.startswith("__")]
+    named = [(tree, [node for node in functions(tree) if not node.name.startswith("__")]) for tree in trees]
+    every = [function for _, own in named for function in own]
     lengths = np.array([body_lines(function) for function in every])
     private = [function.name for function in every if function.name.startswith("_")]
-    uses = Counter(name for tree in trees for name in names_used(tree))
+    everywhere = Counter(name for tree in trees for name in names_used(tree))
+    once = 0
+    for tree, own in named:
+        here = Counter(names_used(tree))
+        once += sum((here if node.name.startswith("_") else everywhere)[node.name] == 1 for node in own)
     counted = [comments_and_code(text) for text in texts]
     public = [node for tree in trees for node in public_definitions(tree)]
     sizes = np.percentile(lengths, [50, 90, 100], method="lower").astype(int)
@@ -96,7 +102,7 @@ def figures(package: Path) -> dict[str, str]:
         "files": str(len(texts)),
         "body": "/".join(map(str, sizes)),
         "private": share(len(private), len(every)),
-        "used once": share(sum(uses[function.name] == 1 for function in every), len(every)),
+        "used once": share(once, len(every)),
         "one word": share(sum("_" not in name.strip("_") for name in private), len(private)),
         "comments/100": f"{100 * sum(c for c, _ in counted) / sum(n for _, n in counted):.1f}",
         "docstrings": share(sum(map(has_docstring, public)), len(public)),
@@ -134,7 +140,8 @@ files, functions = set(), set()
 def seen(frame, event, _):
     code = frame.f_code
     inside = any(f"/{{name}}/" in code.co_filename for name in {packages!r})
-    if event == "call" and inside and code.co_name != "<module>":
+    # Functions and methods: bodies of modules and classes (not optimised), comprehensions and lambdas are none.
+    if event == "call" and inside and code.co_flags & 1 and code.co_name[0] != "<":
         files.add(code.co_filename)
         functions.add((code.co_filename, code.co_firstlineno))
 {before}

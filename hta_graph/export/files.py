@@ -53,7 +53,7 @@ def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
     if path.exists() and not path.is_file():
         _write_special(path, pieces)
         return
-    _replace(path, pieces)
+    _write_and_replace(path, pieces)
 
 
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
@@ -66,13 +66,14 @@ def _write_standard_output(pieces: Iterable[bytes]) -> None:
         raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
 
 
-def _replace(path: Path, pieces: Iterable[bytes]) -> None:
+def _write_and_replace(path: Path, pieces: Iterable[bytes]) -> None:
     temporary: str | None = None
     try:
+        # Beside the target, so that the last step is a rename within one file system: whole or not at all.
         handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name[:100]}.", suffix=".part")
         with os.fdopen(handle, "wb") as file:
             file.writelines(pieces)
-        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_current_umask())
         Path(temporary).replace(path)
         temporary = None
     except OSError as error:
@@ -91,7 +92,7 @@ def _write_special(path: Path, pieces: Iterable[bytes]) -> None:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def _umask() -> int:
+def _current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask

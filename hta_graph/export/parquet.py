@@ -61,17 +61,18 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
             new.mkdir()
             for name, table in tables.items():
                 _write_table(new / f"{name}.parquet", table)
-            (new / "graph.json").write_text(json.dumps(_header(graph)), encoding="utf-8")
-            _swap(new, target, Path(scratch) / "old")
+            (new / "graph.json").write_text(json.dumps(_graph_header(graph)), encoding="utf-8")
+            _swap_folders(new, target, Path(scratch) / "old")
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
-def _swap(new: Path, target: Path, old: Path) -> None:
+def _swap_folders(new: Path, target: Path, old: Path) -> None:
     """Put the new folder in the place of an earlier one, which comes back if that fails."""
     if not target.exists():
         new.rename(target)
         return
+    # A folder cannot be replaced in one step: between these two renames the old one is kept under another name.
     target.rename(old)
     try:
         new.rename(target)
@@ -109,7 +110,7 @@ def _is_saved_graph(folder: Path) -> bool:
     return isinstance(header, dict) and header.get("schema") == SCHEMA
 
 
-def _arrow() -> tuple[Any, Any]:
+def _import_arrow() -> tuple[Any, Any]:
     try:
         import pyarrow
         import pyarrow.parquet as parquet
@@ -119,11 +120,11 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def _write_table(path: Path, table: Any) -> None:
-    arrow, parquet = _arrow()
+    arrow, parquet = _import_arrow()
     parquet.write_table(arrow.table({f.name: getattr(table, f.name) for f in fields(table)}), path)
 
 
-def _header(graph: DependencyGraph) -> dict[str, Any]:
+def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
@@ -147,12 +148,12 @@ def load_graph(folder: str | Path) -> DependencyGraph:
         MissingExtraError: pyarrow is not installed.
     """
     source = Path(folder)
-    _arrow()
+    _import_arrow()
     try:
         header = json.loads((source / "graph.json").read_text(encoding="utf-8"))
         if header["schema"] != SCHEMA:
             raise TraceError(source, f"holds {header['schema']!r}, not {SCHEMA!r}")
-        return _graph(header, {name: _read_table(source, name) for name in TABLES})
+        return _graph_of_tables(header, {name: _read_table(source, name) for name in TABLES})
     except HtaGraphError:
         raise
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
@@ -160,11 +161,13 @@ def load_graph(folder: str | Path) -> DependencyGraph:
 
 
 def _read_table(folder: Path, name: str) -> Any:
-    _, parquet = _arrow()
+    _, parquet = _import_arrow()
     path, kind = folder / f"{name}.parquet", TABLES[name]
+    # Graphs saved before this table existed can still be loaded.
     if name in LATER and not path.exists():
         return kind.empty()
     table = parquet.read_table(path)
+    # A hole would become NaN or 0 and with that some other event.
     if any(table[f.name].null_count for f in fields(kind)):
         raise ValueError(f"{path.name} has holes")
     return kind(*(freeze(table[f.name].to_numpy().copy()) for f in fields(kind)))
@@ -189,7 +192,7 @@ def _check_codes(trace: Trace, edges: EdgeTable, calls: WaitCalls) -> None:
             raise ValueError(f"its {what} name things that it does not hold")
 
 
-def _graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
+def _graph_of_tables(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
     lanes = header["lanes"]
     parts = [freeze(np.array(lanes[name], np.int64)) for name in ("device", "context", "stream")]
     trace = Trace(

@@ -43,7 +43,7 @@ GPU_TO_GPU = edge_kinds(lambda meaning: meaning.exported == "gpu")
 ROWS_AT_ONCE = 50_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SyncPairs(Columns):
     """Dependencies in the order of their targets, and the events behind them (canonical rows, -1: none).
 
@@ -94,22 +94,23 @@ class SyncDependencies:
     @cached_property
     def to_cpu(self) -> SyncPairs:
         """Activities that CPU calls waited for; the target is the thread's next operator after the call, if any."""
-        edges, events = self._edges(GPU_TO_CPU), self.graph.event_table
+        edges, events = self._edges_by_target(GPU_TO_CPU), self.graph.event_table
         start, end = events.start[edges.target], events.end[edges.target]
+        # Overlap; a call without length still belongs to the window in which it starts.
         inside = self._before_end(start) & ((end > self.window.start_ns) | (start >= self.window.start_ns))
         edges = edges.take(inside)
         following = next_operators(self.graph, edges.target)
-        return self._pairs(edges, edges.target, following, following)
+        return self._pairs_of_edges(edges, edges.target, following, following)
 
     @cached_property
     def to_gpu(self) -> SyncPairs:
         """Activities that other streams waited for; the target is the activity that had to wait."""
-        edges = self._edges(GPU_TO_GPU)
+        edges = self._edges_by_target(GPU_TO_GPU)
         edges = edges.take((edges.target_ns >= self.window.start_ns) & self._before_end(edges.target_ns))
         calls = self.graph.wait_calls.of_pairs(edges.source, edges.target)
-        return self._pairs(edges, calls, edges.target, self.graph.launching_operator[edges.target])
+        return self._pairs_of_edges(edges, calls, edges.target, self.graph.launching_operator[edges.target])
 
-    def _edges(self, kinds: tuple[EdgeKind, ...]) -> EventEdges:
+    def _edges_by_target(self, kinds: tuple[EdgeKind, ...]) -> EventEdges:
         """Return edges in the order of their targets, then of their sources."""
         edges = self.graph.edges_of(*kinds)
         source, target = self.graph.place(edges.source, edges.from_end), self.graph.place(edges.target, edges.to_end)
@@ -121,7 +122,7 @@ class SyncDependencies:
         before: Bools = times < self.window.end_ns + (self.window.end_ns >= last)
         return before
 
-    def _pairs(self, edges: EventEdges, call: Ids, target: Ids, target_operator: Ids) -> SyncPairs:
+    def _pairs_of_edges(self, edges: EventEdges, call: Ids, target: Ids, target_operator: Ids) -> SyncPairs:
         ids = self.graph.event_table.external_id
         launched_by = self.graph.launching_operator[edges.source]
         binding = np.isin(edges.row, binding_edges(self.graph))
@@ -168,6 +169,7 @@ class SyncDependencies:
         other = known & (target != source)
         pairs = np.unique(np.stack([target[other], source[other]]), axis=1)
         targets, first = np.unique(pairs[0], return_index=True)
+        # Pairs are sorted by target: where a new one begins, a new list does.
         lists = np.split(pairs[1], first[1:]) if len(targets) else []
         sources = {target: part.tolist() for target, part in zip(targets.tolist(), lists, strict=True)}
         return ExternalIds(sources, int(np.count_nonzero(~known)), int(np.count_nonzero(known & ~other)))
@@ -200,9 +202,9 @@ def sync_csv(found: SyncDependencies) -> Iterator[bytes]:
     """Yield the table of both directions as CSV with a header; empty where nothing is known."""
     table = found.table()
     columns = [column.tolist() for column in table.values()]
-    yield _csv([tuple(table)])
+    yield _csv_bytes([tuple(table)])
     for at in range(0, len(columns[0]), ROWS_AT_ONCE):
-        yield _csv(zip(*(column[at : at + ROWS_AT_ONCE] for column in columns), strict=True))
+        yield _csv_bytes(zip(*(column[at : at + ROWS_AT_ONCE] for column in columns), strict=True))
 
 
 def external_ids_json(found: ExternalIds) -> bytes:
@@ -210,7 +212,7 @@ def external_ids_json(found: ExternalIds) -> bytes:
     return orjson.dumps(found.sources, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
-def _csv(rows: Any) -> bytes:
+def _csv_bytes(rows: Any) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode("utf-8", "replace")
@@ -227,6 +229,7 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
     operators = np.flatnonzero(is_operator if among is None else is_operator & among)
     key = _thread_key(events.lane[operators], graph.place(operators))
     order = np.argsort(key)
+    # Never before the call itself, which may have no length.
     after = np.maximum(graph.place_before(events.end[calls]), graph.place(calls))
     at = np.searchsorted(key[order], _thread_key(events.lane[calls], after), side="right")
     following = np.append(operators[order], -1)[at]

@@ -79,7 +79,10 @@ class DependencyGraph:
 
     def _repr_html_(self) -> str:
         """Show in a notebook how many edges of each kind there are, recorded and inferred."""
-        rows = [(kind, *counts.values(), _meaning(kind)) for kind, counts in self.edge_counts().items()]
+        rows = [
+            (kind, *counts.values(), EDGE_MEANING[EdgeKind[kind.upper()]].says)
+            for kind, counts in self.edge_counts().items()
+        ]
         return html_table(repr(self), ["edge", *(evidence.label for evidence in Evidence), "meaning"], rows)
 
     # -- the trace, and its events as columns --------------------------------------------------------------------------
@@ -146,12 +149,12 @@ class DependencyGraph:
 
     def nesting(self, *kinds: EventKind) -> Nesting:
         """Return the nesting of rows of some kinds (annotations, Python frames) on each lane."""
-        if kinds not in self._nestings:
-            self._nestings[kinds] = self._timeline.lookups(*kinds)
-        return self._nestings[kinds]
+        if kinds not in self._nesting_by_kinds:
+            self._nesting_by_kinds[kinds] = self._timeline.lookups(*kinds)
+        return self._nesting_by_kinds[kinds]
 
     @cached_property
-    def _nestings(self) -> dict[tuple[EventKind, ...], Nesting]:
+    def _nesting_by_kinds(self) -> dict[tuple[EventKind, ...], Nesting]:
         return {}
 
     def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
@@ -273,40 +276,40 @@ class DependencyGraph:
         Raises:
             QueryError: there is no such event.
         """
-        return self.events_of(np.array([self._row(event_index)])).iloc[0]
+        return self.events_of(np.array([self._row_with_index(event_index)])).iloc[0]
 
     def predecessors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges into an event's start and end from other events, optionally of some kinds only."""
-        return self._touching(event_index, self._edges.target, kinds)
+        return self._edges_touching(event_index, self._edges.target, kinds)
 
     def successors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges from an event's start and end to other events, optionally of some kinds only."""
-        return self._touching(event_index, self._edges.source, kinds)
+        return self._edges_touching(event_index, self._edges.source, kinds)
 
     def ancestors(self, event_index: int) -> pd.DataFrame:
         """Return the events without which this one could not have ended."""
-        return self._reachable(end_point(np.array([self._row(event_index)])), backward=True)
+        return self._reachable_events(end_point(np.array([self._row_with_index(event_index)])), backward=True)
 
     def descendants(self, event_index: int) -> pd.DataFrame:
         """Return the events that could not have happened before this one started."""
-        return self._reachable(start_point(np.array([self._row(event_index)])), backward=False)
+        return self._reachable_events(start_point(np.array([self._row_with_index(event_index)])), backward=False)
 
     def path_between(self, source_index: int, target_index: int) -> pd.DataFrame:
         """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
-        ends = np.array([self._row(source_index), self._row(target_index)])
+        ends = np.array([self._row_with_index(source_index), self._row_with_index(target_index)])
         found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
         return self._edge_frame(self._edges.take(found))
 
     def neighbourhood(self, event_index: int, depth: int = 1) -> DependencyGraph:
         """Return the subgraph of the events at most ``depth`` edges away, in either direction."""
-        near = np.array([self._row(event_index)])
+        near = np.array([self._row_with_index(event_index)])
         source, target = event_of(self._edges.source), event_of(self._edges.target)
         for _ in range(depth):
             inside = np.zeros(len(self._trace.events), np.bool_)
             inside[near] = True
             touched = inside[source] | inside[target]
             near = np.unique(np.concatenate([near, source[touched], target[touched]]))
-        return self._induced(near)
+        return self._induced_subgraph(near)
 
     def filter(
         self,
@@ -332,16 +335,16 @@ class DependencyGraph:
         events = self._trace.events
         keep = np.ones(len(events), np.bool_)
         if kind is not None:
-            keep &= np.isin(events.kind, _codes(kind, [member.label for member in EventKind], "kind"))
+            keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
         if name is not None:
-            keep &= self._trace.matching_names(_expression(name))[events.name]
+            keep &= self._trace.matching_names(_compiled_pattern(name))[events.name]
         if lane is not None:
-            keep &= np.isin(events.lane, _codes(lane, self._trace.lanes.labels, "lane"))
+            keep &= np.isin(events.lane, _codes_of(lane, self._trace.lanes.labels, "lane"))
         if start_ns is not None:
             keep &= events.end >= start_ns
         if end_ns is not None:
             keep &= events.start <= end_ns
-        return self._induced(np.flatnonzero(keep))
+        return self._induced_subgraph(np.flatnonzero(keep))
 
     def subgraph(self, event_indices: Iterable[int]) -> DependencyGraph:
         """Return the graph of these events and of the edges between them.
@@ -349,18 +352,20 @@ class DependencyGraph:
         Raises:
             QueryError: an event is not there.
         """
-        return self._induced(np.unique(np.array([self._row(index) for index in event_indices], np.int64)))
+        return self._induced_subgraph(
+            np.unique(np.array([self._row_with_index(index) for index in event_indices], np.int64))
+        )
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
         """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
-        return to_networkx(self._trace, self._points(), self._edges, self._timeline.times)
+        return to_networkx(self._trace, self._walkable_points(), self._edges, self._timeline.times)
 
     def to_rustworkx(self) -> rustworkx.PyDiGraph[int, int]:
         """Return a rustworkx graph; a node's payload is its point (2 × row of ``events``, + 1 for the end).
 
         An edge's payload is its row in ``edges``.
         """
-        return to_rustworkx(self._points(), self._edges)
+        return to_rustworkx(self._walkable_points(), self._edges)
 
     def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
         """Return the DataFrame of canonical rows."""
@@ -369,7 +374,7 @@ class DependencyGraph:
     def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
         return edges_frame(self._trace, edges, self._timeline.times)
 
-    def _points(self) -> Ids:
+    def _walkable_points(self) -> Ids:
         rows = np.flatnonzero(kind_mask(self._trace.events.kind, WALKABLE))
         return np.sort(np.concatenate([start_point(rows), end_point(rows)]))
 
@@ -379,7 +384,7 @@ class DependencyGraph:
         rows[self._trace.events.index] = np.arange(len(self._trace.events), dtype=np.int32)
         return rows
 
-    def _row(self, event_index: int) -> int:
+    def _row_with_index(self, event_index: int) -> int:
         row = int(self._row_of_index[event_index]) if 0 <= event_index < len(self._row_of_index) else -1
         if row < 0:
             raise QueryError(
@@ -387,14 +392,15 @@ class DependencyGraph:
             )
         return row
 
-    def _touching(self, event_index: int, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
-        row = self._row(event_index)
+    def _edges_touching(self, event_index: int, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
+        row = self._row_with_index(event_index)
+        # Without the edges from an event's own start to its own end: nobody means those by neighbours.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
         if kinds is not None:
-            chosen &= np.isin(self._edges.kind, _codes(kinds, [member.label for member in EdgeKind], "edge kind"))
+            chosen &= np.isin(self._edges.kind, _codes_of(kinds, [member.label for member in EdgeKind], "edge kind"))
         return self._edge_frame(self._edges.take(chosen))
 
-    def _reachable(self, points: Ids, *, backward: bool) -> pd.DataFrame:
+    def _reachable_events(self, points: Ids, *, backward: bool) -> pd.DataFrame:
         seen = reachable(self._edges, self._point_count, points, backward=backward)
         rows = np.unique(event_of(np.flatnonzero(seen).astype(np.int32)))
         return self.events_of(rows[rows != event_of(points)[0]])
@@ -403,7 +409,7 @@ class DependencyGraph:
     def _point_count(self) -> int:
         return len(self._timeline.times)
 
-    def _induced(self, rows: Ints) -> DependencyGraph:
+    def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
         """Keep these canonical rows and the edges between them; their order, and so all results, stay as they are."""
         trace = self._trace.select(rows)
         number = np.full(len(self._trace.events), -1, np.int32)
@@ -419,11 +425,7 @@ class DependencyGraph:
         return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, self._notes, kept)
 
 
-def _meaning(label: str) -> str:
-    return EDGE_MEANING[EdgeKind[label.upper()]].says
-
-
-def _codes(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:
+def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:
     chosen = [wanted] if isinstance(wanted, str) else list(wanted)
     for name in chosen:
         if name not in known:
@@ -431,7 +433,7 @@ def _codes(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list
     return [known.index(name) for name in chosen]
 
 
-def _expression(pattern: str) -> re.Pattern[str]:
+def _compiled_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -13,7 +13,7 @@ from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
 __all__ = ["EdgeTable", "EventEdges", "WaitCalls"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EdgeTable(Columns):
     """Ten bytes an edge: int32 points, int8 kind and rule; lag, evidence and clamping follow from those."""
 
@@ -59,7 +59,7 @@ class EdgeTable(Columns):
         return back
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EventEdges(Columns):
     """Edges as what they join: events (canonical rows), which end of each, and when that was (ns).
 
@@ -99,7 +99,7 @@ class EventEdges(Columns):
         return lag
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WaitCalls(Columns):
     """The CPU ``call`` that let the activity ``target`` wait for the activity ``source``; each pair once."""
 

@@ -54,7 +54,7 @@ class Marks:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
 
-    def _named(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
+    def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
         """Mark the events of a kind whose name a pattern matches from its start."""
         events = self._trace.events
         return freeze((events.kind == kind) & self._trace.names_starting_with(pattern)[events.name])
@@ -62,22 +62,22 @@ class Marks:
     @cached_property
     def blocking_call(self) -> Bools:
         """Calls that return only when GPU work is done: their inside is a wait, not work."""
-        return self._named(BLOCKING_CALL, EventKind.RUNTIME)
+        return self._kind_with_name(BLOCKING_CALL, EventKind.RUNTIME)
 
     @cached_property
     def synchronous_copy_call(self) -> Bools:
         """Copy calls that may block in any direction."""
-        return self._named(SYNCHRONOUS_COPY_CALL, EventKind.RUNTIME)
+        return self._kind_with_name(SYNCHRONOUS_COPY_CALL, EventKind.RUNTIME)
 
     @cached_property
     def autograd(self) -> Bools:
         """Operators of PyTorch's autograd engine and of its nodes."""
-        return self._named(AUTOGRAD_OPERATOR, EventKind.CPU_OP)
+        return self._kind_with_name(AUTOGRAD_OPERATOR, EventKind.CPU_OP)
 
     @cached_property
     def module_frame(self) -> Bools:
         """Python frames of a module's call."""
-        return self._named(MODULE_FRAME, EventKind.PYTHON_FUNCTION)
+        return self._kind_with_name(MODULE_FRAME, EventKind.PYTHON_FUNCTION)
 
     @cached_property
     def communicates(self) -> Bools:
@@ -91,12 +91,12 @@ class Marks:
         """Copies and sets, and the rows among an MTIA device's kernels that move memory."""
         kind = self._trace.events.kind
         copies = (kind == EventKind.MEMCPY) | (kind == EventKind.MEMSET)
-        return freeze(copies | self._named(DEVICE_COPY, EventKind.KERNEL))
+        return freeze(copies | self._kind_with_name(DEVICE_COPY, EventKind.KERNEL))
 
     @cached_property
     def waits_on_device(self) -> Bools:
         """Rows in which a stream of an MTIA device waits for an event or marks one; it works on nothing."""
-        return self._named(DEVICE_WAIT, EventKind.KERNEL)
+        return self._kind_with_name(DEVICE_WAIT, EventKind.KERNEL)
 
     def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
         """Mark the operators and annotations that mean data loading (:func:`data_loading_patterns`)."""

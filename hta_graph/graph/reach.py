@@ -13,10 +13,11 @@ __all__ = ["reachable", "shortest_path"]
 def reachable(edges: EdgeTable, point_count: int, points: Ids, *, backward: bool) -> Bools:
     """Mark the points that lie behind some points along the edges, or before them, themselves included."""
     sides = (edges.target, edges.source) if backward else (edges.source, edges.target)
-    start, neighbour = _adjacency(*sides, point_count)
+    start, neighbour = _neighbours_by_point(*sides, point_count)
     seen = np.zeros(point_count, np.bool_)
     seen[points] = True
     stack = points.tolist()
+    # An own stack: a chain of a million points would be as many nested calls.
     while stack:
         point = stack.pop()
         for near in neighbour[start[point] : start[point + 1]].tolist():
@@ -35,7 +36,7 @@ def shortest_path(edges: EdgeTable, point_count: int, source: int, target: int) 
     seen = np.zeros(point_count, np.bool_)
     seen[source] = True
     frontier = np.array([source])
-    start, edge_rows = _adjacency(edges.source, np.arange(len(edges), dtype=np.int32), point_count)
+    start, edge_rows = _neighbours_by_point(edges.source, np.arange(len(edges), dtype=np.int32), point_count)
     while len(frontier) and not seen[target]:
         # All edges out of this layer; of several into one point the first counts.
         rows = np.concatenate([edge_rows[start[point] : start[point + 1]] for point in frontier.tolist()])
@@ -51,7 +52,7 @@ def shortest_path(edges: EdgeTable, point_count: int, source: int, target: int) 
     return np.array(path[::-1], np.int64)
 
 
-def _adjacency(side: Ids, other: Ids, point_count: int) -> tuple[Ints, Ids]:
+def _neighbours_by_point(side: Ids, other: Ids, point_count: int) -> tuple[Ints, Ids]:
     """Return where each point's neighbours begin, and all neighbours point by point."""
     order = np.argsort(side, kind="stable")
     return np.searchsorted(side[order], np.arange(point_count + 1)), other[order]

@@ -43,6 +43,7 @@ class Timeline:
 
     def lane_key(self, points: Ids) -> Ints:
         """Combine each point's lane and place in :attr:`order` into one sortable number; -1 for point -1."""
+        # The lane above, the place below: what is next to each other on a lane is so among the sorted keys.
         key = self._events.lane[event_of(points)].astype(np.int64) << 32 | self.position[points]
         return np.where(points >= 0, key, -1)
 

@@ -1,5 +1,6 @@
-"""All ranks of a job: their graphs built in parallel processes, within a bound on memory.
+"""Several ranks of one job: read in parallel processes within a bound on memory, their collectives matched.
 
-``memory`` (how much there is, how much a file takes), ``columns`` (a graph as bytes), ``worker`` (the process that
-reads; it imports nothing else of this room), ``pool`` (its other end), ``graphs`` (who reads what, when).
+``reading`` (who reads what, when), ``memory`` (how much there is, how much a file takes), ``pool`` and ``worker`` (the
+two ends of a process that reads; the worker imports nothing else of this room), ``graph_bytes`` (a graph as bytes),
+``remedies`` (what to do when reading fails), and the matcher of collectives.
 """

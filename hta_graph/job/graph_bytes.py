@@ -34,14 +34,15 @@ def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
     trace = graph.trace
     columns: list[Column] = []
     head = {
-        "trace": _described(trace, columns),
-        "edges": _described(graph.edge_table, columns),
-        "wait_calls": _described(graph.wait_calls, columns),
+        "trace": _describe_table(trace, columns),
+        "edges": _describe_table(graph.edge_table, columns),
+        "wait_calls": _describe_table(graph.wait_calls, columns),
         "notes": {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics},
     }
+    # First what the columns are, then the columns as they lie in memory: nothing is copied, nothing can be executed.
     yield json.dumps(head).encode() + b"\n"
     for column in columns:
-        yield _memory(column)
+        yield _memory_of(column)
 
 
 def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
@@ -50,13 +51,13 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     Raises:
         EOFError: the stream ends early.
     """
-    trace: Trace = _table(Trace, head["trace"], source)
-    edges: EdgeTable = _table(EdgeTable, head["edges"], source)
-    calls: WaitCalls = _table(WaitCalls, head["wait_calls"], source)
+    trace: Trace = _read_table(Trace, head["trace"], source)
+    edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
+    calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
     return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, head["notes"], calls)
 
 
-def _described(table: Any, columns: list[Column]) -> Described:
+def _describe_table(table: Any, columns: list[Column]) -> Described:
     """Describe a table as JSON: of a column its type and length, while the column itself is set aside."""
     found: Described = {"columns": {}, "tables": {}, "values": {}}
     for f in fields(table):
@@ -65,34 +66,34 @@ def _described(table: Any, columns: list[Column]) -> Described:
             columns.append(value)
             found["columns"][f.name] = [value.dtype.str, len(value)]
         elif is_dataclass(value):
-            found["tables"][f.name] = _described(value, columns)
+            found["tables"][f.name] = _describe_table(value, columns)
         else:
             found["values"][f.name] = str(value) if isinstance(value, Path) else value
     return found
 
 
-def _table(kind: Any, described: Described, source: Source) -> Any:
-    """Undo :func:`_described`; the columns come from a stream, in the order of the fields."""
+def _read_table(kind: Any, described: Described, source: Source) -> Any:
+    """Undo :func:`_describe_table`; the columns come from a stream, in the order of the fields."""
     types = get_type_hints(kind)
     made: dict[str, Any] = {}
     for f in fields(kind):
         if f.name in described["columns"]:
-            made[f.name] = _column(source, *described["columns"][f.name])
+            made[f.name] = _read_column(source, *described["columns"][f.name])
         elif f.name in described["tables"]:
-            made[f.name] = _table(types[f.name], described["tables"][f.name], source)
+            made[f.name] = _read_table(types[f.name], described["tables"][f.name], source)
         else:
-            made[f.name] = _value(types[f.name], described["values"][f.name])
+            made[f.name] = _restored_value(types[f.name], described["values"][f.name])
     return kind(**made)
 
 
-def _value(kind: Any, value: Any) -> Any:
+def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
     return Path(value) if kind is Path else tuple(value) if isinstance(value, list) else value
 
 
-def _column(source: Source, dtype: str, size: int) -> Column:
+def _read_column(source: Source, dtype: str, size: int) -> Column:
     column = np.empty(size, dtype)
-    rest = _memory(column)
+    rest = _memory_of(column)
     while len(rest):
         count = source.readinto(rest)
         if not count:
@@ -101,5 +102,5 @@ def _column(source: Source, dtype: str, size: int) -> Column:
     return freeze(column)
 
 
-def _memory(column: Column) -> memoryview:
+def _memory_of(column: Column) -> memoryview:
     return np.ascontiguousarray(column).data.cast("B") if len(column) else memoryview(b"")

@@ -30,10 +30,10 @@ def peak_bytes(path: Path) -> int:
 
 def memory_share() -> int:
     """Return how many bytes may be used: a share of what the machine has left, or of the container's limit."""
-    return int(SHARE * min(_left(), _limit()))
+    return int(SHARE * min(_available_bytes(), _control_group_limit()))
 
 
-def _left() -> int:
+def _available_bytes() -> int:
     """Return the memory that is available; where the system does not tell, half of what it has."""
     with suppress(OSError, ValueError, IndexError):
         text = Path("/proc/meminfo").read_text(encoding="ascii")
@@ -43,11 +43,12 @@ def _left() -> int:
     return UNKNOWN_MEMORY
 
 
-def _limit() -> int:
+def _control_group_limit() -> int:
     """Return the limit of this process's control group, a container's for example (Linux, cgroup v2)."""
     limits = []
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text(encoding="utf-8").split("::")[1].strip()
+        # Inside a container its own group is the root of what it sees.
         for folder in [Path("/sys/fs/cgroup", group.lstrip("/")), Path("/sys/fs/cgroup")]:
             with suppress(OSError, ValueError):
                 limits.append(int((folder / "memory.max").read_text(encoding="ascii")))

@@ -71,16 +71,18 @@ class Pool:
 
     def wait(self, readings: Iterable[Reading]) -> None:
         """Wait until at least one process answers, and take its answer."""
+        # An answer begins to arrive when the graph is whole, so reading the rest of it does not wait for work.
         with DefaultSelector() as selector:
             for reading in readings:
                 if reading.process:
                     selector.register(reading.process.answers, EVENT_READ, reading)
             for key, _ in selector.select():
-                self._take(key.data)
+                self._take_answer(key.data)
 
-    def _take(self, reading: Reading) -> None:
+    def _take_answer(self, reading: Reading) -> None:
         process = cast("Process", reading.process)
         reading.answer, reading.process = process.answer(reading.file), None
+        # One that ended or broke off in the middle of an answer is asked nothing more.
         if process.is_sound:
             self._idle.append(process)
 
@@ -116,8 +118,8 @@ class Process:
     def answer(self, file: RankFile) -> Answer:
         """Take the answer to the last question."""
         try:
-            head = _line(self.answers)
-            return _again(file.path, *head["error"]) if "error" in head else read_graph(head, self.answers)
+            head = _read_line(self.answers)
+            return _error_again(file.path, *head["error"]) if "error" in head else read_graph(head, self.answers)
         except (OSError, EOFError):
             self.is_sound = False
             return TraceError(file.path, *self._why_it_ended())
@@ -143,7 +145,7 @@ class Process:
                 pipe.close()
 
 
-def _line(answers: BufferedReader) -> dict[str, Any]:
+def _read_line(answers: BufferedReader) -> dict[str, Any]:
     """Read a line of JSON.
 
     Raises:
@@ -156,7 +158,7 @@ def _line(answers: BufferedReader) -> dict[str, Any]:
     return found
 
 
-def _again(path: Path, message: str, on_command_line: str) -> TraceError:
+def _error_again(path: Path, message: str, on_command_line: str) -> TraceError:
     """Make an error of its texts in another process, which name the file already."""
     error = TraceError(path, message.removeprefix(" ".join(f"{path}: ".split()) + " "))
     error.on_command_line = on_command_line

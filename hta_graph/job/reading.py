@@ -7,17 +7,19 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from weakref import ref
 
 from hta_graph.build import build_graph
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.job.pool import Answer, Pool, Reading, can_start_processes
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
+
+if TYPE_CHECKING:
+    from hta_graph.job.pool import Answer, Reading
 
 __all__ = ["Progress", "Report", "read_graphs"]
 
@@ -71,22 +73,26 @@ def read_graphs(
         limit = memory_share() if memory is None else memory
         answers = _in_processes(files, processes, limit, salvage=salvage, progress=progress)
     else:
-        answers = _here(files, salvage=salvage, progress=progress)
+        answers = _read_here(files, salvage=salvage, progress=progress)
     with closing(answers):
-        yield from _sound(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+        yield from _graphs_or_reports(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
 
 
 def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
+    # Processes are for several files: one is read without loading what starts them.
+    from hta_graph.job.pool import can_start_processes
+
     sizes = sorted(text_size(file.path) for file in files if not file.error)
+    # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
     if jobs is None and sum(sizes[:-1]) < WORTH_PROCESSES:
         return 1
-    return min(jobs or _processors(), len(sizes))
+    return min(jobs or _processor_count(), len(sizes))
 
 
-def _processors() -> int:
+def _processor_count() -> int:
     """Return how many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
@@ -94,7 +100,7 @@ def _processors() -> int:
         return os.cpu_count() or 1
 
 
-def _sound(answers: Iterable[Answer], report: Report | None, inputs: str) -> Iterator[DependencyGraph]:
+def _graphs_or_reports(answers: Iterable[Answer], report: Report | None, inputs: str) -> Iterator[DependencyGraph]:
     """Pass the graphs on and report the errors.
 
     Raises:
@@ -113,15 +119,15 @@ def _sound(answers: Iterable[Answer], report: Report | None, inputs: str) -> Ite
         raise TraceError(inputs, "no sound trace among these files")
 
 
-def _here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) -> Generator[Answer, None, None]:
+def _read_here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) -> Generator[Answer, None, None]:
     """Read one file after the other in this process."""
     for done, file in enumerate(files):
         progress(done, len(files))
-        yield _read(file, salvage=salvage)
+        yield _read_or_error(file, salvage=salvage)
     progress(len(files), len(files))
 
 
-def _read(file: RankFile, *, salvage: bool) -> Answer:
+def _read_or_error(file: RankFile, *, salvage: bool) -> Answer:
     try:
         return build_graph(read_rank(file, salvage=salvage))
     except HtaGraphError as error:
@@ -144,11 +150,11 @@ class _Memory:
     def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
         """Tell whether one more file may be read; one always may."""
         self._given = [(graph, size) for graph, size in self._given if graph() is not None]
-        used = sum(size for _, size in self._given) + sum(map(_bytes, readings))
+        used = sum(size for _, size in self._given) + sum(map(_bytes_taken, readings))
         return not readings or used + peak_bytes(file.path) <= self._limit
 
 
-def _bytes(reading: Reading) -> int:
+def _bytes_taken(reading: Reading) -> int:
     """Return what a process takes that reads, or the graph that it made."""
     if reading.answer is None:
         return peak_bytes(reading.file.path)
@@ -159,6 +165,8 @@ def _in_processes(
     files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, progress: Progress
 ) -> Generator[Answer, None, None]:
     """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
+    from hta_graph.job.pool import Pool, Reading
+
     memory = _Memory(limit)
     waiting = deque(files)
     readings: deque[Reading] = deque()
@@ -167,13 +175,11 @@ def _in_processes(
             busy = sum(reading.answer is None for reading in readings)
             progress(len(files) - len(waiting) - busy, len(files))
             if waiting and busy < processes and memory.has_room(waiting[0], readings):
-                readings.append(_started(waiting.popleft(), pool, salvage=salvage))
+                file = waiting.popleft()
+                readings.append(Reading(file, file.error) if file.error else pool.read(file, salvage=salvage))
             elif readings[0].answer is not None:
+                # Answers come in any order; the oldest question's is given first, later ones wait in memory.
                 yield memory.give(readings.popleft().answer)
             else:
                 pool.wait(readings)
     progress(len(files), len(files))
-
-
-def _started(file: RankFile, pool: Pool, *, salvage: bool) -> Reading:
-    return Reading(file, file.error) if file.error else pool.read(file, salvage=salvage)

@@ -32,34 +32,35 @@ def serve() -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM, encoding="ascii")
     asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    Thread(target=_listen, args=[asked], daemon=True).start()
+    Thread(target=_pass_on_questions, args=[asked], daemon=True).start()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what others print must not get among the columns
     with suppress(BrokenPipeError):
         while True:
-            out.writelines(_answer(**asked.get()))
+            out.writelines(_answer_pieces(**asked.get()))
             out.flush()
     os._exit(0)
 
 
-def _listen(asked: SimpleQueue[dict[str, Any]]) -> None:
+def _pass_on_questions(asked: SimpleQueue[dict[str, Any]]) -> None:
     """Pass on what is asked, and leave at once when the asking process is gone."""
+    # A thread of its own reads what is asked, so that the end of the asking process is seen also while a file is read.
     for line in sys.stdin:
         asked.put(json.loads(line))
     os._exit(0)
 
 
-def _answer(path: str, rank: int, *, salvage: bool) -> Iterable[bytes | memoryview]:
+def _answer_pieces(path: str, rank: int, *, salvage: bool) -> Iterable[bytes | memoryview]:
     try:
         trace = replace(read_trace(path, salvage=salvage), rank=rank)
         return list(graph_pieces(build_graph(trace)))
     except HtaGraphError as error:
-        return [_error(error)]
+        return [_error_line(error)]
     except MemoryError:
-        return [_error(TraceError(path, "not enough memory to read it", READ_FEWER))]
+        return [_error_line(TraceError(path, "not enough memory to read it", READ_FEWER))]
     except Exception as error:  # noqa: BLE001 - a defect here must not leave the asking process without an answer
-        return [_error(TraceError(path, f"reading it failed, {type(error).__name__}: {error}", SHOW_WHERE))]
+        return [_error_line(TraceError(path, f"reading it failed, {type(error).__name__}: {error}", SHOW_WHERE))]
 
 
-def _error(error: HtaGraphError) -> bytes:
+def _error_line(error: HtaGraphError) -> bytes:
     return json.dumps({"error": [str(error), error.on_command_line]}).encode() + b"\n"

@@ -25,8 +25,9 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
         return np.empty(0, np.int64)
     chosen = _edges_within(edges, place, backward)
     dropped: list[int] = []
-    while len(cycle := _cycle(edges, chosen)):
-        worst = _weakest(edges, timeline, cycle)
+    # One edge at a time: dropping it may break several cycles, and no more is dropped than must be.
+    while len(cycle := _find_cycle(edges, chosen)):
+        worst = _weakest_edge(edges, timeline, cycle)
         dropped.append(worst)
         chosen = chosen[chosen != worst]
     return np.array(dropped, np.int64)
@@ -42,7 +43,7 @@ def _edges_within(edges: EdgeTable, place: Ids, backward: Bools) -> Ints:
     return np.flatnonzero(inside[place[edges.source]] & inside[place[edges.target]])
 
 
-def _cycle(edges: EdgeTable, chosen: Ints) -> Ints:
+def _find_cycle(edges: EdgeTable, chosen: Ints) -> Ints:
     """Return the edges of one cycle among the chosen ones; empty if there is none."""
     import rustworkx
 
@@ -64,7 +65,7 @@ def _cycle(edges: EdgeTable, chosen: Ints) -> Ints:
     return loops
 
 
-def _weakest(edges: EdgeTable, timeline: Timeline, cycle: Ints) -> int:
+def _weakest_edge(edges: EdgeTable, timeline: Timeline, cycle: Ints) -> int:
     """Choose what to drop: an inferred edge before a clamped one, the order of a thread or an activity never."""
     droppable = cycle[~np.isin(edges.kind[cycle], NEVER_DROPPED)]
     against = timeline.position[edges.source[droppable]] >= timeline.position[edges.target[droppable]]

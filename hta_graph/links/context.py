@@ -44,12 +44,12 @@ class LinkContext:
         return freeze(np.flatnonzero(self.trace.is_gpu).astype(np.int32))
 
     @cached_property
-    def _calls(self) -> CallsByCorrelation:
+    def _calls_by_correlation(self) -> CallsByCorrelation:
         return CallsByCorrelation(self.trace.events)
 
     def calls_of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        return self._calls.of(correlations)
+        return self._calls_by_correlation.of(correlations)
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
@@ -95,6 +95,7 @@ class LinkContext:
     def launches(self) -> tuple[Ids, Ids]:
         """The launching calls (unique, ascending) and the stream on which each enqueued."""
         launched = self.launch_call >= 0
+        # A graph launch has hundreds of activities with one home; any of them tells it.
         calls, first = np.unique(self.launch_call[launched], return_index=True)
         return calls, self.home[launched][first]
 
@@ -127,6 +128,7 @@ class LinkContext:
         own = self.timeline.lane_key(points)
         at = np.searchsorted(key, own, side="right") if after else np.searchsorted(key, own, side="left") - 1
         inside: Bools = (at >= 0) & (at < len(key))
+        # The upper half of a key is the lane, the lower half the place: a neighbour on another lane is none.
         found = key[at.clip(0, len(key) - 1)]
         inside &= found >> 32 == own >> 32
         return np.where(inside, self.timeline.order[found & 0xFFFFFFFF], -1).astype(np.int32)

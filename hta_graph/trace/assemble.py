@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.columns import distinct, freeze
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
-from hta_graph.trace.lanes import build_lanes
+from hta_graph.trace.lanes import NO_STREAM, build_lanes
 from hta_graph.trace.order import canonical_order
 from hta_graph.trace.rank_files import header_count
 from hta_graph.trace.reader import FileFacts
@@ -25,8 +25,6 @@ __all__ = ["assemble"]
 
 LONGEST_NS = 30 * 24 * 3600 * 10**9
 FARTHEST_NS = 366 * 24 * 3600 * 10**9
-NO_STREAM = 2**32 - 1
-"""How an unsigned writer prints stream -1 and an unknown record."""
 
 
 def assemble(path: Path, collected: Collected, facts: FileFacts) -> Trace:
@@ -37,24 +35,25 @@ def assemble(path: Path, collected: Collected, facts: FileFacts) -> Trace:
     counts["salvaged"] = int(facts.salvaged is not None)
     base = base_time(facts.header.base)
     counts["bad_header_base_time"] = int(base is None)
-    columns = _sound(_paired(collected, counts), collected, counts)
-    return _trace(
+    columns = _drop_unplaceable(_pair_begins(collected, counts), collected, counts)
+    return _assemble_trace(
         path, facts, collected, _with_base(columns, base or 0), {key: counts[key] for key in READING_DIAGNOSTICS}
     )
 
 
-def _paired(collected: Collected, counts: Counter[str]) -> Columns:
+def _pair_begins(collected: Collected, counts: Counter[str]) -> Columns:
     """Give begin rows their ends, innermost first on each thread; those without one are dropped."""
     columns = collected.columns
     if not collected.brackets:
         return columns
+    # Only foreign writers bracket rows; the profiler writes complete ones.
     ends = _ends_of_begins(collected.brackets, counts)
     begins = np.flatnonzero(columns["is_begin"])
     found = np.array([at in ends for at in columns["index"][begins].tolist()], np.bool_)
     columns["end"][begins[found]] = [ends[at] for at in columns["index"][begins[found]].tolist()]
     keep = np.ones(len(columns["index"]), np.bool_)
     keep[begins[~found]] = False
-    return _filter(columns, keep)
+    return _keep_rows(columns, keep)
 
 
 def _ends_of_begins(brackets: list[Bracket], counts: Counter[str]) -> dict[int, int]:
@@ -71,17 +70,18 @@ def _ends_of_begins(brackets: list[Bracket], counts: Counter[str]) -> dict[int, 
     return ends
 
 
-def _filter(columns: Columns, keep: Bools) -> Columns:
+def _keep_rows(columns: Columns, keep: Bools) -> Columns:
     return columns if keep.all() else {name: column[keep] for name, column in columns.items()}
 
 
-def _sound(columns: Columns, collected: Collected, counts: Counter[str]) -> Columns:
+def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[str]) -> Columns:
     """Drop the rows that cannot be placed in time, have no name, or an id beyond 64 bits."""
     start, end = columns["start"], columns["end"]
     keep = np.ones(len(start), np.bool_)
 
     def drop(reason: str, bad: Bools) -> None:
         counts[f"rows_dropped_{reason}"] += int(np.count_nonzero(keep & bad))
+        # Each row is counted once, for the first reason that it gives.
         keep[bad] = False
 
     drop("bad_time", (start == INVALID) | (end == INVALID))
@@ -95,20 +95,22 @@ def _sound(columns: Columns, collected: Collected, counts: Counter[str]) -> Colu
     drop("no_name", nameless[columns["name"]])
     ids = ("correlation", "external_id", "sequence")
     drop("bad_id", np.logical_or.reduce([columns[name] == BAD_ID for name in ids]))
-    return _filter(columns, keep)
+    return _keep_rows(columns, keep)
 
 
 def _with_base(columns: Columns, base: int) -> Columns:
     return {**columns, "start": columns["start"] + base, "end": columns["end"] + base} if base else columns
 
 
-def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]) -> Trace:
-    names, name = _names(list(collected.names), columns["name"])
-    threads, thread = _used(list(collected.threads), columns["thread"])
-    streams, stream = _used(list(collected.streams), columns["stream"])
+def _assemble_trace(
+    path: Path, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]
+) -> Trace:
+    names, name = _sort_names(list(collected.names), columns["name"])
+    threads, thread = _keep_used(list(collected.threads), columns["thread"])
+    streams, stream = _keep_used(list(collected.streams), columns["stream"])
     lanes, of_thread, of_stream, lane_code = build_lanes(threads, streams)
-    lane = np.where(thread >= 0, _pick(of_thread, thread), _pick(of_stream, stream)).astype(np.int32)
-    columns = {**columns, "name": name, "lane": lane, "kind": _kinds(columns, names, name)}
+    lane = np.where(thread >= 0, _picked_or_any(of_thread, thread), _picked_or_any(of_stream, stream)).astype(np.int32)
+    columns = {**columns, "name": name, "lane": lane, "kind": _final_kinds(columns, names, name)}
     # Old profilers spelt it "external id"; a file has one spelling or the other.
     if (columns["external_id"] == -1).all():
         columns["external_id"] = np.maximum(columns["old_external_id"], -1)
@@ -119,9 +121,9 @@ def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns,
         events=events,
         names=names,
         lanes=lanes,
-        syncs=_syncs(events, columns, order),
-        copies=_copies(events, columns, order),
-        flows=_flows(collected.arrows, base_time(facts.header.base) or 0, lane_code),
+        syncs=_sync_table(events, columns, order),
+        copies=_copy_table(events, columns, order),
+        flows=_pair_arrows(collected.arrows, base_time(facts.header.base) or 0, lane_code),
         rank=header_count(facts.header, "rank"),
         world_size=header_count(facts.header, "world_size"),
         gpu_names=_gpu_names(facts.header.devices),
@@ -130,42 +132,45 @@ def _trace(path: Path, facts: FileFacts, collected: Collected, columns: Columns,
     )
 
 
-def _used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
+def _keep_used(keys: list[Any], code: Ids) -> tuple[list[Any], Ids]:
     """Keep the keys that sound rows use, and renumber."""
-    used = np.unique(code[code >= 0])
+    used = distinct(code[code >= 0])
     number = np.full(len(keys) + 1, -1, np.int32)
     number[used] = np.arange(len(used))
     return [keys[at] for at in used.tolist()], number[code]
 
 
-def _pick(values: Ids, at: Ids) -> Ids:
+def _picked_or_any(values: Ids, at: Ids) -> Ids:
     """Take values; any one where the place is -1."""
     return values[at] if len(values) else at
 
 
-def _names(names: list[str], code: Ids) -> tuple[tuple[str, ...], Ids]:
+def _sort_names(names: list[str], code: Ids) -> tuple[tuple[str, ...], Ids]:
     """Number the names in sorted order, so that codes do not depend on the order of rows."""
-    used, number = _used(names, code)
+    # Names of dropped rows go too, else the same events would be numbered differently.
+    used, number = _keep_used(names, code)
     order = sorted(range(len(used)), key=used.__getitem__)
     rank = np.zeros(len(used), np.int32)
     rank[order] = np.arange(len(used))
     return tuple(used[at] for at in order), rank[number]
 
 
-def _kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
+def _final_kinds(columns: Columns, names: tuple[str, ...], name: Ids) -> Codes:
     """Let steps be annotations, and rows of unknown categories on a stream with a call's correlation kernels."""
     kind = columns["kind"].copy()
     is_step = np.array([STEP_NAME.fullmatch(text) is not None for text in names] or [False])
+    # Before 2022 the profiler wrote its steps as operators.
     kind[is_step[name] & (kind == EventKind.CPU_OP)] = EventKind.ANNOTATION
     unknown = (kind == EventKind.OTHER) & (columns["stream"] >= 0) & (columns["correlation"] > 0)
     if unknown.any():
+        # A category that nobody knows yet, on a stream, launched by a known call: new hardware's work, not to be lost.
         unknown[unknown] = np.isin(columns["correlation"][unknown], columns["correlation"][kind == EventKind.RUNTIME])
         kind[unknown] = EventKind.KERNEL
     result: Codes = kind
     return result
 
 
-def _syncs(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
+def _sync_table(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
     event = np.flatnonzero(events.kind == EventKind.SYNC_RECORD).astype(np.int32)
     stream, record = (columns[name][order[event]] for name in ("wait_on_stream", "record_correlation"))
     for column in (stream, record):
@@ -173,13 +178,13 @@ def _syncs(events: EventTable, columns: Columns, order: Ints) -> SyncTable:
     return SyncTable(freeze(event), freeze(stream), freeze(record))
 
 
-def _copies(events: EventTable, columns: Columns, order: Ints) -> CopyTable:
+def _copy_table(events: EventTable, columns: Columns, order: Ints) -> CopyTable:
     event = np.flatnonzero(kind_mask(events.kind, (EventKind.MEMCPY, EventKind.MEMSET))).astype(np.int32)
     size, rate = (columns[name][order[event]] for name in ("bytes", "bandwidth"))
     return CopyTable(freeze(event), freeze(size), freeze(rate))
 
 
-def _flows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number], int]) -> Flows:
+def _pair_arrows(arrows: list[Arrow], base: int, lane_code: Callable[[Number, Number], int]) -> Flows:
     """Pair the arrows' starts and ends by id, in order of time."""
     open_flows: dict[Any, list[Arrow]] = defaultdict(list)
     pairs: list[tuple[Arrow, Arrow]] = []

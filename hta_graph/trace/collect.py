@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.clock import INVALID, loses_nanoseconds, nanoseconds
 from hta_graph.trace.lanes import StreamKey, ThreadKey
-from hta_graph.trace.parts import Part
+from hta_graph.trace.parts import FilePart
 from hta_graph.trace.printed_times import exact_times
 from hta_graph.trace.rows import Args, Row, plain
 from hta_graph.trace.vocabulary import CATEGORY
@@ -85,7 +85,7 @@ class Collected:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def collect(parts_of_file: Iterable[Part]) -> Collected:
+def collect(parts_of_file: Iterable[FilePart]) -> Collected:
     """Collect the columns of a trace's rows; each part is let go before the next is read."""
     collected = Collected({})
     offset, parts = 0, []
@@ -98,12 +98,13 @@ def collect(parts_of_file: Iterable[Part]) -> Collected:
     return collected
 
 
-def _part_columns(part: Part, offset: int, collected: Collected, *, exact: bool) -> Columns:
+def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> Columns:
     times = _start_times(part, exact=exact)
     phases, categories = _Numbering(), _Numbering()
     phase = phases.codes(map(attrgetter("ph"), part.rows))
+    # A trace has a dozen categories: each is looked up once and not once per row.
     category = categories.codes(map(attrgetter("cat"), part.rows))
-    kind = _kinds(categories, category)
+    kind = _kind_of_category(categories, category)
     _note_arrows(part.rows, np.flatnonzero(category == categories.get("fwdbwd", -1)), times, collected)
     begins = _note_brackets(part.rows, times, kind, offset, collected) if "B" in phases or "E" in phases else []
     memory = [at for at in np.flatnonzero(phase == phases.get("i", -2)).tolist() if part.rows[at].name == "[memory]"]
@@ -120,7 +121,7 @@ def _part_columns(part: Part, offset: int, collected: Collected, *, exact: bool)
     return {"index": index + np.int32(offset), "start": start, "end": end, "is_begin": is_begin, **columns}
 
 
-def _start_times(part: Part, *, exact: bool) -> Ints:
+def _start_times(part: FilePart, *, exact: bool) -> Ints:
     printed: Sequence[object] = list(map(attrgetter("ts"), part.rows))
     if NoneType in set(map(type, printed)):
         present = [value is not None for value in printed]
@@ -130,14 +131,15 @@ def _start_times(part: Part, *, exact: bool) -> Ints:
     return _exact_if_needed(part, printed, None, exact=exact)
 
 
-def _exact_if_needed(part: Part, printed: Sequence[object], present: Bools | None, *, exact: bool) -> Ints:
+def _exact_if_needed(part: FilePart, printed: Sequence[object], present: Bools | None, *, exact: bool) -> Ints:
+    # Decoding the timestamps a second time as text is paid only where the floats have lost digits.
     if not exact or not loses_nanoseconds(printed):
         return nanoseconds(printed)
     times = nanoseconds(exact_times(part.text))
     return times if present is None else times[present]
 
 
-def _kinds(categories: _Numbering, category: Ids) -> Codes:
+def _kind_of_category(categories: _Numbering, category: Ids) -> Codes:
     kinds = [CATEGORY.get(str(text).lower(), EventKind.OTHER) for text in categories]
     lookup = np.array([DROPPED if kind is None else kind for kind in kinds] or [DROPPED], np.int8)
     return lookup[category]
@@ -166,13 +168,14 @@ def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, count
         counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY) & ~is_begin))
         printed = [0 if value is None else value for value in printed]
     length = nanoseconds(printed)
+    # INVALID is the least number of 64 bits: adding to it would make a time of it again.
     bad = (start == INVALID) | (length == INVALID)
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
 
 
 def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> Columns:
     args = _by_field([row.args or NO_ARGS for row in rows])
-    on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _present(args["stream"]))
+    on_stream = kind_mask(kind, STREAM_KINDS) | ((kind == EventKind.OTHER) & _is_present(args["stream"]))
     ids = ("correlation", "external_id", "old_external_id", "sequence", "wait_on_stream", "record_correlation")
     return {
         "kind": kind,
@@ -180,8 +183,8 @@ def _row_columns(rows: list[Row], kind: Codes, collected: Collected) -> Columns:
         **_lane_keys(rows, args, on_stream, collected),
         **{name: integers(args[name]) for name in ids},
         "forward_thread": integers(args["forward_thread"]).clip(-1, 2**31 - 1).astype(np.int32),
-        "collective": _present(args["collective"]),
-        **_moved(args, kind),
+        "collective": _is_present(args["collective"]),
+        **_moved_bytes(args, kind),
     }
 
 
@@ -192,25 +195,25 @@ def _by_field(args: list[Args]) -> Columns:
     return {name: values[at :: len(names)] for at, name in enumerate(names)}
 
 
-def _present(values: list[Any]) -> Bools:
+def _is_present(values: list[Any]) -> Bools:
     if values.count(None) == len(values):
         return np.zeros(len(values), np.bool_)
     return np.array([value is not None for value in values], np.bool_)
 
 
-def _moved(args: Columns, kind: Codes) -> Columns:
+def _moved_bytes(args: Columns, kind: Codes) -> Columns:
     """Note what copies and sets moved: bytes, and the recorded GB/s."""
     rows = np.flatnonzero(kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET)))
     size, rate = np.full(len(kind), -1), np.full(len(kind), np.nan)
     size[rows] = integers([plain(args["bytes"][at]) for at in rows.tolist()]).clip(min=-1)
-    rate[rows] = [_rate(plain(args["bandwidth"][at])) for at in rows.tolist()]
+    rate[rows] = [_rate_of(plain(args["bandwidth"][at])) for at in rows.tolist()]
     return {"bytes": size, "bandwidth": rate}
 
 
-def _rate(value: Any) -> float:
+def _rate_of(value: Any) -> float:
     """Convert a rate; NaN where it is absent or none.
 
-    >>> _rate("814.5"), _rate(None), _rate(float("inf"))
+    >>> _rate_of("814.5"), _rate_of(None), _rate_of(float("inf"))
     (814.5, nan, nan)
     """
     try:
@@ -252,10 +255,10 @@ def integers(values: Iterable[Any]) -> Ints:
             return np.array(listed, np.int64)
         except OverflowError:
             pass
-    return np.array([-1 if value is None else _integer(value) for value in listed], np.int64)
+    return np.array([-1 if value is None else _integer_or_bad(value) for value in listed], np.int64)
 
 
-def _integer(value: Any) -> int:
+def _integer_or_bad(value: Any) -> int:
     try:
         exact = Decimal(value)
         if not exact.is_finite() or (abs(exact) < 2**64 and exact != int(exact)):
@@ -264,4 +267,5 @@ def _integer(value: Any) -> int:
         return -1
     if exact >= 2**64 or exact <= -(2**63):
         return BAD_ID
+    # Profilers print -1 as the largest unsigned number.
     return int(exact) if exact < 2**63 else int(exact) - 2**64

@@ -70,8 +70,8 @@ def read_details(
         raise TraceError(trace.path, "has changed since it was read", "read it again")
     chosen = [rows[at] for at in index.tolist()]
     found = [row.args or _NONE for row in chosen]
-    columns = {key: _objects([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
-    own = {key: _objects([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
+    columns = {key: _object_column([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
+    own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
     return Details(columns, distributed, base_time(header.base) or 0, own)
 
@@ -109,7 +109,7 @@ def _as_json(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _objects(values: list[Any]) -> Objects:
+def _object_column(values: list[Any]) -> Objects:
     column = np.empty(len(values), object)
     column[:] = values
     return freeze(column)

@@ -14,10 +14,10 @@ from hta_graph.model import Ids
 from hta_graph.trace.rows import Number
 from hta_graph.trace.table import LaneTable
 
-__all__ = ["StreamKey", "ThreadKey", "build_lanes"]
+__all__ = ["NO_STREAM", "StreamKey", "ThreadKey", "build_lanes"]
 
 NO_STREAM = 2**32 - 1
-"""How an unsigned writer prints stream -1."""
+"""How an unsigned writer prints stream -1, and an unknown record."""
 
 ThreadKey = tuple[Any, Any]
 StreamKey = tuple[Any, Any, Any]
@@ -36,25 +36,34 @@ def build_lanes(
         the table, the lane of each thread and of each stream, and a look-up from (pid, tid) to lane (-1 if unknown).
     """
     parsed = _parse_streams(dict.fromkeys(streams))
-    thread_labels = [f"thread {_text(pid)}:{_text(tid)}" for pid, tid in threads]
+    thread_labels = [f"thread {_id_text(pid)}:{_id_text(tid)}" for pid, tid in threads]
     # Keys that print alike are one lane: ids are written as numbers or as text, with or without a context.
     label_of = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in parsed[key]) for key in parsed}
     parts_of = {label_of[key]: parsed[key] for key in parsed}
+    # Sorted by what they are, so that a lane's number does not depend on the order of rows.
     labels = sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)
     number = {label: code for code, label in enumerate(labels)}
     parts = [parts_of.get(label, (-1, -1, -1)) for label in labels]
-    device, context, stream = (freeze(np.array([_number(part[i]) for part in parts], np.int64)) for i in range(3))
+    device, context, stream = (
+        freeze(np.array([part[i] if isinstance(part[i], int) else -1 for part in parts], np.int64)) for i in range(3)
+    )
     is_stream = freeze(np.array([label in parts_of for label in labels], np.bool_))
     table = LaneTable(tuple(labels), is_stream, device, context, stream)
     lane_of_thread = np.array([number[label] for label in thread_labels], np.int32)
     lane_of_stream = np.array([number[label_of[key]] for key in streams], np.int32)
-    return table, lane_of_thread, lane_of_stream, lambda pid, tid: number.get(f"thread {_text(pid)}:{_text(tid)}", -1)
+    return (
+        table,
+        lane_of_thread,
+        lane_of_stream,
+        lambda pid, tid: number.get(f"thread {_id_text(pid)}:{_id_text(tid)}", -1),
+    )
 
 
 def _parse_streams(keys: dict[StreamKey, None]) -> dict[StreamKey, StreamKey]:
     """Normalise ids; a row without a context belongs to the only context in which its stream is known."""
-    parsed = {key: (_part(key[0]), _part(key[1]), _part(key[2])) for key in keys}
+    parsed = {key: (_lane_part(key[0]), _lane_part(key[1]), _lane_part(key[2])) for key in keys}
     contexts: dict[tuple[Any, Any], set[Any]] = defaultdict(set)
+    # Some rows of a stream lack their context (memory sets of old profilers): they are on the same stream all the same.
     for device, context, stream in parsed.values():
         if context != -1:
             contexts[device, stream].add(context)
@@ -64,10 +73,10 @@ def _parse_streams(keys: dict[StreamKey, None]) -> dict[StreamKey, StreamKey]:
     return parsed
 
 
-def _part(value: Any) -> int | str:
+def _lane_part(value: Any) -> int | str:
     """Read an id: the oldest traces write ``stream 7``; -1 stands for none.
 
-    >>> _part("stream 7"), _part(4294967295), _part(None), _part("queue a")
+    >>> _lane_part("stream 7"), _lane_part(4294967295), _lane_part(None), _lane_part("queue a")
     (7, -1, -1, 'queue a')
     """
     if value is None or value == "":
@@ -76,13 +85,13 @@ def _part(value: Any) -> int | str:
     if match:
         number = int(match[1])
         return -1 if number == NO_STREAM else number
-    return _text(value)
+    return _id_text(value)
 
 
-def _text(value: Any) -> str:
+def _id_text(value: Any) -> str:
     r"""Print an id on one line.
 
-    >>> _text("a b\n"), _text(None), _text(3.0)
+    >>> _id_text("a b\n"), _id_text(None), _id_text(3.0)
     ('a b', '-', '3')
     """
     if value is None or value == "":
@@ -92,13 +101,6 @@ def _text(value: Any) -> str:
     return " ".join(str(value)[:80].split())
 
 
-def _number(part: int | str) -> int:
-    return part if isinstance(part, int) else -1
-
-
 def _by_number(label: str) -> tuple[list[tuple[int, str]], str]:
-    return _natural(label), label
-
-
-def _natural(label: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() and len(part) < 19 else (-1, part) for part in re.split(r"(\d+)", label)]
+    parts = re.split(r"(\d+)", label)
+    return [(int(part), "") if part.isdigit() and len(part) < 19 else (-1, part) for part in parts], label

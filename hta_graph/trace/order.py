@@ -21,6 +21,7 @@ def canonical_order(columns: Mapping[str, Any]) -> Ints:
     """
     length = columns["end"] - columns["start"]
     correlation, on_gpu = columns["correlation"], kind_mask(columns["kind"], GPU_KINDS)
+    # The longer CPU row is outside; on a stream nothing nests, and work stands in the order of its calls.
     keys = [columns["start"], np.where(on_gpu, correlation, -length), columns["kind"]]
     keys.append(np.where(on_gpu, length, correlation))
     keys += [columns[key] for key in ("external_id", "name", "lane", "sequence", "index")]

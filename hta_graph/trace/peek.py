@@ -38,10 +38,11 @@ def peek_header(path: Path) -> Header | None:
     """
     try:
         chunks = _text_chunks(path)
-        found = _head(chunks)
+        found = _header_and_rest(chunks)
         if found is None:
             return None
         header, rest = found
+        # A bare list has no header at all, and a rank that stands in front needs no look behind.
         if header.distributed is not None or BARE_LIST.match(rest):
             return header
         return _with_tail(header, chain([rest], chunks))
@@ -49,7 +50,7 @@ def peek_header(path: Path) -> Header | None:
         return None
 
 
-def _head(chunks: Iterator[bytes]) -> tuple[Header, bytes] | None:
+def _header_and_rest(chunks: Iterator[bytes]) -> tuple[Header, bytes] | None:
     """Return what the header says before the first event, and the text from there on."""
     text = b""
     for chunk in chunks:
@@ -72,6 +73,7 @@ def _with_tail(head: Header, chunks: Iterator[bytes]) -> Header | None:
         at = text.find(DISTRIBUTED)
         if at >= 0:
             tail = _end_of(text[at:], chunks)
+            # The key may also be text of some event's: it counts only near the document's end.
             return None if tail is None else Header(head.base, tail["distributedInfo"], head.devices)
         # The key may lie across two chunks.
         before = text[1 - len(DISTRIBUTED) :]
@@ -93,13 +95,13 @@ def _text_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         magic = file.read(4)
         file.seek(0)
-        stream, faults = _decompressed(file, magic)
+        stream, faults = _decompressing(file, magic)
         with suppress(*faults):
             while chunk := stream.read1(CHUNK):
                 yield chunk
 
 
-def _decompressed(file: BinaryIO, magic: bytes) -> tuple[Any, tuple[type[Exception], ...]]:
+def _decompressing(file: BinaryIO, magic: bytes) -> tuple[Any, tuple[type[Exception], ...]]:
     """Return what reads the text, and what it raises where the compressed data is broken."""
     if magic.startswith(GZIP_MAGIC):
         from gzip import BadGzipFile, GzipFile
@@ -122,16 +124,16 @@ def text_size(path: Path) -> int:
             magic = file.read(4)
             if magic.startswith(GZIP_MAGIC) and packed > 4:
                 file.seek(-4, 2)
-                return _unwrapped(int.from_bytes(file.read(4), "little"), packed)
+                return _unwrapped_length(int.from_bytes(file.read(4), "little"), packed)
     except OSError:
         return 0
     return packed * USUAL_RATIO if magic.startswith(ZSTD_MAGIC) else packed
 
 
-def _unwrapped(noted: int, packed: int) -> int:
+def _unwrapped_length(noted: int, packed: int) -> int:
     """Undo that gzip notes a length modulo 2^32; a small file cannot hold that much.
 
-    >>> _unwrapped(2_000, 100), _unwrapped(2_000, 10**9), _unwrapped(0, 10**6)
+    >>> _unwrapped_length(2_000, 100), _unwrapped_length(2_000, 10**9), _unwrapped_length(0, 10**6)
     (2000, 4294969296, 1000000)
     """
     while noted < LEAST_RATIO * packed and packed * 1_000 > GZIP_MODULUS:

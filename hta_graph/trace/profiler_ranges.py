@@ -33,16 +33,16 @@ class ProfilerRanges:
         return len(self.row)
 
 
-class _Row(msgspec.Struct, gc=False):
+class _RangeRow(msgspec.Struct, gc=False):
     cat: Any = None
     args: msgspec.Raw | Any = None
 
 
-def _from_object(found: dict[str, Any]) -> _Row:
-    return _Row(found.get("cat"), found.get("args"))
+def _from_object(found: dict[str, Any]) -> _RangeRow:
+    return _RangeRow(found.get("cat"), found.get("args"))
 
 
-_SHAPE = RowShape(_Row, _from_object)
+_SHAPE = RowShape(_RangeRow, _from_object)
 
 
 def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
@@ -58,24 +58,26 @@ def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
         reader = RowReader(trace.path, read_bytes(trace.path), _SHAPE, salvage=trace.salvaged is not None)
         found = list(chain.from_iterable(part.rows for part in reader))
     index = trace.events.index[rows]
+    # Rows are named by their place in the file; a shorter file is another one.
     if int(index.max()) >= len(found):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
+    # "Other" holds every category that the graph does not know; the ranges are one of them.
     kept = np.array([str(found[at].cat).lower() == PROFILER_RANGE for at in index.tolist()], np.bool_)
-    return ProfilerRanges(rows[kept], _counters([_arguments(found[at].args) for at in index[kept].tolist()]))
+    return ProfilerRanges(rows[kept], _counter_columns([_decoded_args(found[at].args) for at in index[kept].tolist()]))
 
 
-def _arguments(args: Any) -> dict[str, Any]:
+def _decoded_args(args: Any) -> dict[str, Any]:
     decoded = msgspec.json.decode(args) if isinstance(args, msgspec.Raw) else args
     return decoded if isinstance(decoded, dict) else {}
 
 
-def _counters(ranges: list[dict[str, Any]]) -> dict[str, Values]:
+def _counter_columns(ranges: list[dict[str, Any]]) -> dict[str, Values]:
     """Return a column per counter: every argument that is a number in some range."""
     names = dict.fromkeys(name for values in ranges for name, value in values.items() if _is_number(value))
-    return {name: _column([values.get(name) for values in ranges]) for name in names}
+    return {name: _number_column([values.get(name) for values in ranges]) for name in names}
 
 
-def _column(values: list[Any]) -> Values:
+def _number_column(values: list[Any]) -> Values:
     if all(type(value) is int and abs(value) < 2**63 for value in values):
         return np.array(values, np.int64)
     return np.array([float(value) if _is_number(value) else np.nan for value in values], np.float64)

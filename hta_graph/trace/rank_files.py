@@ -95,14 +95,14 @@ def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:
             known.append(RankFile(file.path, in_name, "file name", file.error))
         else:
             unknown.append(file)
-    taken = _claims(known)
+    taken = _claimed_ranks(known)
     # As many numbers as there are files are enough to give each of the unknown ones a free one.
     free = (rank for rank in range(len(taken) + len(unknown)) if rank not in taken)
     known += [RankFile(file.path, rank, "order", file.error) for file, rank in zip(unknown, free, strict=False)]
     return sorted(known, key=lambda file: (file.rank, file.error is not None))
 
 
-def _claims(files: Iterable[RankFile]) -> dict[int, RankFile]:
+def _claimed_ranks(files: Iterable[RankFile]) -> dict[int, RankFile]:
     """Return who claims each rank."""
     taken: dict[int, RankFile] = {}
     for file in files:

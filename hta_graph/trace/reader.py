@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, Remedy, TraceError
-from hta_graph.trace.parts import Part, Parts
+from hta_graph.trace.parts import FilePart, Parts
 from hta_graph.trace.rows import EVENT_ROWS, Header, RowShape
 from hta_graph.trace.source import FileBytes
 
@@ -58,7 +58,7 @@ class RowReader:
         self._salvaged: str | None = None
         self._is_through = False
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[FilePart]:
         yield from self._parts
         self._salvaged = self._refused_or_salvaged()
         self._is_through = True

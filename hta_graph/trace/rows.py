@@ -103,16 +103,14 @@ _NOT_TEXT = re.compile("[\ud800-\udfff]+")
 """Bytes that were not UTF-8, and lone halves of surrogate pairs."""
 
 
-def _row(row: dict[str, Any]) -> Row:
+def _tolerant_row(row: dict[str, Any]) -> Row:
     args = row.get("args")
+    known = args if isinstance(args, dict) else {}
     values = {name: plain(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
     texts = {name: plain(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
-    return Row(args=_args(args) if isinstance(args, dict) else None, **texts, **values)
+    found = Args(**{f.name: plain(known.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
+    return Row(args=found if args is known else None, **texts, **values)
 
 
-def _args(args: dict[str, Any]) -> Args:
-    return Args(**{f.name: plain(args.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
-
-
-EVENT_ROWS = RowShape(Row, _row)
+EVENT_ROWS = RowShape(Row, _tolerant_row)
 """What decides the graph."""

@@ -31,9 +31,9 @@ def read_bytes(path: Path) -> FileBytes:
     """
     raw = _read_raw(path)
     if raw.startswith(GZIP_MAGIC):
-        return _gunzip(raw)
+        return _gunzip_members(raw)
     if raw.startswith(ZSTD_MAGIC):
-        return _unzstd(raw)
+        return _unzstd_frames(raw)
     return FileBytes(raw)
 
 
@@ -51,7 +51,7 @@ def _read_raw(path: Path) -> bytes:
     return raw
 
 
-def _gunzip(raw: bytes) -> FileBytes:
+def _gunzip_members(raw: bytes) -> FileBytes:
     parts: list[bytes] = []
     rest = raw
     while rest.startswith(GZIP_MAGIC):  # a gzip file may be several, one behind the other
@@ -63,6 +63,7 @@ def _gunzip(raw: bytes) -> FileBytes:
             return FileBytes(b"".join(parts), f"the gzip data is corrupt after {sum(map(len, parts)):,} bytes of text")
         if not stream.eof:
             return FileBytes(b"".join(parts), f"the gzip data breaks off at byte {len(raw):,}")
+        # What follows a member: another one, or padding that nobody needs.
         rest = stream.unused_data
     return FileBytes(parts[0] if len(parts) == 1 else b"".join(parts))
 
@@ -79,7 +80,7 @@ def _whole_prefix(raw: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _unzstd(raw: bytes) -> FileBytes:
+def _unzstd_frames(raw: bytes) -> FileBytes:
     try:
         import zstandard
     except ImportError:

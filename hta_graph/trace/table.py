@@ -42,7 +42,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
 """What reading repaired or dropped: key → meaning of its count."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EventTable(Columns):
     """One entry per event, in canonical order (:func:`hta_graph.trace.order.canonical_order`).
 
@@ -74,7 +74,7 @@ class LaneTable:
     stream: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SyncTable(Columns):
     """The arguments of the ``sync_record`` events: -1 where absent or unresolved."""
 
@@ -83,7 +83,7 @@ class SyncTable(Columns):
     record_correlation: Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CopyTable(Columns):
     """What the copies and sets moved: bytes (-1 where absent) and the recorded GB/s (NaN where absent)."""
 
@@ -92,7 +92,7 @@ class CopyTable(Columns):
     bandwidth: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Flows(Columns):
     """Forward-backward arrows: where each starts and ends."""
 
@@ -147,6 +147,7 @@ class Trace:
     def select(self, rows: Ints) -> Trace:
         """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""
         number = np.full(len(self.events), -1, np.int32)
+        # Side tables name events by their rows, which change when rows are left out.
         number[rows] = np.arange(len(rows), dtype=np.int32)
         syncs = replace(self.syncs, event=freeze(number[self.syncs.event]))
         copies = replace(self.copies, event=freeze(number[self.copies.event]))
@@ -171,10 +172,10 @@ class Trace:
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order; of equal numbers the first."""
-        return list(self._steps)
+        return list(self._find_steps)
 
     @cached_property
-    def _steps(self) -> tuple[Step, ...]:
+    def _find_steps(self) -> tuple[Step, ...]:
         numbers = [m and int(m[1]) for m in map(STEP_NAME.fullmatch, self.names)]
         is_step = np.array([n is not None for n in numbers] or [False])
         found = np.flatnonzero((self.events.kind == EventKind.ANNOTATION) & is_step[self.events.name])

@@ -43,11 +43,11 @@ def read_tolerantly(path: Path, raw: bytes, shape: RowShape[Any]) -> Found:
         FaultError: it is no JSON.
         TraceError: it is JSON of another shape, or beyond what can be read.
     """
-    text = _text(raw)
+    text = _text_of_bytes(raw)
     try:
         document = parse(text)
     except json.JSONDecodeError as error:
-        raise _fault(text, raw, error) from None
+        raise _fault_in_text(text, raw, error) from None
     except RecursionError:
         raise TraceError(path, "nests JSON values too deeply to be a trace") from None
     except ValueError:
@@ -59,7 +59,7 @@ def read_tolerantly(path: Path, raw: bytes, shape: RowShape[Any]) -> Found:
     return Found(kept, non_objects, Header(base, distributed, devices))
 
 
-def _text(raw: bytes) -> str:
+def _text_of_bytes(raw: bytes) -> str:
     """Decode UTF-8; a bad byte becomes one character of its own, so that places in the text stay places in the file."""
     return raw.decode("utf-8", errors="surrogateescape").lstrip("\ufeff")
 
@@ -70,10 +70,12 @@ def parse(text: str | bytes) -> Any:
     Raises:
         ValueError: it is no JSON.
     """
-    return json.loads(_text(text) if isinstance(text, bytes) else text, strict=False, parse_float=_decimal)
+    return json.loads(
+        _text_of_bytes(text) if isinstance(text, bytes) else text, strict=False, parse_float=_exact_decimal
+    )
 
 
-def _decimal(text: str) -> Any:
+def _exact_decimal(text: str) -> Any:
     """Keep a number exact; one with an absurd exponent is no number."""
     try:
         return Decimal(text)
@@ -81,7 +83,7 @@ def _decimal(text: str) -> Any:
         return math.nan
 
 
-def _fault(text: str, raw: bytes, error: json.JSONDecodeError) -> FaultError:
+def _fault_in_text(text: str, raw: bytes, error: json.JSONDecodeError) -> FaultError:
     """Say where a text stops being JSON; a token that the end of the text cuts off is a break."""
     rest = text[error.pos :].strip()
     if not rest or error.msg.startswith("Unterminated string") or CUT_LITERAL.fullmatch(rest):

@@ -129,7 +129,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
 
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "Pool", None)
+    monkeypatch.setattr(processes, "Pool", None)
     job(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
@@ -138,13 +138,13 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "Pool", None)
+    monkeypatch.setattr(processes, "Pool", None)
     assert len(list(hg.read_graphs(job(tmp_path, 0, 1, 2)))) == 3
 
 
 def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setattr(reading, "Pool", None)
+    monkeypatch.setattr(processes, "Pool", None)
     assert len(list(hg.read_graphs(job(tmp_path, 0, 1), jobs=2))) == 2
 
 
@@ -280,7 +280,7 @@ reading_now = [0]
 def test_no_more_files_are_read_at_once_than_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int
 ) -> None:
-    monkeypatch.setattr(reading, "Pool", Counted)
+    monkeypatch.setattr(processes, "Pool", Counted)
     reading_now[:] = [0]
     peak = peak_bytes(job(tmp_path, *range(8)) / "trace_2.json.gz")
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
@@ -289,7 +289,7 @@ def test_no_more_files_are_read_at_once_than_fit(
 
 
 def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "Pool", Counted)
+    monkeypatch.setattr(processes, "Pool", Counted)
     monkeypatch.setattr(reading, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(reading, "graph_bytes", lambda _: 100)
     job(tmp_path, *range(8))

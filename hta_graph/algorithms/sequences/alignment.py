@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_graph.algorithms.sequences.edit_script import unedited
+from hta_graph.columns import first_of_runs
 from hta_graph.model import Ids, Ints
 
 __all__ = ["align"]
@@ -38,7 +39,7 @@ def align(left: Ids | Ints, right: Ids | Ints) -> tuple[Ints, Ints]:
     pairs = _Pairs(np.asarray(left, np.int64), np.asarray(right, np.int64))
     pairs.extend()
     for length in PASSAGES:
-        pairs.match(_passages(pairs.left, length), _passages(pairs.right, length))
+        pairs.match(_passage_keys(pairs.left, length), _passage_keys(pairs.right, length))
     pairs.match_by_edits()
     pairs.match_occurrences()
     return pairs.places()
@@ -58,29 +59,32 @@ class _Pairs:
 
     def match(self, left_keys: Keys, right_keys: Keys) -> None:
         """Match places whose keys agree and occur once on either side between two neighbouring matches; extend them."""
-        left, right, left_gap, right_gap = self._free()
-        i, j = _common(_mixed(left_keys[left], left_gap), _mixed(right_keys[right], right_gap))
-        self._add(left[i], right[j])
+        left, right, left_gap, right_gap = self._unmatched_places()
+        i, j = _unique_to_both(_mixed_keys(left_keys[left], left_gap), _mixed_keys(right_keys[right], right_gap))
+        self._add_matches(left[i], right[j])
 
     def match_occurrences(self) -> None:
         """Match the n-th occurrence of a code between two neighbouring matches with the n-th one there."""
-        left, right, left_gap, right_gap = self._free()
-        left_keys = _mixed(self.left[left].astype(np.uint64), left_gap)
-        right_keys = _mixed(self.right[right].astype(np.uint64), right_gap)
-        i, j = _common(_mixed(left_keys, _occurrence(left_keys)), _mixed(right_keys, _occurrence(right_keys)))
-        self._add(left[i], right[j])
+        left, right, left_gap, right_gap = self._unmatched_places()
+        left_keys = _mixed_keys(self.left[left].astype(np.uint64), left_gap)
+        right_keys = _mixed_keys(self.right[right].astype(np.uint64), right_gap)
+        i, j = _unique_to_both(
+            _mixed_keys(left_keys, _occurrence_number(left_keys)),
+            _mixed_keys(right_keys, _occurrence_number(right_keys)),
+        )
+        self._add_matches(left[i], right[j])
 
     def match_by_edits(self) -> None:
         """Match what the fewest insertions and deletions leave alone, between two neighbouring matches at a time."""
         budget = EDITS
-        for left, right in self._gaps():
+        for left, right in self._unmatched_gaps():
             limit = min(budget, EDITS // 2)
             found = unedited(self.left[left], self.right[right], limit)
             kept = 0 if found is None else len(found[0])
             # A stretch given up costs all that was tried; one that was matched costs its insertions and deletions.
             budget -= limit if found is None else left.stop - left.start + right.stop - right.start - 2 * kept
             if found is not None:
-                self._add(left.start + found[0], right.start + found[1])
+                self._add_matches(left.start + found[0], right.start + found[1])
 
     def extend(self) -> None:
         """Match what follows and precedes the matches as long as the codes agree.
@@ -103,7 +107,7 @@ class _Pairs:
                 self._partner[m] = n
                 m, n = m - 1, n - 1
 
-    def _gaps(self) -> list[tuple[slice, slice]]:
+    def _unmatched_gaps(self) -> list[tuple[slice, slice]]:
         """List the unmatched stretches between neighbouring matches that both sides have."""
         matched, partner = self.places()
         begin = np.append(-1, matched) + 1, np.append(-1, partner) + 1
@@ -113,7 +117,7 @@ class _Pairs:
         right = map(slice, begin[1][both].tolist(), end[1][both].tolist())
         return list(zip(left, right, strict=True))
 
-    def _free(self) -> tuple[Ints, Ints, Ints, Ints]:
+    def _unmatched_places(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the unmatched places of both sides, and between which matches each lies."""
         matched, partner = self.places()
         taken = np.zeros(len(self.right), np.bool_)
@@ -121,7 +125,7 @@ class _Pairs:
         left, right = np.flatnonzero(self._partner < 0), np.flatnonzero(~taken)
         return left, right, np.searchsorted(matched, left), np.searchsorted(partner, right)
 
-    def _add(self, left: Ints, right: Ints) -> None:
+    def _add_matches(self, left: Ints, right: Ints) -> None:
         # Hashes may collide, and anchors may cross: keep what really agrees and lies in order on both sides.
         same = self.left[left] == self.right[right]
         left, right = left[same], right[same]
@@ -131,48 +135,48 @@ class _Pairs:
             self.extend()
 
 
-def _passages(codes: Ints, length: int) -> Keys:
+def _passage_keys(codes: Ints, length: int) -> Keys:
     """Hash the passage that begins at each place, by doubling; past the end follows nothing."""
-    keys = _scrambled(codes.astype(np.uint64) + np.uint64(1))
+    keys = _scrambled_keys(codes.astype(np.uint64) + np.uint64(1))
     size = 1
     while size < length:
         following = np.zeros(len(keys), np.uint64)
         following[:-size] = keys[size:]
-        keys = _mixed(keys, following)
+        # A passage of twice the length is its two halves.
+        keys = _mixed_keys(keys, following)
         size *= 2
     return keys
 
 
-def _mixed(keys: Keys, other: Keys | Ints) -> Keys:
-    return _scrambled(keys * np.uint64(0x9E3779B97F4A7C15) + other.astype(np.uint64))
+def _mixed_keys(keys: Keys, other: Keys | Ints) -> Keys:
+    return _scrambled_keys(keys * np.uint64(0x9E3779B97F4A7C15) + other.astype(np.uint64))
 
 
-def _scrambled(keys: Keys) -> Keys:
+def _scrambled_keys(keys: Keys) -> Keys:
     """Spread keys over 64 bits (the finaliser of splitmix64)."""
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))
 
 
-def _common(left: Keys, right: Keys) -> tuple[Ints, Ints]:
+def _unique_to_both(left: Keys, right: Keys) -> tuple[Ints, Ints]:
     """Return the places of the keys that occur once on either side, in order of the left ones."""
-    i, j = _once(left), _once(right)
+    i, j = _places_of_unique(left), _places_of_unique(right)
     _, at_left, at_right = np.intersect1d(left[i], right[j], assume_unique=True, return_indices=True)
     order = np.argsort(i[at_left])
     return i[at_left][order], j[at_right][order]
 
 
-def _once(keys: Keys) -> Ints:
+def _places_of_unique(keys: Keys) -> Ints:
     _, first, count = np.unique(keys, return_index=True, return_counts=True)
     once: Ints = first[count == 1]
     return once
 
 
-def _occurrence(keys: Keys) -> Ints:
+def _occurrence_number(keys: Keys) -> Ints:
     """Number equal keys from 0 in their order."""
     order = np.argsort(keys, kind="stable")
-    new = np.ones(len(keys), np.bool_)
-    new[1:] = keys[order][1:] != keys[order][:-1]
+    new = first_of_runs(keys[order])
     begin = np.flatnonzero(new)
     number = np.empty(len(keys), np.int64)
     number[order] = np.arange(len(keys)) - begin[np.cumsum(new) - 1]
@@ -183,6 +187,8 @@ def _longest_increasing(values: Ints) -> Ints:
     """Return the places of a longest strictly increasing subsequence (patience sorting)."""
     if (values[1:] > values[:-1]).all():
         return np.arange(len(values))
+    # tops[p] is the least value that ends an increasing chain of p + 1 values; each value goes on the first pile that
+    # is not below it, and remembers the top of the pile before: the chain back from the last pile is a longest one.
     tops: list[int] = []
     top_at: list[int] = []
     before = [-1] * len(values)

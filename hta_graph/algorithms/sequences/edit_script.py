@@ -30,13 +30,14 @@ def unedited(left: Ints, right: Ints, limit: int) -> tuple[Ints, Ints] | None:
     [[1, 2, 3], [0, 1, 3]]
     >>> unedited(np.array([7, 1, 2, 3]), np.array([1, 2, 5, 3]), limit=1)
     """
-    agreement = _Agreement(left, right)
+    agreement = _AgreementLengths(left, right)
     reached: list[Ints] = []
     for edits in range(min(limit, len(left) + len(right)) + 1):
         diagonal = np.arange(-edits, edits + 1, 2)
         place, _ = _one_edit_on(reached, diagonal, len(left), len(right))
         possible = place >= 0
         place[possible] += agreement.lengths(place[possible], (place - diagonal)[possible])
+        # Every round is kept: the way back is read off them, about edits² / 2 numbers.
         reached.append(place)
         if (possible & (place == len(left)) & (place - diagonal == len(right))).any():
             return _unedited_places(reached, len(left), len(right))
@@ -72,15 +73,18 @@ def _unedited_places(reached: list[Ints], left: int, right: int) -> tuple[Ints, 
     return np.concatenate(runs[::-1]), np.concatenate(partners[::-1])
 
 
-class _Agreement:
+class _AgreementLengths:
     """How far two sequences agree from any two places on, by hashes of passages of 1, 2, 4, ... codes."""
 
     def __init__(self, left: Ints, right: Ints) -> None:
         self._ends = len(left), len(right)
         self._hashes = [(left.astype(np.uint64), right.astype(np.uint64))]
+        # As long as a passage fits into both; passages may overlap, so that one begins at every place.
         while 2 ** len(self._hashes) <= min(self._ends):
             half = 2 ** (len(self._hashes) - 1)
-            self._hashes.append((_doubled(self._hashes[-1][0], half), _doubled(self._hashes[-1][1], half)))
+            self._hashes.append(
+                (_doubled_passages(self._hashes[-1][0], half), _doubled_passages(self._hashes[-1][1], half))
+            )
 
     def lengths(self, left: Ints, right: Ints) -> Ints:
         """Return how many codes agree from each pair of places on."""
@@ -96,7 +100,7 @@ class _Agreement:
         return i - left
 
 
-def _doubled(hashes: Hashes, half: int) -> Hashes:
+def _doubled_passages(hashes: Hashes, half: int) -> Hashes:
     """Hash passages of twice the length; there are fewer places where they fit."""
     first, second = hashes[:-half], hashes[half:]
     mixed = (first * np.uint64(0x9E3779B97F4A7C15)) ^ (second + (first >> np.uint64(29)))

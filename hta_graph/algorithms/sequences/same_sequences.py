@@ -58,6 +58,7 @@ def outermost_around(events: EventTable, roots: Ids | Ints, calls: Ids) -> Ids:
     known = np.flatnonzero(calls >= 0)
     for lane in np.unique(events.lane[roots]).tolist():
         own = roots[events.lane[roots] == lane]
+        # A root that starts before all earlier ones have ended lies in one of them.
         own = own[events.start[own] >= np.append(np.iinfo(np.int64).min, np.maximum.accumulate(events.end[own])[:-1])]
         here = known[events.lane[calls[known]] == lane]
         time = events.start[calls[here]]
@@ -85,11 +86,11 @@ def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Seque
     owner, members, size = owner[kept], members[kept], size[size >= least]
     first = np.concatenate([[0], np.cumsum(size)])
     heads = owner[first[:-1]]
-    pattern, example = _numbered(name[heads], first, name[members])
+    pattern, example = _number_equal(name[heads], first, name[members])
     return Sequences(heads, first, members, pattern, example)
 
 
-def _numbered(head: Ids, first: Ints, codes: Ids) -> tuple[Ids, Ints]:
+def _number_equal(head: Ids, first: Ints, codes: Ids) -> tuple[Ids, Ints]:
     """Number equal sequences; comparing their bytes needs no object per member."""
     text, width = codes.astype(np.int32).tobytes(), 4
     known: dict[tuple[int, bytes], int] = {}

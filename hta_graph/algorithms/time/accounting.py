@@ -20,14 +20,14 @@ import numpy as np
 
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
-from hta_graph.columns import Columns, cut_at, picked
+from hta_graph.columns import Columns, cut_at, distinct, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.nesting import Nesting, innermost_of
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 
-__all__ = ["Accounting", "Accounts", "Part", "explained_lags"]
+__all__ = ["Accounting", "Accounts", "TimePart", "explained_lags"]
 
 LEAST_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
@@ -39,7 +39,7 @@ ROLE = np.array([*(EDGE_MEANING[kind].role for kind in EdgeKind), -1], np.int8)
 """The role of each edge kind; -1 for kind -1, where no edge is known."""
 
 
-class Part(IntEnum):
+class TimePart(IntEnum):
     """What a part of a walk's time is."""
 
     WORK = 0
@@ -60,7 +60,7 @@ class Part(IntEnum):
     """Before the first known cause; on a thread the owner is the frame or annotation over it, if any."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Accounts(Columns):
     """Parts of stretches [start, end) (ns), in no order.
 
@@ -101,6 +101,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
     limits = np.full(len(EdgeKind), LEAST_EXPLAINED_NS)
     for kind in EdgeKind:
+        # A kind without a class for its lag has none that could be usual.
         own = lags[edges.kind == kind]
         if EDGE_MEANING[kind].lag is not None and len(own) >= FEWEST_LAGS:
             limits[kind] = max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
@@ -116,49 +117,54 @@ class Accounting:
     def __init__(self, graph: DependencyGraph, data_load: Sequence[str]) -> None:
         self._graph = graph
         self._events = graph.event_table
+        # One entry more for kind -1: where no edge is known nothing counts as an explained lag.
         self._limits = np.append(explained_lags(graph), 0)
         self._loads_data = graph.marks.loads_data(data_load)
 
     def divide(self, stretches: Stretches, start: Ints, end: Ints) -> Accounts:
         """Return the parts of stretches that lie between the start and the end (ns) of their walks."""
-        part = self._parts(stretches)
+        part = self._part_by_edge(stretches)
         accounts = Accounts.of(
             stretch=np.arange(len(part)),
             start=stretches.start,
             end=stretches.end,
             part=part,
-            owner=self._owners(stretches, part),
+            owner=self._who_works(stretches, part),
             is_loading=False,
         )
         accounts = self._with_long_lags(accounts, stretches)
         walk = stretches.walk[accounts.stretch]
+        # Only now: how much of a lag is explained depends on its whole length, also beyond the window.
         accounts = accounts.clip(start[walk], end[walk])
-        return self._loading(self._with_frames(accounts, stretches), stretches)
+        return self._mark_loading(self._with_frames(accounts, stretches), stretches)
 
     @staticmethod
-    def _parts(stretches: Stretches) -> Codes:
+    def _part_by_edge(stretches: Stretches) -> Codes:
         """Tell what each stretch is, as far as its edge tells; time of threads is taken for work."""
         role = ROLE[stretches.kind]
-        part = np.full(len(role), Part.LAG, np.int8)
-        part[role == EdgeRole.THREAD] = Part.WORK
+        part = np.full(len(role), TimePart.LAG, np.int8)
+        part[role == EdgeRole.THREAD] = TimePart.WORK
         # Between activities that overlap an edge leads from the earlier one's start, which still runs.
         overlaps = (role == EdgeRole.STREAM) & ~is_end(stretches.source)
-        part[(role == EdgeRole.ACTIVITY) | (role == EdgeRole.RELEASE) | overlaps] = Part.ACTIVITY
-        part[role < 0] = Part.START
-        part[stretches.pending] = Part.PENDING
+        part[(role == EdgeRole.ACTIVITY) | (role == EdgeRole.RELEASE) | overlaps] = TimePart.ACTIVITY
+        part[role < 0] = TimePart.START
+        # Whatever the edge means: before its source the work was still on its way.
+        part[stretches.pending] = TimePart.PENDING
         return part
 
-    def _owners(self, stretches: Stretches, part: Codes) -> Ids:
+    def _who_works(self, stretches: Stretches, part: Codes) -> Ids:
         """Return who works: the activity, or the innermost open row of a thread; where none is the part is idle."""
         owner = np.full(len(part), -1, np.int32)
-        runs, on_thread = part == Part.ACTIVITY, part == Part.WORK
+        runs, on_thread = part == TimePart.ACTIVITY, part == TimePart.WORK
         owner[runs] = event_of(stretches.source[runs])
         owner[on_thread] = self._graph.calls.owner[self._place_on_thread[stretches.source[on_thread]]]
-        part[on_thread & (owner < 0)] = Part.IDLE
+        # Nothing is open from this point on: a thread between two operators.
+        part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
 
     @cached_property
     def _place_on_thread(self) -> Ids:
+        # Who is open is noted at each point for the time up to the next: the stretch that begins there.
         points = self._graph.calls.points
         place = np.full(len(self._graph.timeline.times), -1, np.int32)
         place[points] = np.arange(len(points), dtype=np.int32)
@@ -166,14 +172,14 @@ class Accounting:
 
     def _with_long_lags(self, accounts: Accounts, stretches: Stretches) -> Accounts:
         """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""
-        lagging = accounts.part == Part.LAG
+        lagging = accounts.part == TimePart.LAG
         lags, of = accounts.take(lagging), stretches.take(lagging)
         launched = ROLE[of.kind] == EdgeRole.LAUNCH
         returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
         known_from = np.maximum(returned, of.end - self._limits[of.kind])
         start = accounts.start.copy()
         start[lagging] = known_from
-        call, excess = (np.full(len(lags), part, np.int8) for part in (Part.CALL, Part.EXCESS))
+        call, excess = (np.full(len(lags), part, np.int8) for part in (TimePart.CALL, TimePart.EXCESS))
         return Accounts.join([
             replace(accounts, start=start),
             replace(lags, end=returned, part=call).take(launched),
@@ -182,35 +188,38 @@ class Accounting:
 
     def lanes(self, accounts: Accounts, stretches: Stretches) -> Ids:
         """Return the lane of each part: that of its stretch, of a launching call the call's own."""
-        calls = accounts.part == Part.CALL
+        calls = accounts.part == TimePart.CALL
         lane = stretches.lane[accounts.stretch]
+        # The stretch lies on the stream where the walk was; the call ran on its thread.
         lane[calls] = self._events.lane[event_of(stretches.source[accounts.stretch[calls]])]
         return lane
 
     def _with_frames(self, accounts: Accounts, stretches: Stretches) -> Accounts:
         """Give a thread's time without an operator to the innermost Python frame over it, else annotation."""
         lane = self.lanes(accounts, stretches)
-        free = (accounts.part == Part.IDLE) | (accounts.part == Part.START)
+        free = (accounts.part == TimePart.IDLE) | (accounts.part == TimePart.START)
         free &= (lane >= 0) & ~self._graph.lanes.is_stream[lane]
         if not free.any():
             return accounts
         parts = [accounts.take(~free)]
-        for thread in np.unique(lane[free]).tolist():
-            cuts, owner = innermost_of(self._frames, thread)
+        for thread in distinct(lane[free]).tolist():
+            # A part may lie under several frames one after the other: it is cut where the innermost one changes.
+            cuts, owner = innermost_of(self._fallback_owners, thread)
             own = accounts.take(free & (lane == thread)).cut(cuts)
             parts.append(replace(own, owner=picked(owner, np.searchsorted(cuts, own.start, side="right") - 1)))
         return Accounts.join(parts)
 
     @cached_property
-    def _frames(self) -> Sequence[Nesting]:
+    def _fallback_owners(self) -> Sequence[Nesting]:
         """Who may own time between operators: Python frames, else annotations."""
         return [self._graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)]
 
-    def _loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
+    def _mark_loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
         """Mark what lies inside data-loading rows; what is nested in them inherits."""
         for thread, loading in self._loading_times.items():
             here = self.lanes(accounts, stretches) == thread
-            own = accounts.take(here).cut(np.unique(np.concatenate([loading.start, loading.end])))
+            # Cut at the edges of the loading rows, each part lies inside them or outside.
+            own = accounts.take(here).cut(distinct(np.concatenate([loading.start, loading.end])))
             inside = loading.covered_until(own.end) > loading.covered_until(own.start)
             accounts = Accounts.join([accounts.take(~here), replace(own, is_loading=inside)])
         return accounts
@@ -222,5 +231,5 @@ class Accounting:
         lanes = self._events.lane[rows]
         return {
             lane: union(self._events.start[rows[lanes == lane]], self._events.end[rows[lanes == lane]])
-            for lane in np.unique(lanes).tolist()
+            for lane in distinct(lanes).tolist()
         }

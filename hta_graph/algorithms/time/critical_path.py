@@ -125,19 +125,19 @@ class CriticalPath:
 
     def by_event(self) -> pd.DataFrame:
         """Return what to optimise first: name, bound_by, time_ns on the path, calls (events), share; longest first."""
-        return self._frame(self.event_totals())
+        return self._with_shares(self.event_totals())
 
     def by_lane(self) -> pd.DataFrame:
         """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained."""
         lanes = np.array([*self.graph.lanes.labels, None], object)
-        columns = self._totals([self.pieces.lane])
-        return self._frame(
+        columns = self._totals_by([self.pieces.lane])
+        return self._with_shares(
             {"lane": lanes[columns["key"][0]], "time_ns": columns["time_ns"], "segments": columns["segments"]}
         )
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
-        columns = self._totals([picked(self.graph.event_table.name, self.pieces.event), self.pieces.bound])
+        columns = self._totals_by([picked(self.graph.event_table.name, self.pieces.event), self.pieces.bound])
         names = np.array([*self.graph.names, None], object)[columns["key"][0]]
         return {
             "name": names,
@@ -146,18 +146,19 @@ class CriticalPath:
             "calls": columns["calls"],
         }
 
-    def _totals(self, keys: list[Any]) -> dict[str, Any]:
+    def _totals_by(self, keys: list[Any]) -> dict[str, Any]:
         """Sum durations over equal keys, longest first."""
         unique, group = np.unique(np.stack(keys).astype(np.int64), axis=1, return_inverse=True)
         group = group.reshape(-1)
         time = summed_by(group, self.pieces.length, unique.shape[1])
+        # An event may own several segments of a group; it is one call.
         pairs = np.unique(np.stack([group, self.pieces.event]), axis=1)
         calls = np.bincount(pairs[0], minlength=len(time))
         order = np.argsort(-time, kind="stable")
         segments = np.bincount(group, minlength=len(time))
         return {"key": unique[:, order], "time_ns": time[order], "calls": calls[order], "segments": segments[order]}
 
-    def _frame(self, columns: dict[str, Any]) -> pd.DataFrame:
+    def _with_shares(self, columns: dict[str, Any]) -> pd.DataFrame:
         import pandas as pd
 
         frame = pd.DataFrame(columns)
@@ -207,7 +208,7 @@ def critical_path(
     """
     if window is not None and not callable(window):
         raise UsageError(
-            f"a window is made by step, annotation, between or whole, not {window!r}; use {_meant(window)}"
+            f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggested_window(window)}"
         )
     resolved = (window or first_busy_step())(graph)
     accounting = Accounting(graph, data_load)
@@ -215,10 +216,10 @@ def critical_path(
     return CriticalPath(graph, resolved, chain, path_pieces(graph, chain, resolved, accounting))
 
 
-def _meant(window: object) -> str:
+def _suggested_window(window: object) -> str:
     """Guess the window that someone meant who gave a number, a name or two times.
 
-    >>> _meant(16), _meant("forward"), _meant((5, 9)), _meant(None)
+    >>> _suggested_window(16), _suggested_window("forward"), _suggested_window((5, 9)), _suggested_window(None)
     ('step(16)', "annotation('forward')", 'between(5, 9)', 'step(N)')
     """
     if isinstance(window, int):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.time.accounting import Accounting, Accounts, Part
+from hta_graph.algorithms.time.accounting import Accounting, Accounts, TimePart
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
 from hta_graph.algorithms.time.walk_gaps import Gaps, walk_gaps
 from hta_graph.columns import Columns, picked
@@ -26,7 +26,7 @@ SILENT = (GapCause.STREAM_ORDER, GapCause.GRAPH_ORDER, GapCause.UNKNOWN)
 """Causes that would hide a late host, where the next activity's launch is not in the file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GapPieces(Columns):
     """Parts of gaps, each with one cause; those of a gap tile it, to the nanosecond.
 
@@ -69,7 +69,7 @@ class GapExplainer:
         stretches = walk_gaps(self._graph, gaps)
         accounts = self._accounting.divide(stretches, gaps.start, gaps.end)
         of = stretches.take(accounts.stretch)
-        cause, event = self._causes(accounts, of), self._events_behind(accounts, of)
+        cause, event = self._cause_of_pieces(accounts, of), self._events_behind(accounts, of)
         # Before an activity whose launch is not in the file, stream order may hide that the host was late.
         after = gaps.after[of.walk]
         hidden = (self._graph.launching_call[after] < 0) & np.isin(cause, SILENT)
@@ -77,37 +77,38 @@ class GapExplainer:
             gap=of.walk, start=accounts.start, end=accounts.end, edge=of.edge,
             cause=np.where(hidden, GapCause.LAUNCH_UNKNOWN, cause), event=np.where(hidden, after, event),
         )  # fmt: skip
-        pieces = GapPieces.join([_unfollowed(gaps), known])
+        pieces = GapPieces.join([_gaps_without_successor(gaps), known])
         return pieces.take(np.lexsort((pieces.start, pieces.gap)))
 
-    def _causes(self, accounts: Accounts, of: Stretches) -> Codes:
+    def _cause_of_pieces(self, accounts: Accounts, of: Stretches) -> Codes:
         part, owner = accounts.part, accounts.owner
+        # What the edge says holds, unless what the part is says more, and then who owns it.
         cause = np.append(CAUSE_OF_EDGE, np.int8(GapCause.UNKNOWN))[of.kind]
-        waits = (part == Part.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
+        waits = (part == TimePart.PENDING) & self._graph.marks.waits_on_device[event_of(of.source)]
         cause[waits] = GapCause.EVENT_WAIT
-        cause[part == Part.EXCESS] = GapCause.UNKNOWN
-        cause[(part == Part.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
-        works, idle = part == Part.WORK, part == Part.IDLE
+        cause[part == TimePart.EXCESS] = GapCause.UNKNOWN
+        cause[(part == TimePart.START) & (owner >= 0)] = GapCause.HOST_NO_OPERATOR
+        works, idle = part == TimePart.WORK, part == TimePart.IDLE
         cause[idle] = GapCause.HOST_NO_OPERATOR
-        cause[works] = self._work(owner[works])
+        cause[works] = self._cause_of_work(owner[works])
         cause[(works | idle) & accounts.is_loading] = GapCause.DATA_LOADING
         return cause
 
-    def _work(self, owner: Ids) -> Codes:
+    def _cause_of_work(self, owner: Ids) -> Codes:
         in_call = self._graph.event_table.kind[owner] == EventKind.RUNTIME
         cause = np.where(in_call, GapCause.HOST_CALL, GapCause.HOST_OPERATOR)
         return np.where(self._graph.marks.blocking_call[owner], GapCause.HOST_BLOCKED, cause).astype(np.int8)
 
     def _events_behind(self, accounts: Accounts, of: Stretches) -> Ids:
         """Return after whom each part is named: its owner, or one side of the edge; of an excess what came late."""
-        by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != Part.EXCESS)
+        by_source = np.append(NAMED_BY_SOURCE, False)[of.kind] & (accounts.part != TimePart.EXCESS)
         side = event_of(np.where(by_source, of.source, of.target))
         on_thread = ~self._graph.lanes.is_stream[of.lane]
-        owned = np.isin(accounts.part, (Part.WORK, Part.IDLE)) | (on_thread & (accounts.part == Part.START))
+        owned = np.isin(accounts.part, (TimePart.WORK, TimePart.IDLE)) | (on_thread & (accounts.part == TimePart.START))
         return np.where(owned, accounts.owner, side).astype(np.int32)
 
 
-def _unfollowed(gaps: Gaps) -> GapPieces:
+def _gaps_without_successor(gaps: Gaps) -> GapPieces:
     """Gaps after which no activity follows."""
     gap = np.flatnonzero(gaps.after < 0)
     start, end = gaps.start[gap], gaps.end[gap]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.model import Bools, Ints
 
 __all__ = ["Intervals", "combinations", "union"]
@@ -38,7 +39,7 @@ class Intervals:
         >>> union(np.array([0]), np.array([9])).subtract(union(np.array([2, 7]), np.array([4, 12])))
         Intervals(start=array([0, 4]), end=array([2, 7]))
         """
-        return _where([self, other], lambda running: running[0] & ~running[1])
+        return _union_where([self, other], lambda running: running[0] & ~running[1])
 
     def gaps(self, start_ns: int, end_ns: int) -> Intervals:
         """Return the parts of a window that these do not cover.
@@ -84,8 +85,9 @@ def combinations(sets: Sequence[Intervals]) -> Ints:
     >>> combinations([union(np.array([0]), np.array([5])), union(np.array([3]), np.array([9]))]).tolist()
     [0, 3, 4, 2]
     """
-    times, running = _sweep(sets)
+    times, running = _sweep_line(sets)
     mask = sum((running[at].astype(np.int64) << at for at in range(len(sets))), np.zeros(len(times), np.int64))
+    # From each boundary to the next; behind the last one nothing runs.
     lengths = np.diff(times, append=times[-1:])
     found = np.zeros(1 << len(sets), np.int64)
     np.add.at(found, mask, lengths)
@@ -93,15 +95,16 @@ def combinations(sets: Sequence[Intervals]) -> Ints:
     return found
 
 
-def _where(sets: Sequence[Intervals], wanted: Callable[[list[Bools]], Bools]) -> Intervals:
-    times, running = _sweep(sets)
+def _union_where(sets: Sequence[Intervals], wanted: Callable[[list[Bools]], Bools]) -> Intervals:
+    times, running = _sweep_line(sets)
+    # Each boundary but the last begins a stretch in which nothing changes.
     chosen = wanted(running)[:-1]
     return union(times[:-1][chosen], times[1:][chosen])
 
 
-def _sweep(sets: Sequence[Intervals]) -> tuple[Ints, list[Bools]]:
+def _sweep_line(sets: Sequence[Intervals]) -> tuple[Ints, list[Bools]]:
     """Return all boundaries in order, and for each set whether it runs from each boundary on."""
-    times = np.unique(np.concatenate([np.concatenate([item.start, item.end]) for item in sets]))
+    times = distinct(np.concatenate([np.concatenate([item.start, item.end]) for item in sets]))
     return times, [_runs_at(item, times) for item in sets]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, Part
+from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, TimePart
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.algorithms.time.walk_path import Chain
@@ -28,11 +28,11 @@ from hta_graph.model import (
 __all__ = ["path_pieces"]
 
 CLASS_OF_PART = {
-    Part.WORK: BoundBy.CPU_BOUND,
-    Part.IDLE: BoundBy.CPU_GAP,
-    Part.CALL: BoundBy.CPU_BOUND,
-    Part.EXCESS: BoundBy.UNEXPLAINED,
-    Part.START: BoundBy.UNEXPLAINED,
+    TimePart.WORK: BoundBy.CPU_BOUND,
+    TimePart.IDLE: BoundBy.CPU_GAP,
+    TimePart.CALL: BoundBy.CPU_BOUND,
+    TimePart.EXCESS: BoundBy.UNEXPLAINED,
+    TimePart.START: BoundBy.UNEXPLAINED,
 }
 """The classes of parts that have one; that of an activity is its kind's, that of a lag its edge kind's."""
 
@@ -45,14 +45,16 @@ RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 
 def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, accounting: Accounting) -> Pieces:
     """Return the pieces that tile a window, from the walk back from its sink."""
-    stretches = Stretches.join([_tail(chain, window), chain.stretches(graph), _head(graph, chain, window)])
+    stretches = Stretches.join(
+        [_after_the_path(chain, window), chain.stretches(graph), _before_the_path(graph, chain, window)]
+    )
     bounds = np.array([window.start_ns]), np.array([window.end_ns])
     accounts = accounting.divide(stretches, *bounds)
     kind = stretches.kind[accounts.stretch]
-    owner, bound = _owners(accounts, stretches, kind), _classes(graph, accounts, kind)
+    owner, bound = _owner_of_pieces(accounts, stretches, kind), _class_of_pieces(graph, accounts, kind)
     # A lag is shown where its owner is; time before the first cause has a lane only where somebody owns it.
     lane = accounting.lanes(accounts, stretches)
-    lagging, begins = np.isin(accounts.part, (Part.LAG, Part.EXCESS)), accounts.part == Part.START
+    lagging, begins = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS)), accounts.part == TimePart.START
     lane[lagging] = graph.event_table.lane[owner[lagging]]
     lane[begins & (owner < 0)] = -1
     kind[begins & (owner >= 0)] = EdgeKind.THREAD_ORDER
@@ -60,7 +62,7 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
     return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane).merged()
 
 
-def _tail(chain: Chain, window: ResolvedWindow) -> Stretches:
+def _after_the_path(chain: Chain, window: ResolvedWindow) -> Stretches:
     """What lies between the last point of the path and the window's end: its thread's, where that is known."""
     if not len(chain.points):
         return Stretches.empty()
@@ -71,7 +73,7 @@ def _tail(chain: Chain, window: ResolvedWindow) -> Stretches:
     )  # fmt: skip
 
 
-def _head(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stretches:
+def _before_the_path(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stretches:
     """What lies before the first recorded cause."""
     if len(chain.points):
         end, target = int(chain.times[-1]), int(chain.points[-1])
@@ -83,24 +85,25 @@ def _head(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stret
     )
 
 
-def _owners(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
+def _owner_of_pieces(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:
     """Return whose the time is: of a lag the waiting event's, of a launch the call's."""
     owner = accounts.owner.copy()
-    lags = np.isin(accounts.part, (Part.LAG, Part.EXCESS, Part.CALL))
+    lags = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS, TimePart.CALL))
     of = stretches.take(accounts.stretch[lags])
     owner[lags] = event_of(np.where(OWNED_BY_SOURCE[kind[lags]], of.source, of.target))
     return owner
 
 
-def _classes(graph: DependencyGraph, accounts: Accounts, kind: Codes) -> Codes:
+def _class_of_pieces(graph: DependencyGraph, accounts: Accounts, kind: Codes) -> Codes:
     part, owner = accounts.part, accounts.owner
-    table = np.full(len(Part), -1, np.int8)
+    # By what the part is; lags, activities and work, which the part alone does not settle, follow.
+    table = np.full(len(TimePart), -1, np.int8)
     table[list(CLASS_OF_PART)] = list(CLASS_OF_PART.values())
     bound = table[part]
-    lags, active, works = part == Part.LAG, part == Part.ACTIVITY, part == Part.WORK
+    lags, active, works = part == TimePart.LAG, part == TimePart.ACTIVITY, part == TimePart.WORK
     bound[lags] = LAG_CLASS[kind[lags]]
     bound[active] = _activity_classes(graph)[owner[active]]
-    bound[(part == Part.START) & (owner >= 0)] = BoundBy.CPU_GAP
+    bound[(part == TimePart.START) & (owner >= 0)] = BoundBy.CPU_GAP
     bound[works] = np.where(_blocks_without_source(graph)[owner[works]], BoundBy.UNEXPLAINED, BoundBy.CPU_BOUND)
     may_load = (bound == BoundBy.CPU_BOUND) | (bound == BoundBy.CPU_GAP)
     bound[may_load & accounts.is_loading] = BoundBy.DATA_LOADING
@@ -130,6 +133,7 @@ def _blocks_without_source(graph: DependencyGraph) -> Bools:
     ended_inside = returns.source_ns >= events.start[returns.target]
     short = events.end[returns.target] - events.start[returns.target] <= LEAST_EXPLAINED_NS
     blind[returns.target[ended_inside | short]] = False
+    # A synchronous copy needs no edge of its own: its call is known to have waited for what it launched.
     calls = graph.edges_of(EdgeKind.LAUNCH).source
     blind[calls[graph.marks.synchronous_copy_call[calls]]] = False
     return blind

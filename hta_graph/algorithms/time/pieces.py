@@ -12,7 +12,7 @@ from hta_graph.model import Bools, Codes, Ids, Ints
 __all__ = ["Pieces"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pieces(Columns):
     """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none."""
 

@@ -63,6 +63,7 @@ def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
     if not len(activities):
         return None
     ends = graph.event_table.end[activities]
+    # argmax finds the first of equals, so it looks from the back.
     last = activities[len(ends) - 1 - int(np.argmax(ends[::-1]))]
     return Sink(int(end_point(last)), int(graph.event_table.end[last]))
 
@@ -91,6 +92,7 @@ def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
     if on_gpu is not None:
         return Sink(on_gpu.point, end_ns)
     calls = graph.calls
+    # A thread that launches nothing (a watchdog, a data loader) does not decide where the window's work ends.
     launching = np.zeros(len(graph.lanes.labels), np.bool_)
     launching[events.lane[graph.edges_of(EdgeKind.LAUNCH).source]] = True
     on_launching = launching[events.lane[calls.event]]
@@ -115,5 +117,6 @@ def program_end(graph: DependencyGraph) -> Sink:
     if not len(candidates):
         return Sink(-1, int(events.start.min()))
     last = end_point(candidates[events.end[candidates] == events.end[candidates].max()])
+    # Of several that end in the same nanosecond the last in the global order depends on all the others.
     point = last[np.argmax(graph.timeline.position[last])]
     return Sink(int(point), int(graph.timeline.times[point]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import Columns, first_of_runs, freeze
+from hta_graph.columns import Columns, first_of_runs, freeze, last_of_runs
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.remembered import remembered
@@ -17,7 +17,7 @@ __all__ = ["LaneRuns", "Stretches", "binding_edges", "lane_runs"]
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stretches(Columns):
     """Times [start, end) that walks pass between two points, in no order; those of one walk tile what it passes.
 
@@ -54,6 +54,7 @@ def binding_edges(graph: DependencyGraph) -> Ids:
     for kind in EdgeKind:
         rows = np.flatnonzero(edges.kind == kind).astype(np.int32)
         rows = _one_per_target(rows, edges.source, edges.target, finished, place)
+        # Strictly later: of equal ends the kind that came first in this loop keeps the target.
         rows = rows[finished[rows] > best[edges.target[rows]]]
         binding[edges.target[rows]] = rows
         best[edges.target[rows]] = finished[rows]
@@ -68,7 +69,7 @@ def _one_per_target(rows: Ids, source: Ids, target: Ids, finished: Ints, place: 
     if (chosen[targets] == rows).all():  # most kinds lead into each point once: no need to sort
         return rows
     order = np.lexsort((place[source[rows]], finished[rows], targets))
-    last = np.append(targets[order][1:] != targets[order][:-1], True)
+    last = last_of_runs(targets[order])
     unique: Ids = rows[order[last]]
     return unique
 
@@ -104,8 +105,10 @@ def lane_runs(graph: DependencyGraph) -> LaneRuns:
     on_stream = timeline.order[graph.is_gpu[event_of(timeline.order)]]
     by_stream = on_stream[np.argsort(lane[event_of(on_stream)], kind="stable")]
     not_walked = np.flatnonzero(timeline.position < 0).astype(np.int32)
+    # Also points that are not walked get a place, so that a walk may ask for any point's.
     points = np.concatenate([timeline.calls.points, by_stream, not_walked])
     source = np.append(graph.edge_table.source, -1)[binding_edges(graph)[points]]
     follows = np.zeros(len(points), np.bool_)
+    # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
     follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(lane[event_of(points)])[1:]
     return LaneRuns(points, follows, len(timeline.times))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.stretches import LaneRuns, Stretches, binding_edges
-from hta_graph.columns import Columns, laid_out
+from hta_graph.columns import Columns, distinct, laid_out
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Ids, Ints
@@ -17,7 +17,7 @@ __all__ = ["Gaps", "walk_gaps"]
 THREAD_KINDS = [EDGE_MEANING[kind].role == EdgeRole.THREAD for kind in EdgeKind]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gaps(Columns):
     """Times [start, end) without work, each with the activity that starts next (canonical row; -1: none does)."""
 
@@ -26,7 +26,7 @@ class Gaps(Columns):
     after: Ids
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Heads(Columns):
     """Where the walks through some gaps have got to: the gap, the point, and the time, which never increases."""
 
@@ -53,6 +53,7 @@ def walk_gaps(graph: DependencyGraph, gaps: Gaps) -> Stretches:
     point = start_point(gaps.after[known])
     heads = _Heads(known, point, graph.timeline.times[point])
     parts: list[Stretches] = []
+    # A round takes every walk along its thread and over one edge: as many rounds as the longest walk has hand-overs.
     while len(heads):
         heads, along = walk.along_threads(heads)
         heads, across = walk.across_edges(heads)
@@ -74,6 +75,7 @@ class _Walk:
         self._gap_start = gaps.start
         on_thread = np.array([*THREAD_KINDS, False])
         points = self._calls.points
+        # Runs of threads only: a point of a stream is GPU work, where a walk ends.
         self._runs = LaneRuns(points, on_thread[self._kind[self._binding[points]]], len(self._times))
 
     def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
@@ -82,11 +84,12 @@ class _Walk:
         if (place < 0).all():
             return heads, Stretches.empty()
         until = place.copy()
-        for lane in np.unique(self._lane[event_of(heads.point[place >= 0])]).tolist():
+        for lane in distinct(self._lane[event_of(heads.point[place >= 0])]).tolist():
             here = (place >= 0) & (self._lane[event_of(heads.point)] == lane)
             until[here] = self._last_before(lane, self._gap_start[heads.gap[here]])
+        # No further than the gap's start, nor than the oldest point that this thread alone explains.
         until = np.where(place >= 0, np.clip(until, self._runs.first[place], place), place)
-        found = self._between(heads, until, place)
+        found = self._between_neighbours(heads, until, place)
         point = np.where(place >= 0, self._calls.points[until], heads.point)
         moved = _Heads(heads.gap, point, np.minimum(heads.time, self._times[point]))
         return moved.take(moved.time > self._gap_start[heads.gap]), found
@@ -98,38 +101,41 @@ class _Walk:
         before += part.start
         return before
 
-    def _between(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
+    def _between_neighbours(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
         """Return the stretches between neighbouring points from place ``first`` to place ``last`` of each walk."""
         walk, place = laid_out(first + 1, np.maximum(last - first, 0))
         source, target = self._calls.points[place - 1], self._calls.points[place]
         gap = heads.gap[walk]
+        # A head may be earlier than its own point: time had been pulled back by a clock fault.
         latest = np.minimum(heads.time[walk], self._times[target])
         start = np.maximum(np.minimum(self._times[source], latest), self._gap_start[gap])
-        return self._stretches(gap, start, latest, source, target, self._binding[target])
+        return self._stretches_on_edges(gap, start, latest, source, target, self._binding[target])
 
     def across_edges(self, heads: _Heads) -> tuple[_Heads, list[Stretches]]:
         """Follow each walk over one edge from elsewhere."""
         edge = self._binding[heads.point]
         lost = heads.take(edge < 0)
-        parts = [self._rest(lost, edge[edge < 0])]
+        parts = [self._rest_of_gaps(lost, edge[edge < 0])]
         heads, edge = heads.take(edge >= 0), edge[edge >= 0]
         source = self._source[edge]
         time = np.minimum(heads.time, self._times[source])
         since = np.maximum(time, self._gap_start[heads.gap])
-        parts.append(self._stretches(heads.gap, since, heads.time, source, heads.point, edge))
+        parts.append(self._stretches_on_edges(heads.gap, since, heads.time, source, heads.point, edge))
         inside = time > self._gap_start[heads.gap]
         # On GPU work a walk ends: why that was late is the question of another gap, of its own stream.
         meets_work = inside & self._on_gpu[event_of(source)]
         waiting = _Heads(heads.gap, heads.point, time).take(meets_work)
-        parts.append(self._rest(waiting, edge[meets_work], pending=True))
+        parts.append(self._rest_of_gaps(waiting, edge[meets_work], pending=True))
         return _Heads(heads.gap, source, time).take(inside & ~meets_work), parts
 
-    def _rest(self, heads: _Heads, edge: Ids, *, pending: bool = False) -> Stretches:
+    def _rest_of_gaps(self, heads: _Heads, edge: Ids, *, pending: bool = False) -> Stretches:
         """Return what is left of gaps in which a walk ends."""
         start = np.minimum(self._gap_start[heads.gap], heads.time)
-        return self._stretches(heads.gap, start, heads.time, self._source[edge], heads.point, edge, pending=pending)
+        return self._stretches_on_edges(
+            heads.gap, start, heads.time, self._source[edge], heads.point, edge, pending=pending
+        )
 
-    def _stretches(
+    def _stretches_on_edges(
         self, gap: Ints, start: Ints, end: Ints, source: Ids, target: Ids, edge: Ids, *, pending: bool = False
     ) -> Stretches:
         return Stretches.of(

@@ -52,6 +52,7 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     oldest = runs.points[runs.first[runs.place]].data
     edge_of, source_of, time_of = binding.data, graph.edge_table.source.data, times.data
     entered = [sink]
+    # One round per change of lane, however many points a lane's run has in between.
     while True:
         left = oldest[entered[-1]]
         edge = edge_of[left]
@@ -63,4 +64,5 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     count = place - runs.first[place] + 1
     run, nth = laid_out(np.zeros_like(count), count)
     walked: Ids = runs.points[place[run] - nth]
+    # A clock fault may stamp a cause after its effect; on a walk back time never rises.
     return Chain(walked, binding[walked[:-1]], np.minimum.accumulate(times[walked]))

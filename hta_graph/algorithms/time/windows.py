@@ -90,7 +90,7 @@ class Window:
         return f"<window {self.asked}>"
 
 
-def _asked(question: str, *arguments: object, **options: object) -> str:
+def _question_text(question: str, *arguments: object, **options: object) -> str:
     """Print a question as it was asked, without options that are not set."""
     listed = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in options.items() if value)]
     return f"{question}({', '.join(listed)})"
@@ -110,13 +110,13 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
         steps = graph.steps()
         found = [at for at, item in enumerate(steps) if item.number == number]
         if not found:
-            known = _shortened([str(item.number) for item in steps])
+            known = _first_names([str(item.number) for item in steps])
             raise QueryError(
                 f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
             )
         return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
 
-    return Window(_asked("step", number, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+    return Window(_question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
 
 
 def annotation(
@@ -133,7 +133,7 @@ def annotation(
     """
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
-        instances = _instances(graph, name, regex=regex)
+        instances = _annotation_instances(graph, name, regex=regex)
         until = first if last is None else last
         if not 0 <= first <= until < len(instances):
             asked = str(first) if until == first else f"{first}:{until}"
@@ -147,7 +147,7 @@ def annotation(
         label = graph.name_of(int(instances[first])) + (f"[{first}:{until}]" if until > first else f"[{first}]")
         return _with_sink(graph, span, label, lane, sink, cpu_window=cpu_window)
 
-    asked = _asked("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
+    asked = _question_text("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
     return Window(asked, resolve)
 
 
@@ -165,11 +165,11 @@ def between(start_ns: int, end_ns: int) -> Window:
         events = graph.event_table
         first, last = int(events.start.min(initial=end_ns)), int(events.end.max(initial=start_ns))
         if not len(events) or start_ns >= last or end_ns <= first:
-            raise QueryError(f"{graph.path}: holds nothing in {start_ns}:{end_ns}; it spans {_span(graph)}")
+            raise QueryError(f"{graph.path}: holds nothing in {start_ns}:{end_ns}; it spans {_recorded_span(graph)}")
         sink = sink_at(graph, end_ns)
         return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
-    return Window(_asked("between", start_ns, end_ns), resolve)
+    return Window(_question_text("between", start_ns, end_ns), resolve)
 
 
 def whole() -> Window:
@@ -185,7 +185,7 @@ def whole() -> Window:
         length = end - start
         return ResolvedWindow(start, end, WHOLE_TRACE, length, length, program_end(graph), is_named=False)
 
-    return Window(_asked("whole"), resolve)
+    return Window(_question_text("whole"), resolve)
 
 
 def first_busy_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
@@ -206,7 +206,7 @@ def first_busy_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Wi
         busy = [at for at, item in enumerate(steps) if len(launched_in(graph, item.start_ns, item.end_ns))]
         return _step_window(graph, steps, busy[0] if busy else 0, cpu_window=cpu_window, gpu_window=gpu_window)
 
-    return Window(_asked("first_busy_step", cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+    return Window(_question_text("first_busy_step", cpu_window=cpu_window, gpu_window=gpu_window), resolve)
 
 
 def _one_of(*, cpu_window: bool, gpu_window: bool) -> None:
@@ -239,7 +239,7 @@ def _step_window(
     return ResolvedWindow(*gpu_span, label, resolved.cpu_ns, length, resolved.sink, item.start_ns)
 
 
-def _span(graph: DependencyGraph) -> str:
+def _recorded_span(graph: DependencyGraph) -> str:
     events = graph.event_table
     return f"{int(events.start.min())}:{int(events.end.max())}" if len(events) else "nothing"
 
@@ -253,7 +253,7 @@ def _with_sink(
     return ResolvedWindow(span[0], sink.time_ns, label, cpu_ns, gpu_ns, sink)
 
 
-def _instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
+def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
     try:
         expression = re.compile(name if regex else re.escape(name))
@@ -266,12 +266,12 @@ def _instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
         if len(found):
             return found
     known = Counter(graph.names[code] for code in codes[kinds == EventKind.ANNOTATION].tolist())
-    listed = _shortened([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
+    listed = _first_names([f"{text!r} ×{count}" if count > 1 else repr(text) for text, count in known.most_common()])
     raise QueryError(
         f"{graph.path}: there is no annotation {name!r}; " + (f"there are: {listed}" if known else "it has none")
     )
 
 
-def _shortened(names: list[str], limit: int = 12) -> str:
+def _first_names(names: list[str], limit: int = 12) -> str:
     shown = ", ".join(name if len(name) <= 60 else name[:59] + "…" for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -58,13 +58,14 @@ class CallPaths:
         order: Ids = rows[np.argsort(parent[rows], kind="stable")]
         sorted_parent = parent[order]
         level: Ids = order[: np.searchsorted(sorted_parent, 0)]  # those without a parent
+        # Level by level from the outside: a row's path is known once its parent's is.
         while len(level):
             around = np.where(parent[level] >= 0, paths[parent[level]], TOP)
-            paths[level] = self._numbers(graph, level, around.astype(np.int32))
-            level = _children(order, sorted_parent, level)
+            paths[level] = self._number_paths(graph, level, around.astype(np.int32))
+            level = _children_of(order, sorted_parent, level)
         return paths
 
-    def _numbers(self, graph: DependencyGraph, rows: Ids, around: Ids) -> Ids:
+    def _number_paths(self, graph: DependencyGraph, rows: Ids, around: Ids) -> Ids:
         """Number the paths of rows whose parents' paths are known: one look-up per distinct pair."""
         key = np.stack([around, graph.event_table.name[rows]])
         distinct, place = np.unique(key, axis=1, return_inverse=True)
@@ -82,7 +83,7 @@ class CallPaths:
         return number
 
 
-def _children(order: Ids, sorted_parent: Ids, level: Ids) -> Ids:
+def _children_of(order: Ids, sorted_parent: Ids, level: Ids) -> Ids:
     """Return the rows whose parents are ``level``, given all rows ordered by their parents."""
     first = np.searchsorted(sorted_parent, level, side="left")
     last = np.searchsorted(sorted_parent, level, side="right")

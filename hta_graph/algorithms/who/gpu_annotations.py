@@ -28,10 +28,12 @@ def gpu_annotation_over(graph: DependencyGraph, rows: Ids) -> Ids:
 def _shortest_over(graph: DependencyGraph, rows: Ids, marks: Ids) -> Ids:
     """Mark the rows of one stream, given in order of start, by its annotations."""
     start, end = graph.event_table.start, graph.event_table.end
-    mark, place = _candidates(start[rows], end[rows], start[marks], end[marks])
+    mark, place = _candidate_pairs(start[rows], end[rows], start[marks], end[marks])
+    # The second half keeps activities of no length that start in the annotation's first nanosecond.
     overlaps = (end[rows[place]] > start[marks[mark]]) | (start[rows[place]] >= start[marks[mark]])
     mark, place = mark[overlaps], place[overlaps]
     length = (end - start)[marks[mark]]
+    # Of several over one activity the shortest says most; of equally long ones the last in canonical order.
     order = np.lexsort((-mark, length, place))
     _, first = np.unique(place[order], return_index=True)
     found = np.full(len(rows), -1, np.int32)
@@ -39,7 +41,7 @@ def _shortest_over(graph: DependencyGraph, rows: Ids, marks: Ids) -> Ids:
     return found
 
 
-def _candidates(start: Ints, end: Ints, mark_start: Ints, mark_end: Ints) -> tuple[Ints, Ints]:
+def _candidate_pairs(start: Ints, end: Ints, mark_start: Ints, mark_end: Ints) -> tuple[Ints, Ints]:
     """Pair each annotation with the rows from the first that may reach into it to the last that starts in it."""
     # Rows are in order of their starts, not of their ends: the running maximum of the ends can be searched.
     reach = np.maximum.accumulate(end) if len(end) else end

@@ -116,54 +116,55 @@ def owners(graph: DependencyGraph, kind: str) -> Owners:
     return OWNERS[kind](graph)
 
 
-def _operators(graph: DependencyGraph) -> Owners:
+def _operator_owners(graph: DependencyGraph) -> Owners:
     kind = graph.event_table.kind
+    # What is open on a thread may be a runtime call: from there up to the operator around it.
     look = _Look(graph, graph.calls)
 
     def innermost(rows: Ids) -> Ids:
-        looked_up = _climb(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
+        looked_up = _nearest_wanted(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
         nests = (rows >= 0) & kind_mask(kind[rows], CPU_KINDS)
         return np.where(nests, graph.operator_around[rows], looked_up).astype(np.int32)
 
     return Owners(innermost, graph.operator_around)
 
 
-def _annotations(graph: DependencyGraph) -> Owners:
+def _annotation_owners(graph: DependencyGraph) -> Owners:
     look = _Look(graph, graph.nesting(EventKind.ANNOTATION))
     return Owners(look.on_some_thread, look.parents())
 
 
-def _frames(graph: DependencyGraph) -> Owners:
+def _frame_owners(graph: DependencyGraph) -> Owners:
     look = _Look(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
     return Owners(look.on_some_thread, look.parents())
 
 
-def _modules(graph: DependencyGraph) -> Owners:
+def _module_owners(graph: DependencyGraph) -> Owners:
     look = _Look(graph, graph.nesting(EventKind.PYTHON_FUNCTION))
     is_module = graph.marks.module_frame
     above = look.parents()
     modules = np.flatnonzero(is_module).astype(np.int32)
     next_module = np.full(len(is_module), -1, np.int32)
-    next_module[modules] = _climb(above, above[modules], is_module)
+    next_module[modules] = _nearest_wanted(above, above[modules], is_module)
     forward = _ForwardOperators(graph)
 
     def innermost(rows: Ids) -> Ids:
         # The own thread's module; else that of the forward operator; else that of the thread that waits.
-        own = _climb(above, look.on_own_thread(rows), is_module)
+        own = _nearest_wanted(above, look.on_own_thread(rows), is_module)
         missing = own < 0
-        own[missing] = _climb(above, look.on_own_thread(forward.of(rows[missing])), is_module)
+        own[missing] = _nearest_wanted(above, look.on_own_thread(forward.of(rows[missing])), is_module)
         missing = own < 0
-        own[missing] = _climb(above, look.on_waiting_thread(rows[missing]), is_module)
+        own[missing] = _nearest_wanted(above, look.on_waiting_thread(rows[missing]), is_module)
         return own
 
     return Owners(innermost, freeze(next_module))
 
 
 OWNERS: dict[str, Callable[[DependencyGraph], Owners]] = {
-    "operator": _operators,
-    "frame": _frames,
-    "module": _modules,
-    "annotation": _annotations,
+    "operator": _operator_owners,
+    "frame": _frame_owners,
+    "module": _module_owners,
+    "annotation": _annotation_owners,
 }
 """Kinds of owners by name."""
 
@@ -176,14 +177,14 @@ class _Look:
         self._nesting = nesting
 
     @cached_property
-    def _bursts(self) -> Bursts:
+    def _autograd_bursts(self) -> Bursts:
         return Bursts(self._graph)
 
     def on_own_thread(self, rows: Ids) -> Ids:
         return self._open_at(rows, picked(self._graph.event_table.lane, rows))
 
     def on_waiting_thread(self, rows: Ids) -> Ids:
-        return self._open_at(rows, self._bursts.waiting_lane(rows))
+        return self._open_at(rows, self._autograd_bursts.waiting_lane(rows))
 
     def on_some_thread(self, rows: Ids) -> Ids:
         found = self.on_own_thread(rows)
@@ -204,7 +205,7 @@ class _Look:
         return self._nesting.open_at(np.where(rows >= 0, lanes, -1), self._graph.event_table.start[rows])
 
 
-def _climb(parent: Ids, found: Ids, wanted: Bools) -> Ids:
+def _nearest_wanted(parent: Ids, found: Ids, wanted: Bools) -> Ids:
     """Walk from rows (-1: none) to the nearest wanted row around them, themselves included."""
     found = found.copy()
     pending = np.flatnonzero(found >= 0)
@@ -226,5 +227,5 @@ class _ForwardOperators:
 
     def of(self, rows: Ids) -> Ids:
         """Return the forward operator of the innermost backward operator around each row; -1 where there is none."""
-        backward = _climb(self._calls.parent, self._look.on_own_thread(rows), self._forward >= 0)
+        backward = _nearest_wanted(self._calls.parent, self._look.on_own_thread(rows), self._forward >= 0)
         return np.where(backward >= 0, self._forward[backward], -1).astype(np.int32)

@@ -29,7 +29,7 @@ class WorkType(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Activities(Columns):
     """GPU activities in canonical order: canonical row, times (ns), lane, type of work, launching call (-1: none)."""
 

@@ -34,7 +34,7 @@ class Copies:
     rate: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RateSteps(Columns):
     """The changes of the rates, kind by kind in order of time: from ``time`` (ns) on copies of a kind run at ``rate``.
 
@@ -73,6 +73,7 @@ def rate_steps(copies: Copies, end: Ints, rate: Floats, chosen: Bools | slice = 
     start, kind = copies.start[chosen], copies.kind[chosen]
     times, kinds = np.concatenate([start, end[chosen]]), np.tile(kind, 2)
     is_start = np.repeat([True, False], len(start))
+    # Ends before starts: a copy that ends as another starts never ran together with it.
     order = np.lexsort((is_start, times, kinds))
     sums = exact_running_sums(np.concatenate([rate[chosen], -rate[chosen]])[order])
     return RateSteps(times[order], kinds[order], sums, order)
@@ -84,6 +85,7 @@ def exact_running_sums(values: Floats) -> Floats:
     >>> exact_running_sums(np.array([0.1, 0.2, -0.1, -0.2])).tolist()
     [0.1, 0.30000000000000004, 0.2, 0.0]
     """
+    # A float's running sum forgets small rates beside large ones; two integers of 64 bits hold all of both.
     fine, coarse = np.modf(values * 2.0**COARSE)
     high, low = np.cumsum(coarse.astype(np.int64)), np.cumsum((fine * 2.0 ** (FINE - COARSE)).astype(np.int64))
     sums: Floats = high / 2.0**COARSE + low / 2.0**FINE

@@ -51,6 +51,7 @@ def _free_from(start: Ints, end: Ints) -> Ints:
     """Return when each activity, ordered by start, is the first of those running; its end if it never is."""
     if not len(start):
         return start
+    # What began earlier owns the time until it ends; an activity is first from the moment at which all of that is over.
     latest = np.maximum.accumulate(end)
     before = np.append(start[:1], latest[:-1])
     free: Ints = np.clip(before, start, end)

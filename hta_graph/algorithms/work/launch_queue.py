@@ -14,7 +14,7 @@ from hta_graph.trace.table import EventTable
 __all__ = ["QueueSteps", "queue_steps"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QueueSteps(Columns):
     """The changes of the queues, stream by stream in order of time.
 
@@ -30,6 +30,7 @@ class QueueSteps(Columns):
     def clip(self, start_ns: int, end_ns: int) -> QueueSteps:
         """Return the changes in a window; what waits when it begins is a change at its start."""
         early = self.time < start_ns
+        # Of the changes before the window each stream's last says what waits when the window begins.
         last_early = early & ~np.append(early[1:] & ~first_of_runs(self.lane)[1:], False)
         kept = self.take((~early | last_early) & (self.time <= end_ns))
         return QueueSteps(kept.lane, kept.time.clip(min=start_ns), kept.length, kept.row)

@@ -15,7 +15,7 @@ from hta_graph.model import Bools, Ids, Ints
 __all__ = ["StreamIntervals", "device_gaps", "stream_intervals"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreamIntervals(Columns):
     """The time in front of each activity but the first of its stream, from when the stream was done with all before.
 
@@ -45,6 +45,7 @@ def stream_intervals(work: Activities) -> StreamIntervals:
     lane, start = work.lane[order], work.start[order]
     done = _running_maximum(work.end[order], lane)
     follows = np.flatnonzero(lane[1:] == lane[:-1]) + 1
+    # Where the stream was still busy nothing was idle: the interval ends where it begins.
     begin = np.minimum(done[follows - 1], start[follows])
     return StreamIntervals(begin, start[follows], work.row[order][follows], lane[follows], work.call[order][follows])
 

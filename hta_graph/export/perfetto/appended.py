@@ -50,7 +50,7 @@ class OriginalRow(msgspec.Struct, gc=False):
 _ROWS = msgspec.json.Decoder(list[OriginalRow | str | float | bool | list[msgspec.Raw] | None])
 
 
-class _Document(msgspec.Struct):
+class _AppendedDocument(msgspec.Struct):
     rows: msgspec.Raw = msgspec.field(name="traceEvents")
     base: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="baseTimeNanoseconds")
 
@@ -84,28 +84,29 @@ def read_original(trace: Trace) -> Original:
     text = closed_text(trace.path, content) if trace.salvaged else content.data
     with paused_gc():
         try:
-            original = _located(text, tolerant=False)
+            original = _find_event_array(text, tolerant=False)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            original = _located(_strict(trace.path, text), tolerant=True)
+            original = _find_event_array(_strict_json(trace.path, text), tolerant=True)
     if int(trace.events.index.max(initial=-1)) >= len(original.rows):
         raise TraceError(trace.path, "has changed since it was read", "run the command again")
     return original
 
 
-def _located(text: bytes, *, tolerant: bool) -> Original:
+def _find_event_array(text: bytes, *, tolerant: bool) -> Original:
     if re.match(rb"\s*\[", text):
-        return Original(text, len(text.rstrip()) - 1, _rows(text), 0)
-    document = msgspec.json.decode(text, type=_Document)
+        return Original(text, len(text.rstrip()) - 1, _decode_rows(text), 0)
+    document = msgspec.json.decode(text, type=_AppendedDocument)
     array = memoryview(document.rows)
-    end = _address(array) - _address(text) + len(array) - 1
-    return Original(text, end, _rows(array), _base_ns(document.base, tolerant=tolerant))
+    # Where the array closes: the only place at which something is put in, so that all else stays byte for byte.
+    end = _address_in_memory(array) - _address_in_memory(text) + len(array) - 1
+    return Original(text, end, _decode_rows(array), _base_ns(document.base, tolerant=tolerant))
 
 
-def _rows(array: bytes | memoryview) -> list[OriginalRow]:
+def _decode_rows(array: bytes | memoryview) -> list[OriginalRow]:
     return [row if isinstance(row, OriginalRow) else OriginalRow() for row in _ROWS.decode(array)]
 
 
-def _address(buffer: bytes | memoryview) -> int:
+def _address_in_memory(buffer: bytes | memoryview) -> int:
     """Return where a buffer lies in memory: msgspec's raw values are views into the text that they come from."""
     return int(np.frombuffer(buffer, np.uint8).ctypes.data)
 
@@ -117,9 +118,10 @@ def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
     return base_time(exact) or 0
 
 
-def _strict(path: Path, text: bytes) -> bytes:
+def _strict_json(path: Path, text: bytes) -> bytes:
     """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
-    mended = _LONE_SURROGATE.sub(_replaced, text.decode("utf-8", "replace").lstrip("\ufeff"))
+    # Half a character cannot be written as UTF-8; the reader takes it for an unknown one too.
+    mended = _LONE_SURROGATE.sub(_replaced_surrogate, text.decode("utf-8", "replace").lstrip("\ufeff"))
     digits = orjson.Fragment
     try:
         return orjson.dumps(
@@ -133,7 +135,7 @@ _LONE_SURROGATE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-
 """Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
 
 
-def _replaced(escape: re.Match[str]) -> str:
+def _replaced_surrogate(escape: re.Match[str]) -> str:
     return r"\ufffd" if escape[1] else escape[0]
 
 

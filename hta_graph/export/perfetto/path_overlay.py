@@ -68,7 +68,7 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
     Raises:
         TraceError: the file is gone or has changed.
     """
-    original, writer, _ = _overlay(path, arrows)
+    original, writer, _ = _start_overlay(path, arrows)
     return b"".join(original.with_rows(writer.lines()))
 
 
@@ -80,16 +80,16 @@ def write_overlay(path: CriticalPath, target: str | Path, *, arrows: int = ARROW
         OutputError: the file cannot be written or is the trace itself.
     """
     check_output(target, [path.graph.trace.path])
-    original, writer, counts = _overlay(path, arrows)
+    original, writer, counts = _start_overlay(path, arrows)
     content = original.with_rows(writer.lines())
     write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
     return counts
 
 
-def _overlay(path: CriticalPath, limit: int) -> tuple[Original, _Writer, OverlayCounts]:
+def _start_overlay(path: CriticalPath, limit: int) -> tuple[Original, _PathWriter, OverlayCounts]:
     original = read_original(path.graph.trace)
     wanted = _segments_with_arrows(path, original.base_ns)
-    writer = _Writer(path, original, wanted[: max(limit, 0)])
+    writer = _PathWriter(path, original, wanted[: max(limit, 0)])
     counts = OverlayCounts(len(path.pieces), len(writer.arrow_ids), len(wanted) - len(writer.arrow_ids))
     return original, writer, counts
 
@@ -104,14 +104,15 @@ def _segments_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
         return np.empty(0, np.int64)
     length = pieces.length
     lane = picked(events.lane, pieces.event)
+    # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
     changes = lane != np.concatenate([[-1], lane[:-1]])
     deserving = changes | (length >= LARGE_SHARE * path.length_ns)
     wanted = np.flatnonzero((lane >= 0) & deserving & _is_visible(path, base_ns))
-    wanted = wanted[_drawn(path.graph.event_table, base_ns, np.unique(lane[wanted]))[pieces.event[wanted]]]
+    wanted = wanted[_drawn_whole(path.graph.event_table, base_ns, np.unique(lane[wanted]))[pieces.event[wanted]]]
     return wanted[np.argsort(-length[wanted], kind="stable")]
 
 
-def _drawn(events: EventTable, base_ns: int, lanes: Ids) -> Bools:
+def _drawn_whole(events: EventTable, base_ns: int, lanes: Ids) -> Bools:
     """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
     start = as_seen(events.start - base_ns)
     end = start + (events.end - events.start)
@@ -119,14 +120,14 @@ def _drawn(events: EventTable, base_ns: int, lanes: Ids) -> Bools:
     for lane in lanes.tolist():
         rows = np.flatnonzero(events.lane == lane)
         rows = rows[np.lexsort((-end[rows], start[rows]))]
-        drawn[rows] = list(_nests(start[rows].tolist(), end[rows].tolist()))
+        drawn[rows] = list(_nests_in_open(start[rows].tolist(), end[rows].tolist()))
     return drawn
 
 
-def _nests(starts: list[int], ends: list[int]) -> Iterator[bool]:
+def _nests_in_open(starts: list[int], ends: list[int]) -> Iterator[bool]:
     """Say of slices in order of time whether each ends before the one that it starts in.
 
-    >>> list(_nests([0, 1, 2, 9], [10, 5, 7, 10]))
+    >>> list(_nests_in_open([0, 1, 2, 9], [10, 5, 7, 10]))
     [True, True, False, True]
     """
     open_ends: list[int] = []
@@ -148,7 +149,7 @@ def _is_visible(path: CriticalPath, base_ns: int) -> Bools:
 # -- the rows of the overlay ------------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _PathWriter:
     """Makes the rows of one path.
 
     A slice is a begin and an end row, so that slices tile however a viewer rounds; one that it would round to nothing
@@ -165,9 +166,10 @@ class _Writer:
 
     def lines(self) -> Iterator[str]:
         """Yield the process's names and order, then slice by slice with its arrow while it is open."""
-        yield from self._names()
-        described = cache(_description)
-        place = _json(self.place)[1:-1]
+        yield from self._track_names()
+        # A path of a million segments repeats a few thousand descriptions; each is encoded once.
+        described = cache(_shared_description)
+        place = _json_text(self.place)[1:-1]
         columns = self.path.segment_columns()
         visible = _is_visible(self.path, self.original.base_ns).tolist()
         varying = zip(visible, *(columns[key].tolist() for key in ("start_ns", "end_ns", "event_index")), strict=True)
@@ -176,26 +178,27 @@ class _Writer:
             event = "" if index is None else f',"event_index":{index}'
             phase = '"B"' if is_visible else '"i","s":"t"'
             length = f"{described(*rest)}{end_ns - start_ns}{event}}}}}"
-            yield f'{{"ph":{phase},{place},"ts":{self._printed(start_ns)},{length}'
+            yield f'{{"ph":{phase},{place},"ts":{self._printed_time(start_ns)},{length}'
             if segment in self.arrow_ids:
-                yield from self._arrow(segment)
+                yield from self._arrow_records(segment)
             if is_visible:
-                yield f'{{"ph":"E",{place},"ts":{self._printed(end_ns)}}}'
+                yield f'{{"ph":"E",{place},"ts":{self._printed_time(end_ns)}}}'
 
-    def _names(self) -> Iterator[str]:
+    def _track_names(self) -> Iterator[str]:
         window, rank = self.path.window, self.path.graph.rank
         lane = window.label if rank is None else f"rank {rank}: {window.label}"
+        # Above everything that the trace has sorted to the top.
         first = min(chain([0], _sort_indices(self.original.rows))) - 1
         for name, value in (
             ("process_name", {"name": PROCESS}),
             ("process_sort_index", {"sort_index": first}),
-            ("thread_name", {"name": _shortened(lane)}),
+            ("thread_name", {"name": _shortened_name(lane)}),
             ("thread_sort_index", {"sort_index": self.place["tid"]}),
         ):
-            ts = orjson.Fragment(self._printed(window.start_ns))
-            yield _json({"ph": "M", **self.place, "ts": ts, "name": name, "args": value})
+            ts = orjson.Fragment(self._printed_time(window.start_ns))
+            yield _json_text({"ph": "M", **self.place, "ts": ts, "name": name, "args": value})
 
-    def _arrow(self, segment: int) -> Iterator[str]:
+    def _arrow_records(self, segment: int) -> Iterator[str]:
         """Yield an arrow between a segment and its event, from the earlier start to the later one.
 
         At its start a slice is the topmost one of its track; a record inside it would bind to a child that is over.
@@ -207,9 +210,9 @@ class _Writer:
         phases: list[Record] = [{"ph": "s"}, {"ph": "f", "bp": "e"}]
         arrow = {"id": self.arrow_ids[segment], "cat": CATEGORY, "name": CATEGORY}
         for phase, (time_ns, where) in zip(phases, sorted(ends, key=lambda end: end[0]), strict=True):
-            yield _json(phase | arrow | where | {"ts": orjson.Fragment(self._printed(time_ns))})
+            yield _json_text(phase | arrow | where | {"ts": orjson.Fragment(self._printed_time(time_ns))})
 
-    def _printed(self, time_ns: int) -> str:
+    def _printed_time(self, time_ns: int) -> str:
         return microseconds(time_ns - self.original.base_ns)
 
 
@@ -224,20 +227,20 @@ _REPEATED = {
 """The columns of which many segments share the same values, and what a viewer calls them."""
 
 
-def _description(*values: Any) -> str:
+def _shared_description(*values: Any) -> str:
     """Return the text of what segments share, up to the place of the length."""
     known = dict(zip(_REPEATED.values(), values, strict=True))
     arguments: Record = {key: value for key, value in known.items() if value is not None}
     arguments["duration_ns" if known["edge"] in WORK else "lag_ns"] = 0
-    title = ": ".join([known["bound_by"], *([_shortened(known["event"])] if known["event"] else [])])
-    return _json({"cat": CATEGORY, "name": title, "args": arguments})[1:].removesuffix("0}}")
+    title = ": ".join([known["bound_by"], *([_shortened_name(known["event"])] if known["event"] else [])])
+    return _json_text({"cat": CATEGORY, "name": title, "args": arguments})[1:].removesuffix("0}}")
 
 
-def _json(value: Record) -> str:
+def _json_text(value: Record) -> str:
     return orjson.dumps(value).decode()
 
 
-def _shortened(name: str) -> str:
+def _shortened_name(name: str) -> str:
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
 

@@ -54,12 +54,12 @@ def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], targe
     """
     check_output(target, [trace.path])
     original = read_original(trace)
-    content = original.with_rows(map(_text, _rows(original, process, tracks)))
+    content = original.with_rows(orjson.dumps(row).decode() for row in _track_rows(original, process, tracks))
     write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
     return sum(len(track.start) for track in tracks)
 
 
-def _rows(original: Original, process: str, tracks: Sequence[SliceTrack]) -> Iterator[dict[str, Any]]:
+def _track_rows(original: Original, process: str, tracks: Sequence[SliceTrack]) -> Iterator[dict[str, Any]]:
     pid = next(free_numbers(integers_in(row.pid for row in original.rows), FIRST_PID))
     if tracks:
         yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": process}}
@@ -67,25 +67,22 @@ def _rows(original: Original, process: str, tracks: Sequence[SliceTrack]) -> Ite
         place = {"pid": pid, "tid": tid}
         yield {"ph": "M", **place, "name": "thread_name", "args": {"name": track.name}}
         yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": tid}}
-        yield from _slices(place, track, original.base_ns)
+        yield from _slice_rows(place, track, original.base_ns)
 
 
-def _slices(place: dict[str, Any], track: SliceTrack, base_ns: int) -> Iterator[dict[str, Any]]:
+def _slice_rows(place: dict[str, Any], track: SliceTrack, base_ns: int) -> Iterator[dict[str, Any]]:
     """Yield a begin and an end per slice, so that they stay apart however a viewer rounds, or an instant."""
     start, end = track.start - base_ns, track.end - base_ns
+    # Slices of one track may not overlap; a viewer would drop the later one.
     end[:-1] = np.minimum(end[:-1], start[1:])
     visible = (as_seen(start) < as_seen(end)).tolist()
     times = zip(start.tolist(), end.tolist(), visible, strict=True)
     for (begins, ends, is_visible), text, arguments in zip(times, track.texts, track.arguments, strict=True):
         phase = {"ph": "B"} if is_visible else {"ph": "i", "s": "t"}
-        yield {**phase, **place, "ts": _printed(begins), "name": text, "args": arguments}
+        yield {**phase, **place, "ts": _printed_time(begins), "name": text, "args": arguments}
         if is_visible:
-            yield {"ph": "E", **place, "ts": _printed(ends)}
+            yield {"ph": "E", **place, "ts": _printed_time(ends)}
 
 
-def _printed(time_ns: int) -> orjson.Fragment:
+def _printed_time(time_ns: int) -> orjson.Fragment:
     return orjson.Fragment(microseconds(time_ns))
-
-
-def _text(row: dict[str, Any]) -> str:
-    return orjson.dumps(row).decode()

@@ -14,7 +14,7 @@ from hta_graph.export.picture.short_names import NAME_SIZE, clean, short_name
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import BoundBy, EventKind, Ids, Ints
 
-__all__ = ["WAITING", "Box", "Part", "box_of_event", "folded", "path_boxes"]
+__all__ = ["WAITING", "Box", "NamedTime", "box_of_event", "folded", "path_boxes"]
 
 SMALL = 0.015
 """Share of the window below which neighbours on the path share a box."""
@@ -39,7 +39,7 @@ WAITING = {
 
 
 @dataclass
-class Part:
+class NamedTime:
     """What a box holds under one name: its events and their time."""
 
     events: set[int] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Box:
     lane: int
     first: int
     start_ns: int
-    parts: dict[tuple[int, str], Part] = field(default_factory=dict)
+    parts: dict[tuple[int, str], NamedTime] = field(default_factory=dict)
     fills: Counter[str] = field(default_factory=Counter)
     indices: list[int] = field(default_factory=list)
     focus: bool = False
@@ -76,7 +76,7 @@ class Box:
 
     def add(self, text: str, event: int, ns: int, fill: str) -> None:
         """Add time of an event under a name."""
-        part = self.parts.setdefault((self.lane, text), Part())
+        part = self.parts.setdefault((self.lane, text), NamedTime())
         part.events.add(event)
         part.ns += ns
         self.fills[fill] += ns
@@ -98,7 +98,7 @@ class Box:
     def absorb(self, other: Box) -> None:
         """Take in the box that follows; the lane with more time wins."""
         for key, part in other.parts.items():
-            own = self.parts.setdefault(key, Part())
+            own = self.parts.setdefault(key, NamedTime())
             own.events |= part.events
             own.ns += part.ns
         self.fills.update(other.fills)
@@ -106,13 +106,14 @@ class Box:
         lanes: Counter[int] = Counter()
         for (lane, _), part in self.parts.items():
             lanes[lane] += part.ns
+        # Of equal times the lower lane, so that a picture does not depend on the order of joining.
         self.lane = max(lanes, key=lambda lane: (lanes[lane], -lane))
 
-    def largest(self) -> list[tuple[tuple[int, str], Part]]:
+    def largest(self) -> list[tuple[tuple[int, str], NamedTime]]:
         """Return the parts, longest first."""
         return sorted(self.parts.items(), key=lambda item: (-item[1].ns, item[0]))
 
-    def unnamed(self) -> list[Part]:
+    def unnamed(self) -> list[NamedTime]:
         """Return the parts that the box has no line for."""
         return [part for _, part in self.largest()[self.lines :]]
 
@@ -129,15 +130,15 @@ def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
 def path_boxes(path: CriticalPath, limit: int) -> list[Box]:
     """Fold a critical path into at most ``limit`` boxes, each a stretch of time."""
     small, tiny = SMALL * path.length_ns, TINY * path.length_ns
-    return folded(_tiny_absorbed(_joined_below(_stretches(path), small), tiny), limit)
+    return folded(_tiny_absorbed(_joined_below(_boxes_of_runs(path), small), tiny), limit)
 
 
 def folded(boxes: Sequence[Box], limit: int) -> list[Box]:
     """Join alike neighbours, then small ones, until at most ``limit`` boxes remain."""
-    return _shortened(_alike_joined(boxes), limit)
+    return _joined_until_few(_alike_joined(boxes), limit)
 
 
-def _stretches(path: CriticalPath) -> list[Box]:
+def _boxes_of_runs(path: CriticalPath) -> list[Box]:
     """Make a box of each run of alike segments and of small neighbours on one lane."""
     pieces, graph = path.pieces, path.graph
     if not len(pieces):
@@ -146,6 +147,7 @@ def _stretches(path: CriticalPath) -> list[Box]:
     alike = numbered_runs(pieces.lane, pieces.bound, names)
     length = np.bincount(alike, pieces.length.astype(float))[alike]
     small = length < SMALL * path.length_ns
+    # All small runs count as alike, so that neighbours among them share a box.
     group = numbered_runs(pieces.lane, np.where(small, -1, alike))
     boxes: list[Box] = []
     columns = (group, pieces.lane, pieces.start, pieces.end, pieces.bound, pieces.event)
@@ -198,10 +200,11 @@ def _alike_joined(boxes: Sequence[Box]) -> list[Box]:
     return joined
 
 
-def _shortened(boxes: Sequence[Box], limit: int) -> list[Box]:
+def _joined_until_few(boxes: Sequence[Box], limit: int) -> list[Box]:
     """Join small neighbours, the smallest first, until few enough boxes remain."""
     shortened, size = list(boxes), 1.0
     while len(shortened) > limit:
+        # Grows until it fits: a fixed size would leave long windows unreadable and short ones empty.
         size *= 1.2
         shortened = _joined_below(shortened, size)
     return shortened

@@ -12,7 +12,7 @@ from typing import Any
 import graphviz
 
 from hta_graph.errors import MissingProgramError
-from hta_graph.export.picture.boxes import WAITING, Box, Part
+from hta_graph.export.picture.boxes import WAITING, Box, NamedTime
 from hta_graph.export.picture.dot import rendered
 from hta_graph.export.picture.path_links import Link
 from hta_graph.export.picture.short_names import clean, duration
@@ -86,21 +86,23 @@ class Drawing:
     def source(self, rows: Sequence[Sequence[int]], boxes: Sequence[Box], links: Sequence[Link]) -> str:
         """Return the text for ``dot``: a cluster for each lane of each row, links, a heading with the legend."""
         picture = graphviz.Digraph("picture", graph_attr=GRAPH, node_attr=NODE, edge_attr=EDGE)
-        picture.attr("graph", label=self._heading(boxes, links))
+        picture.attr("graph", label=self._heading_text(boxes, links))
         if not boxes:
             picture.node("nothing", "nothing happened in this window", shape="plaintext")
         is_stream = self.trace.lanes.is_stream
         ordered = sorted(boxes, key=lambda box: (box.lane >= 0 and bool(is_stream[box.lane]), box.start_ns))
         lanes = list(dict.fromkeys(box.lane for box in ordered))
-        anchors = [name for at, row in enumerate(rows) for name in self._row(picture, at, row, lanes, boxes, links)]
+        anchors = [
+            name for at, row in enumerate(rows) for name in self._draw_row(picture, at, row, lanes, boxes, links)
+        ]
         _in_one_column(picture, anchors)
         row_of = {box: at for at, row in enumerate(rows) for box in row}
         for link in links:
-            self._link(picture, link, (row_of[link.source], row_of[link.target]), boxes)
+            self._draw_link(picture, link, (row_of[link.source], row_of[link.target]), boxes)
         text: str = picture.source
         return text
 
-    def _row(
+    def _draw_row(
         self, picture: Any, row: int, members: Sequence[int], lanes: Sequence[int], boxes: Sequence[Box],
         links: Sequence[Link],
     ) -> list[str]:  # fmt: skip
@@ -111,31 +113,33 @@ class Drawing:
             own = [at for at in members if boxes[at].lane == lane]
             if not own:
                 continue
-            anchors.append(_anchor(row, lane))
+            anchors.append(_lane_anchor(row, lane))
             with picture.subgraph(name=f"cluster_{anchors[-1]}") as cluster:
-                cluster.attr(**CLUSTER, label=f"<<B>{escape(self._lane(lane))}</B>>")
+                cluster.attr(**CLUSTER, label=f"<<B>{escape(self._lane_label(lane))}</B>>")
                 cluster.node(anchors[-1], **ANCHOR)
                 for at in own:
-                    cluster.node(f"b{at}", **self._box(boxes[at]))
+                    cluster.node(f"b{at}", **self._box_attributes(boxes[at]))
+            # Invisible edges keep a lane's boxes in order of time where no link does.
             for one, other in zip([-1, *own], own, strict=False):
                 if (one, other) not in inside:
                     picture.edge(f"b{one}" if one >= 0 else anchors[-1], f"b{other}", style="invis", weight="0")
         return anchors
 
-    def _link(self, picture: Any, link: Link, rows: tuple[int, int], boxes: Sequence[Box]) -> None:
+    def _draw_link(self, picture: Any, link: Link, rows: tuple[int, int], boxes: Sequence[Box]) -> None:
         """Draw a link; from one row to the next it ends at a numbered circle and goes on at its twin."""
-        style = self._style(link)
+        style = self._link_style(link)
         if rows[0] == rows[1]:
+            # A link back in time must not pull its boxes out of order.
             forward = link.source < link.target
             picture.edge(f"b{link.source}", f"b{link.target}", **style, constraint=str(forward).lower())
             return
         for row, at, name in ((rows[0], link.source, "out"), (rows[1], link.target, "in")):
-            with picture.subgraph(name=f"cluster_{_anchor(row, boxes[at].lane)}") as cluster:
+            with picture.subgraph(name=f"cluster_{_lane_anchor(row, boxes[at].lane)}") as cluster:
                 cluster.node(f"{name}{rows[1]}", label=str(rows[1]), **CONNECTOR)
         picture.edge(f"b{link.source}", f"out{rows[1]}", **style)
         picture.edge(f"in{rows[1]}", f"b{link.target}", **{**style, "label": ""})
 
-    def _style(self, link: Link) -> dict[str, str]:
+    def _link_style(self, link: Link) -> dict[str, str]:
         colour = link_colour(link.kind)
         lines = [link.kind.label if link.kind is not None else ""]
         lines[0] += f" ×{link.count}" if link.count > 1 else ""
@@ -145,32 +149,32 @@ class Drawing:
         label = "\\n".join(lines)
         return {"color": colour, "fontcolor": colour, "label": label, "style": style, "penwidth": width}
 
-    def _box(self, box: Box) -> dict[str, str]:
+    def _box_attributes(self, box: Box) -> dict[str, str]:
         """Return a box's attributes: name and time, or the time and the largest of many names."""
         fill, border = fill_and_border(box.fill)
         return {
-            "label": f"<{'<BR/>'.join([*self._text(box), self._place(box)])}>",
+            "label": f"<{'<BR/>'.join([*self._box_text(box), self._place_line(box)])}>",
             "fillcolor": fill,
             "color": border,
             "style": "rounded,filled,dashed" if box.fill in WAITING else "rounded,filled",
             "penwidth": "4" if box.focus else "1.2",
         }
 
-    def _text(self, box: Box) -> list[str]:
+    def _box_text(self, box: Box) -> list[str]:
         largest, more = box.largest(), box.unnamed()
         share = f" · {box.ns / self.total_ns:.1%}" if self.total_ns else ""
         time = f"{duration(box.ns)}{share}"
         rest = [f"{len(more):,} more, {duration(sum(part.ns for part in more))}"] if more else []
         if box.main is not None:
-            name = escape(_times(box.main, len(largest[0][1].events))).replace(" [", "<BR/>[")
+            name = escape(_with_count(box.main, len(largest[0][1].events))).replace(" [", "<BR/>[")
             return [f"<B>{name}</B>", time, *(f"with {line}" for line in rest)]
         return [
             f"<B>{time}</B>",
-            *(self._line(box, *item) for item in largest[: box.lines]),
+            *(self._part_line(box, *item) for item in largest[: box.lines]),
             *(f"and {line}" for line in rest),
         ]
 
-    def _place(self, box: Box) -> str:
+    def _place_line(self, box: Box) -> str:
         """Return the small line: when it begins, and the numbers of its events."""
         numbers = list(dict.fromkeys([*box.indices[:1], *box.indices[-1:]]))
         text = f"at +{duration(max(box.start_ns - self.origin_ns, 0), 5)} " + "…".join(
@@ -178,38 +182,39 @@ class Drawing:
         )
         return f'<FONT POINT-SIZE="8" COLOR="#606060">{text}</FONT>'
 
-    def _line(self, box: Box, key: tuple[int, str], part: Part) -> str:
+    def _part_line(self, box: Box, key: tuple[int, str], part: NamedTime) -> str:
         lane, text = key
-        elsewhere = f" ({self._lane(lane)})" if lane != box.lane else ""
-        return escape(f"{_times(text, len(part.events))}, {duration(part.ns)}{elsewhere}")
+        elsewhere = f" ({self._lane_label(lane)})" if lane != box.lane else ""
+        return escape(f"{_with_count(text, len(part.events))}, {duration(part.ns)}{elsewhere}")
 
-    def _lane(self, lane: int) -> str:
+    def _lane_label(self, lane: int) -> str:
         return clean(self.trace.lanes.labels[lane], 60) if lane >= 0 else "nothing recorded"
 
-    def _heading(self, boxes: Sequence[Box], links: Sequence[Link]) -> str:
+    def _heading_text(self, boxes: Sequence[Box], links: Sequence[Link]) -> str:
         """Return the title, the legend of what occurs, and what was left out."""
         rows = [f'<FONT POINT-SIZE="16"><B>{escape(self.title[0])}</B></FONT>', escape(self.title[1])]
         if self.left_out:
             rows.append(f'<FONT COLOR="#a03000"><I>{escape(self.left_out)}</I></FONT>')
-        cells = "".join(f'<TR><TD ALIGN="LEFT">{row}</TD></TR>' for row in [*rows, *self._legend(boxes, links)])
+        cells = "".join(f'<TR><TD ALIGN="LEFT">{row}</TD></TR>' for row in [*rows, *self._legend_lines(boxes, links)])
         return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="2">{cells}</TABLE>>'
 
-    def _legend(self, boxes: Sequence[Box], links: Sequence[Link]) -> list[str]:
+    def _legend_lines(self, boxes: Sequence[Box], links: Sequence[Link]) -> list[str]:
         kinds = sorted({link.kind for link in links if link.kind is not None})
         lines = [f'<FONT COLOR="{link_colour(kind)}"><B>→ {kind.label}</B></FONT>' for kind in kinds]
         lines += ["dashed arrow: inferred"] if any(link.inferred for link in links) else []
         lines += [self.bold] if any(link.bold for link in links) else []
+        # Hatched for what waits, as its boxes are dashed.
         marks = {fill: "▨" if fill in WAITING else "■" for fill in sorted({box.fill for box in boxes})}
         fills = [f'<FONT COLOR="{fill_and_border(fill)[1]}">{mark}</FONT> {fill}' for fill, mark in marks.items()]
         named = (("boxes", fills), ("arrows", lines))
         return [f"legend, {what}: {' &nbsp; '.join(items)}" for what, items in named if items]
 
 
-def _anchor(row: int, lane: int) -> str:
+def _lane_anchor(row: int, lane: int) -> str:
     return f"lane{row}_{lane}".replace("-", "_")
 
 
-def _times(text: str, count: int) -> str:
+def _with_count(text: str, count: int) -> str:
     return f"{text} ×{count:,}" if count > 1 else text
 
 

@@ -51,6 +51,7 @@ class _Crossings:
     def into(self, piece: int) -> tuple[EdgeKind | None, bool]:
         """Return the kind and whether it is inferred; no kind where nothing is known."""
         before, after = int(self._pieces.lane[piece - 1]), int(self._pieces.lane[piece])
+        # Several crossings may end at one instant; the one between these two lanes is meant.
         at = int(np.searchsorted(self._to, self._pieces.start[piece]))
         while at < len(self._to) and self._from[at] <= self._pieces.start[piece]:
             if tuple(self._lanes[:, at]) == (before, after):

@@ -46,13 +46,13 @@ def render(
     """
     if target is not None:
         check_picture(target)
-    picture = _drawn(what, around, between, depth)
+    picture = _picture_of(what, around, between, depth)
     if target is not None:
         write_picture(picture, target)
     return picture
 
 
-def _drawn(
+def _picture_of(
     what: CriticalPath | DependencyGraph, around: int | None, between: tuple[int, int] | None, depth: int
 ) -> Picture:
     if isinstance(what, CriticalPath):
@@ -71,7 +71,7 @@ def check_picture(target: str | Path) -> None:
         UsageError: the suffix is unknown.
         MissingProgramError: the format needs ``dot``, which is not installed.
     """
-    if _format(target) != "dot" and shutil.which("dot") is None:
+    if _format_of(target) != "dot" and shutil.which("dot") is None:
         raise MissingProgramError
 
 
@@ -84,11 +84,11 @@ def write_picture(picture: Picture, target: str | Path) -> None:
         OutputError: the file cannot be written, or ``dot`` failed.
     """
     check_picture(target)
-    form = _format(target)
+    form = _format_of(target)
     write_file(target, picture.source.encode() if form == "dot" else rendered(picture.source, form, target))
 
 
-def _format(target: str | Path) -> str:
+def _format_of(target: str | Path) -> str:
     if str(target) == "-":
         return "dot"
     suffix = Path(target).suffix.lower()

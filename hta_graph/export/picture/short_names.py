@@ -33,6 +33,7 @@ def short_name(name: str) -> str:
         return name
     base, arguments = _without_arguments(name.replace("(anonymous namespace)::", ""))
     base = base.removeprefix("void ").strip().rsplit("::", 1)[-1] or name
+    # The last one is the innermost: outer templates are the same for hundreds of kernels.
     telling = TELLING.findall(arguments)
     return f"{base.removesuffix('_kernel')} [{telling[-1]}]" if telling else base
 

@@ -34,9 +34,9 @@ class Surroundings:
 
 def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> Surroundings:
     """Fold the neighbourhood of an event, given by its row, and keep the ``limit`` boxes nearest to it."""
-    hops = _hops(near, focus, depth)
+    hops = _hops_from(near, focus, depth)
     boxes, box_of = _folded_events(near, hops, focus)
-    kept = _nearest(near, box_of, hops, focus, limit)
+    kept = _nearest_boxes(near, box_of, hops, focus, limit)
     links = [link for link in _web_links(near, box_of, hops < depth, focus) if {link.source, link.target} <= kept]
     number = {at: place for place, at in enumerate(_in_time(boxes, kept, links))}
     moved = [replace(link, source=number[link.source], target=number[link.target]) for link in links]
@@ -44,13 +44,14 @@ def surroundings(near: DependencyGraph, focus: int, depth: int, limit: int) -> S
     return Surroundings([boxes[at] for at in number], moved, hidden)
 
 
-def _hops(near: DependencyGraph, focus: int, depth: int) -> Ints:
+def _hops_from(near: DependencyGraph, focus: int, depth: int) -> Ints:
     """Count the edges between each event and the one in question."""
     edges = near.edges_of()
     source, target = edges.source, edges.target
     hops = np.full(len(near.event_table), depth + 1)
     hops[focus] = 0
     for _ in range(depth):
+        # All edges at once, forwards and backwards: after n rounds everything n edges away is known.
         before = hops.copy()
         np.minimum.at(hops, target, before[source] + 1)
         np.minimum.at(hops, source, before[target] + 1)
@@ -59,7 +60,7 @@ def _hops(near: DependencyGraph, focus: int, depth: int) -> Ints:
 
 def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[Box], Ids]:
     """Put runs of alike siblings into one box each, and all that one call launched where that is much."""
-    parent = _parents(near)
+    parent = _row_or_call_around(near)
     boxes: list[Box] = []
     box_of = np.full(len(parent), -1, np.int32)
     last: dict[tuple[int, int], int] = {}
@@ -83,7 +84,7 @@ def _folded_events(near: DependencyGraph, hops: Ints, focus: int) -> tuple[list[
     return boxes, box_of
 
 
-def _parents(near: DependencyGraph) -> Ids:
+def _row_or_call_around(near: DependencyGraph) -> Ids:
     """Return the row around each row on a thread, and the call that launched each activity; -1 for none."""
     parent, launches = near.calls.parent.copy(), near.edges_of(EdgeKind.LAUNCH)
     before = launches.source < launches.target
@@ -91,7 +92,7 @@ def _parents(near: DependencyGraph) -> Ids:
     return parent
 
 
-def _nearest(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
+def _nearest_boxes(near: DependencyGraph, box_of: Ids, hops: Ints, focus: int, limit: int) -> set[int]:
     """Choose the boxes that are the fewest edges, and then the least time, away."""
     start = near.event_table.start
     order = np.lexsort((np.abs(start - start[focus]), hops))
@@ -103,6 +104,7 @@ def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) ->
     edges = near.edges_of()
     bold = _holding_up(near, inside, focus)
     source, target = box_of[edges.source], box_of[edges.target]
+    # An arrow from the last inner row back to the row around it would say nothing new.
     outward = (edges.kind == EdgeKind.THREAD_ORDER) & edges.to_end
     drawn = source != target
     alone = ~np.isin(source, np.concatenate([source[drawn & ~outward], target[drawn & ~outward]]))

@@ -22,7 +22,7 @@ RETURN_NS = 100_000
 """A blocking call returns within this time after what it waited for (public traces: median 8 µs, 90 % below 75 µs)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scopes(Columns):
     """``call`` returned when ``lane`` had finished what it held at ``place``; by ``rule``."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_graph.columns import first_of_runs
 from hta_graph.links.context import LinkContext
 from hta_graph.model import Bools, Ids
 from hta_graph.trace.vocabulary import EVENT_RECORD_CALL, STREAM_WAIT_CALL
@@ -25,9 +26,10 @@ def latest_records(context: LinkContext, calls: Ids, lane: Ids) -> Ids:
 
 def _waited_before(context: LinkContext, calls: Ids, lane: Ids, record: Ids) -> Bools:
     """Mark the waits that are not the first with their thread's record on their stream."""
+    # Waits of one stream for one record stand together, in the order of issue; only the first is real.
     order = np.lexsort((context.start_position(calls), lane, record))
     again = np.zeros(len(calls), np.bool_)
-    again[order[1:]] = (record[order[1:]] == record[order[:-1]]) & (lane[order[1:]] == lane[order[:-1]])
+    again[order] = ~first_of_runs(record[order], lane[order])
     return again & (record >= 0)
 
 

@@ -34,6 +34,7 @@ def item_ends(context: LinkContext) -> Ints:
 
 def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int) -> tuple[Ints, Codes]:
     """Choose per row the column whose end lies in [since, until], nearest to ``until``, at most ``close_ns`` before."""
+    # Rows are questions, columns streams: all streams are tried for all questions at once.
     lag = until[:, None] - ends
     fits = (ends > NO_WORK) & (lag >= 0) & (lag <= close_ns) & (ends >= since[:, None])
     lag = np.where(fits, lag, np.iinfo(np.int64).max)

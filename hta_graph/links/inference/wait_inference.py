@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.latest_records import latest_records
 from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_stream, tail_ends
-from hta_graph.links.streams.stream_waits import Waits
+from hta_graph.links.streams.stream_waits import ResolvedWaits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 
 __all__ = ["infer_waits"]
@@ -22,7 +23,7 @@ IMPOSSIBLE = NO_WORK - 1
 
 
 @dataclass(frozen=True)
-class _Question:
+class _WaitQuestion:
     """Wait calls, their waiting streams, likely records (-1: none), and the moments of both in the global order."""
 
     call: Ids
@@ -33,18 +34,18 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _InferredRecord:
     """Per wait the recorded stream (a column of the streams, -1: unknown), the moment of its record, and the rule."""
 
     column: Ints
     moment: Ints
     rule: Codes
 
-    def where_unknown(self, other: _Answer) -> _Answer:
+    def where_unknown(self, other: _InferredRecord) -> _InferredRecord:
         """Fill what is unknown from another answer."""
         take = (self.column < 0) & (other.column >= 0)
         mixed = [np.where(take, getattr(other, name), getattr(self, name)) for name in ("column", "moment", "rule")]
-        return _Answer(mixed[0], mixed[1], mixed[2].astype(np.int8))
+        return _InferredRecord(mixed[0], mixed[1], mixed[2].astype(np.int8))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class _Held:
     exists: Bools
 
 
-def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: Bools) -> Waits:
+def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: Bools) -> ResolvedWaits:
     """Infer the recorded stream of waits, and the waiting one where it is not known.
 
     The recorded stream is the other stream whose work ends just before the held-back work starts: its last work before
@@ -68,7 +69,7 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: B
         stream 9          wait    [b            b could have started as soon as it was launched and its own stream
                        |free      |start        was free, but did not
     """
-    question = _ask(context, calls, lane)
+    question = _question_of(context, calls, lane)
     answer = _by_timing(context, question)
     # Where timing is silent the waiting stream itself may be wrong: try the one that the thread launches on next.
     other = np.where((answer.column < 0) & ~lane_is_known, _stream_behind_own_record(context, question), -1)
@@ -79,16 +80,16 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: B
     found = np.flatnonzero(_held_back(context, question).exists & (answer.column >= 0))
     streams = context.queues.homes()
     recorded = streams[answer.column] if len(streams) else question.lane
-    return Waits(question.lane, question.place, recorded, answer.moment, answer.rule).take(found)
+    return ResolvedWaits(question.lane, question.place, recorded, answer.moment, answer.rule).take(found)
 
 
-def _ask(context: LinkContext, calls: Ids, lane: Ids) -> _Question:
+def _question_of(context: LinkContext, calls: Ids, lane: Ids) -> _WaitQuestion:
     record = latest_records(context, calls, lane)
     place = context.start_position(calls)
-    return _Question(calls, lane, record, place, np.where(record >= 0, context.start_position(record), place))
+    return _WaitQuestion(calls, lane, record, place, np.where(record >= 0, context.start_position(record), place))
 
 
-def _stream_behind_own_record(context: LinkContext, question: _Question) -> Ids:
+def _stream_behind_own_record(context: LinkContext, question: _WaitQuestion) -> Ids:
     """Return the next launch's stream other than the one just recorded, where nothing was launched since the record.
 
     A library that forks (cuDNN) records its stream, lets others wait and then goes on launching on its own.
@@ -100,14 +101,14 @@ def _stream_behind_own_record(context: LinkContext, question: _Question) -> Ids:
     own_record &= context.last_launch_stream(question.record) == last
     launches, stream = context.launches
     result = np.full(len(question.call), -1, np.int32)
-    for recorded in np.unique(last[own_record & (last == question.lane)]).tolist():
+    for recorded in distinct(last[own_record & (last == question.lane)]).tolist():
         rows = np.flatnonzero(own_record & (last == recorded) & (question.lane == recorded))
         following = context.neighbour(launches[stream != recorded], question.call[rows], after=True)
         result[rows] = context.stream_of_launch(following)
     return result
 
 
-def _by_timing(context: LinkContext, question: _Question) -> _Answer:
+def _by_timing(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
     held = _held_back(context, question)
     # From what a record most likely held to anything that was enqueued before the wait.
     answer = _close_tail(context, question, held, question.record_place)
@@ -115,7 +116,7 @@ def _by_timing(context: LinkContext, question: _Question) -> _Answer:
     return answer.where_unknown(_close_work(context, question, held))
 
 
-def _ends_before(context: LinkContext, question: _Question, place: Ints) -> Ints:
+def _ends_before(context: LinkContext, question: _WaitQuestion, place: Ints) -> Ints:
     """Return when the last item of each other stream before each place ended."""
     streams = context.queues.homes()
     ends = tail_ends(context, streams, place)
@@ -123,12 +124,12 @@ def _ends_before(context: LinkContext, question: _Question, place: Ints) -> Ints
     return ends
 
 
-def _close_tail(context: LinkContext, question: _Question, held: _Held, place: Ints) -> _Answer:
+def _close_tail(context: LinkContext, question: _WaitQuestion, held: _Held, place: Ints) -> _InferredRecord:
     column, rule = nearest_stream(_ends_before(context, question, place), held.start, held.free, CLOSE_NS)
-    return _Answer(column, place, rule)
+    return _InferredRecord(column, place, rule)
 
 
-def _close_work(context: LinkContext, question: _Question, held: _Held) -> _Answer:
+def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _InferredRecord:
     """Try all work enqueued before a wait: an event may have been recorded long before, with more work behind it."""
     queues, streams = context.queues, context.queues.homes()
     ends = np.full((len(question.call), len(streams)), NO_WORK, np.int64)
@@ -139,38 +140,44 @@ def _close_work(context: LinkContext, question: _Question, held: _Held) -> _Answ
         # Ends rise along a stream but where a graph's rows overlap; the running maximum keeps the search sound.
         at = np.searchsorted(np.maximum.accumulate(item_end[items]), held.start, side="right") - 1
         item = items[at.clip(min=0)]
+        # Only what was enqueued before the wait can have been recorded before it.
         known = (at >= 0) & (queues.item_place[item] < question.place) & (question.lane != stream)
         ends[:, column] = np.where(known, item_end[item], NO_WORK)
         moments[:, column] = queues.item_place[item] + 1
     column_of, rule = nearest_stream(ends, held.start, held.free, CLOSE_NS)
     moment = moments[np.arange(len(column_of)), column_of] if len(streams) else question.place
-    return _Answer(column_of, moment, rule)
+    return _InferredRecord(column_of, moment, rule)
 
 
-def _by_habit(context: LinkContext, question: _Question) -> _Answer:
+def _by_habit(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
     """Choose the only other stream with work, else the stream of the thread's last launch before the record."""
     streams, held = context.queues.homes(), _held_back(context, question)
     if not len(streams):
-        return _Answer(np.full(len(question.call), -1), question.place, np.zeros(len(question.call), np.int8))
+        return _InferredRecord(np.full(len(question.call), -1), question.place, np.zeros(len(question.call), np.int8))
     ends = _ends_before(context, question, question.record_place)
+    # Still busy when the held-back work began: not waited for, but it has work, which counts against "only".
     ends[ends > held.start[:, None]] = IMPOSSIBLE
     single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends > NO_WORK).any(axis=1)
-    only = _Answer(
-        np.where(single, (ends > NO_WORK).argmax(axis=1), -1), question.record_place, _all(Rule.ONLY_OTHER_STREAM, ends)
+    only = _InferredRecord(
+        np.where(single, (ends > NO_WORK).argmax(axis=1), -1),
+        question.record_place,
+        _rule_for_all(Rule.ONLY_OTHER_STREAM, ends),
     )
     before = np.where(question.record >= 0, question.record, question.call).astype(np.int32)
     last = context.last_launch_stream(before)
     at = np.searchsorted(streams, last).clip(max=len(streams) - 1)
     usable = (streams[at] == last) & (ends[np.arange(len(at)), at] > NO_WORK)
-    habit = _Answer(np.where(usable, at, -1), question.record_place, _all(Rule.STREAM_OF_LAST_LAUNCH, ends))
+    habit = _InferredRecord(
+        np.where(usable, at, -1), question.record_place, _rule_for_all(Rule.STREAM_OF_LAST_LAUNCH, ends)
+    )
     return only.where_unknown(habit)
 
 
-def _all(rule: Rule, table: Ints) -> Codes:
+def _rule_for_all(rule: Rule, table: Ints) -> Codes:
     return np.full(len(table), rule, np.int8)
 
 
-def _held_back(context: LinkContext, question: _Question) -> _Held:
+def _held_back(context: LinkContext, question: _WaitQuestion) -> _Held:
     """Find the next work on each waiting stream, and when its launch and its own stream would have let it start."""
     queues, events, streams = context.queues, context.trace.events, context.queues.homes()
     item = queues.item_after(question.lane, question.place)
@@ -179,5 +186,6 @@ def _held_back(context: LinkContext, question: _Question) -> _Held:
     start = np.minimum.reduceat(events.start[queues.heads.members], queues.heads.first[:-1])[item]
     launched = context.timeline.times[context.timeline.order[queues.item_place[item].clip(min=0)]]
     own = streams[None, :] == question.lane[:, None]
+    # Without the wait the work would have started when it was launched and its own stream was free.
     ready = np.where(own, tail_ends(context, streams, question.place), NO_WORK).max(axis=1)
     return _Held(start, np.maximum(launched, ready), item >= 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.blocking_calls import Scopes, calls_to_infer, edges_to_return, recorded_scopes
@@ -25,13 +26,20 @@ def device_sync(context: LinkContext) -> EdgeTable:
     lanes = context.trace.lanes
     recorded = recorded_scopes(context, rows.call, rows.lane, context.start_position(rows.call))
     calls = calls_to_infer(context, DEVICE_SYNC_CALL, rows)
-    inferred = Scopes(calls, _device_stream(context, calls), context.start_position(calls), _every(len(calls)))
+    inferred = Scopes(
+        calls,
+        _device_stream(context, calls),
+        context.start_position(calls),
+        np.full(len(calls), Rule.EVERY_STREAM, np.int8),
+    )
     scopes = Scopes.join([recorded, inferred])
     shown = context.queues.lanes()
     query, stream = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, shown))
+    # By the streams on which work shows: a device waits for a graph's rows wherever they ran.
     activity = context.queues.last_on(shown[stream], scopes.place[query])
     some = np.flatnonzero(activity >= 0)
-    homes = np.union1d(context.queues.homes(), stream_waits(context).waits.lane).astype(np.int32)
+    # A stream that only waits has no work of its own, and yet it holds what its pending waits hold.
+    homes = distinct(np.append(context.queues.homes(), stream_waits(context).waits.lane))
     at, home = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, homes))
     pending = stream_waits(context).pending_at(homes[home], scopes.place[at])
     shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
@@ -39,15 +47,11 @@ def device_sync(context: LinkContext) -> EdgeTable:
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)
 
 
-def _every(size: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    return np.full(size, Rule.EVERY_STREAM, np.int8)
-
-
 def _device_stream(context: LinkContext, calls: Ids) -> Ids:
     """Return any stream of each call's device; -1 where the device is unknown."""
     lane = context.last_launch_stream(calls)
     streams = context.queues.lanes()
-    devices = np.unique(context.trace.lanes.device[streams])
+    devices = distinct(context.trace.lanes.device[streams])
     return np.where((lane < 0) & (len(devices) == 1), streams[0], lane).astype(np.int32) if len(streams) else lane
 
 

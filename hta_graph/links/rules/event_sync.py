@@ -32,13 +32,14 @@ def event_sync(context: LinkContext) -> EdgeTable:
     is_query = context.trace.names_starting_with(NON_BLOCKING_QUERY)[names[rows.call]] & (rows.call >= 0)
     place = context.start_position(rows.record_call)
     issued_before = (rows.record_call >= 0) & (place < context.start_position(rows.call))
+    # A record issued after the call belongs to a later use of the same event (kineto#1339).
     resolved = ~is_query & rows.names_stream & issued_before
     known = resolved & (rows.record_lane >= 0)
     recorded = recorded_scopes(context, rows.call[known], rows.record_lane[known], place[known])
     waiting = ~is_query & ~resolved & (rows.call >= 0)
     unknown = rows.call[waiting & (not context.names_events)]
     calls = np.append(unknown, calls_to_infer(context, EVENT_SYNC_CALL, rows))
-    inferred = _infer(context, calls)
+    inferred = _infer_scopes(context, calls)
     context.notes["sync_records_without_call"] += int(np.count_nonzero((rows.call < 0) & ~known))
     context.notes["event_queries"] = int(np.count_nonzero(is_query))
     context.notes["event_syncs_unresolved"] = (
@@ -50,7 +51,8 @@ def event_sync(context: LinkContext) -> EdgeTable:
     )
 
 
-def _infer(context: LinkContext, calls: Ids) -> Scopes:
+def _infer_scopes(context: LinkContext, calls: Ids) -> Scopes:
     record = context.last_call_on_thread(EVENT_RECORD_CALL, calls)
+    # Without a record on the thread the event holds at most what was enqueued before the call.
     moment = np.where(record >= 0, record, calls).astype(np.int32)
     return streams_by_timing(context, calls, context.start_position(moment), context.last_launch_stream(moment))

@@ -22,6 +22,7 @@ def event_wait(context: LinkContext) -> EdgeTable:
     """
     queues, waits = context.queues, stream_waits(context).waits
     captured = stream_waits(context).captured_by_waits()
+    # Whatever is enqueued next has to wait, also if another thread enqueues it.
     item = queues.item_after(waits.lane, waits.place)[captured.query]
     pair, waiting = queues.heads.expand(item)
     awaited, rule = captured.activity[pair], captured.rule[pair]

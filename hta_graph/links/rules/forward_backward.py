@@ -41,6 +41,7 @@ def _ops_starting_at(context: LinkContext, lane: Ids, time: Ints) -> Ids:
     events = context.trace.events
     ops = np.flatnonzero(events.kind == EventKind.CPU_OP)
     ops = ops[np.isin(events.start[ops], time)]
+    # Several may start in one nanosecond: the arrow belongs to the one that autograd numbered.
     ranked = ops[np.argsort(events.sequence[ops] < 0, kind="stable")]
     known: dict[tuple[int, int], int] = {}
     for op, key in zip(
@@ -54,6 +55,7 @@ def _by_sequence(context: LinkContext) -> tuple[Ids, Ids]:
     events = context.trace.events
     numbered = np.flatnonzero((events.kind == EventKind.CPU_OP) & (events.sequence >= 0))
     is_backward = events.forward_thread[numbered] > 0
+    # From the back: unique then finds the operator that started last, the innermost of those with one number.
     backward, forward = numbered[is_backward][::-1], numbered[~is_backward][::-1]
     sequence, innermost = np.unique(events.sequence[backward], return_index=True)
     known, last = np.unique(events.sequence[forward], return_index=True)

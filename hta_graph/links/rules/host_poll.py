@@ -27,8 +27,8 @@ FEWEST, MOST = 3, 0.8
 """How many launches of a kernel a thread must have spun after, and which share of all its launches of that kernel."""
 
 
-@dataclass(frozen=True)
-class _Silences(Columns):
+@dataclass(frozen=True, eq=False)
+class _Standstills(Columns):
     """Times in which a thread stands still: its points before and after, its launching call before that."""
 
     before: Ids
@@ -49,12 +49,13 @@ def host_poll(context: LinkContext) -> EdgeTable:
     """
     events, times = context.trace.events, context.timeline.times
     kernels, calls = _long_kernels(context)
-    silences = _silences(context)
+    silences = _silences_of_threads(context)
     silences = silences.take(np.isin(silences.call, calls))
     launch = np.searchsorted(calls, silences.call)
     kernel = kernels[launch]
     goes_on, end = times[silences.after], events.end[kernel]
     spins = times[silences.before] - events.end[silences.call] <= AT_ONCE_NS
+    # After the kernel's end nothing of it can let the host go on: that would be a synchronisation, or chance.
     spins &= (goes_on > events.start[kernel]) & (goes_on > end - LAST_NS) & (goes_on <= end)
     # Of each kernel's launches by each thread: after how many does the thread spin?
     names, threads = events.name[kernels], events.lane[calls]
@@ -76,12 +77,13 @@ def _long_kernels(context: LinkContext) -> tuple[Ids, Ids]:
     return kernel[chosen], of_call[chosen]
 
 
-def _silences(context: LinkContext) -> _Silences:
+def _silences_of_threads(context: LinkContext) -> _Standstills:
     """Find where threads stand still, outside runtime calls, for as long as a host that spins."""
     calls, kind = context.timeline.calls, context.trace.events.kind
     within_a_lane = ~first_of_runs(context.trace.events.lane[calls.event])[1:]
     silent = np.flatnonzero(within_a_lane & (np.diff(calls.time) >= LAST_NS))
+    # A long runtime call waits inside the driver, which other rules explain; a host that spins is in none.
     silent = silent[(calls.owner[silent] < 0) | (kind[calls.owner[silent]] != EventKind.RUNTIME)]
     before, after = calls.points[silent], calls.points[silent + 1]
     launched = context.neighbouring_point(end_point(context.launches[0]), after, after=False)
-    return _Silences(before, after, event_of(launched))
+    return _Standstills(before, after, event_of(launched))

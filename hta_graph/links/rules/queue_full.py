@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.links.context import LinkContext
@@ -32,6 +33,7 @@ def queue_full(context: LinkContext) -> EdgeTable:
                                                |<- ->|      launch returns
     """
     queues = context.queues
+    # A graph is one launch, however many rows it has: they would fill the count without filling the queue.
     plain = np.flatnonzero((context.launch_call >= 0) & (context.home == context.trace.events.lane[context.activities]))
     pairs = [
         _on_stream(context, plain[context.home[plain] == stream])
@@ -57,9 +59,8 @@ def _on_stream(context: LinkContext, rows: Ints) -> Ids:
         return np.empty((2, 0), np.int32)
     freed = _activity_begun_last(activity, events.start[activity], started)
     lag = returned - events.start[freed]
-    waited = np.isin(call, slow_calls(context, np.unique(call), quantile=QUICK)) & (
-        outstanding >= NEARLY_FULL * deepest
-    )
+    waited = np.isin(call, slow_calls(context, distinct(call), quantile=QUICK)) & (outstanding >= NEARLY_FULL * deepest)
+    # The slot became free while the launch stood there, not before it began.
     waited &= (lag >= 0) & (lag <= CLOSE_NS) & (events.start[freed] > events.start[call]) & (started > 0)
     return np.stack([start_point(freed[waited]), end_point(call[waited])])
 

@@ -27,17 +27,18 @@ def runtime_lock(context: LinkContext) -> EdgeTable:
     by_end = calls[np.lexsort((calls, events.end[calls]))]
     waiters = slow_calls(context, calls)
     ends = events.end[by_end]
-    found = [_holder(context, by_end, ends, int(waiter)) for waiter in waiters.tolist()] if len(waiters) else []
+    found = [_lock_holder(context, by_end, ends, int(waiter)) for waiter in waiters.tolist()] if len(waiters) else []
     pairs = [(holder, waiter) for holder, waiter in zip(found, waiters.tolist(), strict=True) if holder >= 0]
     source, target = (np.array([pair[side] for pair in pairs], np.int32) for side in (0, 1))
     return EdgeTable.of_kind(EdgeKind.RUNTIME_LOCK, end_point(source), end_point(target), Rule.RETURNED_TOGETHER)
 
 
-def _holder(context: LinkContext, by_end: Ids, ends: Ints, waiter: int) -> int:
+def _lock_holder(context: LinkContext, by_end: Ids, ends: Ints, waiter: int) -> int:
     """Return the other thread's call that returned last before a waiter did, within 10 µs and inside it; -1: none."""
     events = context.trace.events
     earliest = max(int(events.start[waiter]), int(events.end[waiter]) - CLOSE_NS)
     at = int(np.searchsorted(ends, events.end[waiter], side="left")) - 1
+    # Calls of the waiter's own thread are passed over; within 10 µs there are a handful at most.
     while at >= 0 and ends[at] > earliest:
         if events.lane[by_end[at]] != events.lane[waiter]:
             return int(by_end[at])

@@ -26,6 +26,7 @@ def stream_order(context: LinkContext) -> EdgeTable:
     before = rows[latest[follows - 1]]
     overlaps = context.trace.events.end[before] > context.trace.events.start[target]
     context.notes["overlaps_on_a_stream"] = int(np.count_nonzero(overlaps))
+    # An overlapping activity can only be said to have started after the one before it started.
     source = np.where(overlaps, start_point(rows[follows - 1]), end_point(before))
     return EdgeTable.of_kind(EdgeKind.STREAM_ORDER, source, start_point(target))
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.nesting import Nesting
+from hta_graph.graph.points import event_of
 from hta_graph.links.context import LinkContext
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, Rule
 from hta_graph.trace.vocabulary import AUTOGRAD_OPERATOR
@@ -41,7 +43,7 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
     """
     calls = context.timeline.calls
     parts = [
-        _handoffs(context, calls, lane, launcher)
+        _handoffs_between(context, calls, lane, launcher)
         for lane in _autograd_threads(context)
         if (launcher := _launching_thread(context, lane)) is not None
     ]
@@ -52,23 +54,25 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
 def _autograd_threads(context: LinkContext) -> list[int]:
     events = context.trace.events
     autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[events.name] & (events.kind == EventKind.CPU_OP)
-    return [int(lane) for lane in np.unique(events.lane[autograd])]
+    return [int(lane) for lane in distinct(events.lane[autograd])]
 
 
 def _launching_thread(context: LinkContext, autograd: int) -> int | None:
     """Return the other thread that ran most operators."""
     events = context.trace.events
     ops = np.bincount(events.lane[events.kind == EventKind.CPU_OP], minlength=len(context.trace.lanes.labels))
+    # The engine's own operators do not make it the thread that waits for it.
     ops[autograd] = 0
     return int(np.argmax(ops)) if ops.max(initial=0) else None
 
 
-def _handoffs(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
+def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
     """Return the (source, target) points between two threads, as two rows."""
     position = context.timeline.position
+    # Where a gradient is computed on the CPU the engine borrows the launching thread, which waits all the same.
     main = _points_outside_autograd(context, calls, launcher)
     silences = _Silences(main, position[main])
-    start, end = _outermost(calls, lane)
+    start, end = _outermost_points(calls, lane)
     first, last = silences.of(position[start]), silences.of(position[end])
     # A row that reaches over a point of the launching thread ran beside its work; it is no part of any burst.
     inside = first == last
@@ -92,13 +96,13 @@ def _points_outside_autograd(context: LinkContext, calls: Nesting, lane: int) ->
     points, owner = calls.points[part], calls.owner[part]
     # A point opens an outermost row where nothing is open before it; all until the next such point lies inside.
     outermost = np.append(True, owner[:-1] < 0)[: len(points)]
-    is_autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[points >> 1]]
+    is_autograd = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[event_of(points)]]
     row = np.cumsum(outermost) - 1
     kept: Ids = points[~is_autograd[outermost][row]]
     return kept
 
 
-def _outermost(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
+def _outermost_points(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
     """Return the start and end points of a thread's outermost rows."""
     part = calls.lane_slice(lane)
     points, owner = calls.points[part], calls.owner[part]
@@ -107,7 +111,7 @@ def _outermost(calls: Nesting, lane: int) -> tuple[Ids, Ids]:
 
 
 def _has_autograd(context: LinkContext, start: Ids, begin: Ints, finish: Ints) -> Bools:
-    named = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[start >> 1]]
+    named = context.trace.names_starting_with(AUTOGRAD_OPERATOR)[context.trace.events.name[event_of(start)]]
     count = np.append(0, np.cumsum(named))
     found: Bools = count[finish + 1] > count[begin]
     return found
@@ -115,6 +119,7 @@ def _has_autograd(context: LinkContext, start: Ids, begin: Ints, finish: Ints) -
 
 def _stands_alone(inside: Bools, begin: Ints, finish: Ints) -> Bools:
     """Mark the bursts whose neighbours on the thread do not run beside the launching thread."""
+    # A neighbour that reaches over the launching thread's work shows that nobody was waiting here.
     padded = np.concatenate([[True], inside, [True]])
     alone: Bools = padded[begin] & padded[finish + 2]
     return alone

@@ -16,5 +16,6 @@ __all__ = ["thread_order"]
 def thread_order(context: LinkContext) -> EdgeTable:
     """Link each point of a CPU thread to the next one there; the chain of points encodes the nesting."""
     points = context.timeline.calls.points
+    # Points stand thread by thread: every one but a thread's first follows the one before it.
     same = np.flatnonzero(~first_of_runs(context.trace.events.lane[event_of(points)])) - 1
     return EdgeTable.of_kind(EdgeKind.THREAD_ORDER, points[same], points[same + 1])

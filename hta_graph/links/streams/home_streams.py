@@ -25,6 +25,7 @@ def home_streams(trace: Trace, timeline: Timeline, activities: Ids, call: Ids) -
     if not launches.any():
         return freeze(home)
     plain = np.flatnonzero(~launches & (call >= 0))
+    # Streams on which something else than a graph was launched: a graph's own branches never are.
     is_regular = np.zeros(len(trace.lanes.labels), np.bool_)
     is_regular[home[plain]] = True
     neighbours = _Neighbours(trace, timeline, call[plain], home[plain])
@@ -51,9 +52,10 @@ class _Neighbours:
     def stream(self, call: int, own: int) -> int:
         """Return the stream of the launches next to a call on its thread and device; of two the one it uses more."""
         at = int(np.searchsorted(self._key, self._timeline.lane_key(start_point(np.array([call]))))[0])
-        near = [int(self._home[i]) for i in (at - 1, at) if 0 <= i < len(self._call) and self._same_thread(i, call)]
+        near = [
+            int(self._home[i])
+            for i in (at - 1, at)
+            if 0 <= i < len(self._call) and self._lane[self._call[i]] == self._lane[call]
+        ]
         near = [stream for stream in near if self._device[stream] == self._device[own]]
         return max(near, key=lambda stream: self._used[stream]) if near else own
-
-    def _same_thread(self, launch: int, call: int) -> bool:
-        return bool(self._lane[self._call[launch]] == self._lane[call])

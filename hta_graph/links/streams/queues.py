@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import first_of_runs, freeze, laid_out, last_of_runs
+from hta_graph.columns import distinct, first_of_runs, freeze, laid_out, last_of_runs
+from hta_graph.graph.points import start_point
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 from hta_graph.trace.table import Trace
 
-__all__ = ["Groups", "StreamQueues"]
+__all__ = ["ItemRows", "StreamQueues"]
 
 
 @dataclass(frozen=True)
-class Groups:
+class ItemRows:
     """Lists of activities, one list per item: ``members[first[i] : first[i + 1]]``."""
 
     first: Ints
@@ -57,18 +58,20 @@ class StreamQueues:
         """
         self._shown_on = trace.events.lane
         lane = trace.events.lane[activities]
-        by_stream = np.lexsort((timeline.position[2 * activities], lane))
+        by_stream = np.lexsort((timeline.position[start_point(activities)], lane))
         self.rows = freeze(activities[by_stream])
         self.lane = freeze(lane[by_stream])
         self.home = freeze(home[by_stream])
         self._is_orphan = call[by_stream] < 0
         self._end = trace.events.end[self.rows]
         self._scale = len(timeline.order) + 2  # places run from -1 to len(order)
-        place = np.where(self._is_orphan, -1, timeline.position[2 * call[by_stream]]).astype(np.int64)
+        # Work is enqueued when its call starts; an orphan's call may lie before the recording.
+        place = np.where(self._is_orphan, -1, timeline.position[start_point(call[by_stream])]).astype(np.int64)
         self.place = freeze(np.where(self._is_orphan, self._running_place(place), place))
+        # Rows show in the order in which they ran; sorted by place they can be searched for what was enqueued before.
         self._by_lane = np.argsort(self.key(self.lane, self.place), kind="stable")
         self._lane_key = self.key(self.lane, self.place)[self._by_lane]
-        self._group()
+        self._collect_items()
 
     def key(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Combine stream and place into one sortable number."""
@@ -79,7 +82,7 @@ class StreamQueues:
         key = self.key(self.lane, place)
         return (np.maximum.accumulate(key) if len(key) else key) - self.key(self.lane, np.zeros(len(place), np.int64))
 
-    def _group(self) -> None:
+    def _collect_items(self) -> None:
         """Collect the items: their stream, place, heads and tails."""
         key = self.key(self.home, self.place)
         order = np.lexsort((np.arange(len(key)), self.lane, key))
@@ -89,8 +92,8 @@ class StreamQueues:
         self._item_key = item_key[new_item]
         number = np.cumsum(new_item) - 1
         # An item's rows stand together, stream by stream: the first of each stream's are its heads, the last its tails.
-        self.heads = _groups(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
-        self.tails = _groups(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
+        self.heads = _groups_by_number(self.rows[order[new_lane]], number[new_lane], len(self._item_key))
+        self.tails = _groups_by_number(self.rows[order[last_lane]], number[last_lane], len(self._item_key))
         self.item_lane = (self._item_key // self._scale).astype(np.int32)
         self.item_place = self._item_key % self._scale - 1
 
@@ -110,17 +113,17 @@ class StreamQueues:
 
     def homes(self) -> Ids:
         """Return the streams on which work was enqueued."""
-        return np.unique(self.item_lane)
+        return distinct(self.item_lane)
 
     def item_before(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Find the last item enqueued on each stream before a place; -1 where there is none."""
-        return self._checked(np.searchsorted(self._item_key, self.key(lane, place), side="left") - 1, lane)
+        return self._on_own_lane(np.searchsorted(self._item_key, self.key(lane, place), side="left") - 1, lane)
 
     def item_after(self, lane: Ids | Ints, place: Ints) -> Ints:
         """Find the next item enqueued on each stream after a place; -1 where there is none."""
-        return self._checked(np.searchsorted(self._item_key, self.key(lane, place), side="right"), lane)
+        return self._on_own_lane(np.searchsorted(self._item_key, self.key(lane, place), side="right"), lane)
 
-    def _checked(self, item: Ints, lane: Ids | Ints) -> Ints:
+    def _on_own_lane(self, item: Ints, lane: Ids | Ints) -> Ints:
         if not len(self.item_lane):
             return np.full(len(item), -1, np.int64)
         inside = (item >= 0) & (item < len(self.item_lane))
@@ -141,10 +144,11 @@ class StreamQueues:
         Nobody knows when such work was enqueued, but what had not ended by then was not waited for.
         """
         row = self._row_of(activity)
+        # Only an orphan can be late: of other work it is known that it was enqueued before the question's place.
         late = (activity >= 0) & self._is_orphan[row] & (self._end[row] > deadline) if len(self.rows) else activity > 0
         result = activity.copy()
         for at in np.flatnonzero(late).tolist():
-            result[at] = self._earlier(int(row[at]), int(deadline[at]))
+            result[at] = self._earlier_ended(int(row[at]), int(deadline[at]))
         return result
 
     def _row_of(self, activity: Ids) -> Ints:
@@ -152,12 +156,12 @@ class StreamQueues:
         number[self.rows] = np.arange(len(self.rows))
         return number[activity]
 
-    def _earlier(self, row: int, deadline: int) -> int:
+    def _earlier_ended(self, row: int, deadline: int) -> int:
         lane = self.lane[row]
         while row >= 0 and self.lane[row] == lane and self._is_orphan[row] and self._end[row] > deadline:
             row -= 1
         return int(self.rows[row]) if row >= 0 and self.lane[row] == lane else -1
 
 
-def _groups(members: Ids, number: Ints, size: int) -> Groups:
-    return Groups(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))
+def _groups_by_number(members: Ids, number: Ints, size: int) -> ItemRows:
+    return ItemRows(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))

@@ -10,11 +10,11 @@ from hta_graph.columns import Columns
 from hta_graph.links.streams.queues import StreamQueues
 from hta_graph.model import Codes, Ids, Ints
 
-__all__ = ["Captured", "StreamWaits", "Waits"]
+__all__ = ["Captured", "ResolvedWaits", "StreamWaits"]
 
 
-@dataclass(frozen=True)
-class Waits(Columns):
+@dataclass(frozen=True, eq=False)
+class ResolvedWaits(Columns):
     """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``."""
 
     lane: Ids
@@ -24,7 +24,7 @@ class Waits(Columns):
     rule: Codes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Captured(Columns):
     """Triples (number of the query, activity that it waits for, rule of the waits between them: 0 is recorded)."""
 
@@ -44,7 +44,7 @@ class StreamWaits:
         stream 9                               wait f [b]     so f holds what e holds: b waits for a
     """
 
-    def __init__(self, queues: StreamQueues, waits: Waits) -> None:
+    def __init__(self, queues: StreamQueues, waits: ResolvedWaits) -> None:
         self.waits = waits.take(np.lexsort((waits.place, waits.lane)))
         self._queues = queues
         self._key = queues.key(self.waits.lane, self.waits.place)
@@ -60,9 +60,11 @@ class StreamWaits:
         waits = self.waits
         # What each record holds as work: the last of its stream, here by wait (activity -> rule).
         item = self._queues.item_before(waits.record_lane, waits.record_place)
-        low, high = self._pending(waits.record_lane, waits.record_place, item)
+        low, high = self._pending_waits(waits.record_lane, waits.record_place, item)
         query, activity = self._queues.tails.expand(item)
-        rule = np.where(waits.rule[query] > 0, waits.rule[query], self._attribution(query, activity, waits.record_lane))
+        rule = np.where(
+            waits.rule[query] > 0, waits.rule[query], self._attribution_of(query, activity, waits.record_lane)
+        )
         direct: list[dict[int, int]] = [{} for _ in range(len(waits.lane))]
         for wait, source, own_rule in zip(query.tolist(), activity.tolist(), rule.tolist(), strict=True):
             direct[wait][source] = own_rule
@@ -78,37 +80,38 @@ class StreamWaits:
             sources[wait] = {source: why for source, why in captured.items() if self._home[source] != own}
         return sources
 
-    def _pending(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
+    def _pending_waits(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
         """Find the range of waits that stand behind each stream's last item."""
         since = np.where(item >= 0, self._queues.item_place[item], -1) if len(self._queues.item_place) else item
+        # Waits are sorted by stream and place: those behind the last item and before the place are one range.
         low = np.searchsorted(self._key, self._queues.key(lane, since), side="left")
         return low, np.searchsorted(self._key, self._queues.key(lane, place), side="left")
 
     def held_by(self, lane: Ids, place: Ints) -> Captured:
         """Find all that streams hold at places: the tails of their last item and what their pending waits captured."""
         query, activity = self._queues.tails.expand(self._queues.item_before(lane, place))
-        last = Captured(query, activity, self._attribution(query, activity, lane))
+        last = Captured(query, activity, self._attribution_of(query, activity, lane))
         return Captured.join([last, self.pending_at(lane, place)])
 
-    def _attribution(self, query: Ints, activity: Ids, lane: Ids) -> Codes:
+    def _attribution_of(self, query: Ints, activity: Ids, lane: Ids) -> Codes:
         return self._queues.attribution(activity, lane[query])
 
     def pending_at(self, lane: Ids, place: Ints) -> Captured:
         """Find what the pending waits of streams captured."""
-        low, high = self._pending(lane, place, self._queues.item_before(lane, place))
+        low, high = self._pending_waits(lane, place, self._queues.item_before(lane, place))
         triples = [
             (at, source, rule)
             for at in np.flatnonzero(high > low).tolist()
             for wait in range(low[at], high[at])
             for source, rule in self._sources[wait].items()
         ]
-        return _captured(triples)
+        return _captured_of(triples)
 
     def captured_by_waits(self) -> Captured:
         """Find what each wait holds its stream back for."""
-        return _captured([(wait, *item) for wait, sources in enumerate(self._sources) for item in sources.items()])
+        return _captured_of([(wait, *item) for wait, sources in enumerate(self._sources) for item in sources.items()])
 
 
-def _captured(triples: list[tuple[int, int, int]]) -> Captured:
+def _captured_of(triples: list[tuple[int, int, int]]) -> Captured:
     query, activity, rule = (np.array([triple[side] for triple in triples], np.int64) for side in range(3))
     return Captured(query, activity.astype(np.int32), rule.astype(np.int8))

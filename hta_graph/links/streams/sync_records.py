@@ -66,6 +66,7 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
     """
     lanes = trace.lanes
     numbers = np.flatnonzero(lanes.is_stream & (lanes.stream >= 0))
+    # Stream numbers repeat on every device and context; the record's own come first.
     own = {(int(lanes.device[at]), int(lanes.context[at]), int(lanes.stream[at])): at for at in numbers.tolist()}
     count = Counter(lanes.stream[numbers].tolist())
     only = {int(lanes.stream[at]): at for at in numbers.tolist() if count[int(lanes.stream[at])] == 1}
