@@ -1,4 +1,4 @@
-"""All questions about ranks and steps, in the order of the help.
+"""All questions about ranks and steps.
 
 To add one: its file, an entry and a word in :data:`CATALOGUE` here, its test. An entry says what is asked and with
 which flags; the file with pandas behind it is imported when the question is asked.

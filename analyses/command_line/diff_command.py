@@ -32,7 +32,9 @@ def diff(options: argparse.Namespace) -> None:
 
     outputs = Outputs.of(options, [options.control, options.test])
     graphs = [ranks.one_graph() for ranks in both_sides(options)]
-    windows = [stretch.window() for stretch in both_stretches(options)]
+    stretch = Stretch.of(options)
+    other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
+    windows = [stretch.window(), other.window()]
     patterns = options.data_load or DATA_LOADING
     control, test = (in_window(graph.rank or 0, graph, ask) for graph, ask in zip(graphs, windows, strict=True))
     was, now = (critical_path(graph, ask, data_load=patterns) for graph, ask in zip(graphs, windows, strict=True))
@@ -46,9 +48,3 @@ def both_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
     sides = ((options.control, options.rank), (options.test, test_rank))
     control, test = (AskedRanks([path], rank, options.salvage, left_out=options.left_out) for path, rank in sides)
     return control, test
-
-
-def both_stretches(options: argparse.Namespace) -> tuple[Stretch, Stretch]:
-    """Return what each side is asked about: the same, but for ``--test-step``."""
-    control = Stretch.of(options)
-    return control, control if options.test_step is None else replace(control, step=options.test_step)

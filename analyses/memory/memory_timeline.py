@@ -107,7 +107,11 @@ class MemoryEvents:
         if not len(rows):
             return cls([], {"row": rows})
         details = read_details(graph.trace, KEYS, rows)
-        numbers = {key: numbers_or(details[key], 0 if key == "Bytes" else -1) for key in KEYS}
+        numbers = {
+            key: np.array([value if isinstance(value, int) else absent for value in details[key].tolist()], np.int64)
+            for key in KEYS
+            for absent in [0 if key == "Bytes" else -1]
+        }
         # Frees and allocations share instants: the allocator's own counter says which came first, else the file.
         order = np.lexsort((events.index[rows], numbers["Ev Idx"], events.start[rows]))
         return cls(
@@ -134,11 +138,6 @@ class MemoryEvents:
         if (columns["allocated"] < 0).any():
             columns["allocated"] = freeze(np.cumsum(columns["moved"]))
         return Allocations(scope, name, **columns)
-
-
-def numbers_or(values: Objects, absent: int) -> Ints:
-    """Return recorded numbers; another one where none is recorded."""
-    return np.array([value if isinstance(value, int) else absent for value in values.tolist()], np.int64)
 
 
 def device_name(details: Details, at: int) -> str:
