@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from analyses.display.terminal import clipped
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import Columns, first_of_runs, last_of_runs, picked
+from hta_graph.columns import first_of_runs, last_of_runs, picked
 from hta_graph.errors import UsageError
 from hta_graph.graph.views import labels
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask
@@ -36,7 +36,7 @@ STRIP = 1.3
 
 
 @dataclass(frozen=True)
-class Bars(Columns):
+class Bars:
     """Bars as columns: times in ms after the window's start; ``number`` is an event's or a segment's."""
 
     start: Floats
@@ -49,7 +49,8 @@ class Bars(Columns):
 
     def of_group(self, group: int) -> Bars:
         """Select the bars of one colour."""
-        return self.take(self.group == group)
+        rows = self.group == group
+        return Bars(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(frozen=True)
