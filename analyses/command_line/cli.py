@@ -22,6 +22,8 @@ EXIT_DONE, EXIT_NO_ANSWER, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
 class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
     def error(self, message: str) -> NoReturn:
         """Print one line; where an argument is missing, the usage before it."""
         # Who forgot an argument needs to see which ones there are; who mistyped one needs its name only.

@@ -46,6 +46,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 
 def positive_number(text: str) -> int:
+    """Read a number from 1."""
     if not re.fullmatch(r"0*[1-9]\d{0,5}", text):
         raise argparse.ArgumentTypeError(f"takes a number from 1, not {text!r}")
     return int(text)

@@ -17,6 +17,7 @@ from analyses.tables import Table, joined
 from hta_graph.algorithms.who.owners import OWNERS, owners
 from hta_graph.columns import freeze, last_of_runs, picked, summed_by
 from hta_graph.errors import UsageError
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.details import Details, Objects, read_details
 
@@ -101,7 +102,8 @@ class MemoryEvents:
     columns: dict[str, Any]
 
     @classmethod
-    def of(cls, graph: Any, by: str) -> MemoryEvents:
+    def of(cls, graph: DependencyGraph, by: str) -> MemoryEvents:
+        """Read the events of a graph's trace, and on whose behalf each happened."""
         events = graph.event_table
         rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
         if not len(rows):
@@ -127,6 +129,7 @@ class MemoryEvents:
         )
 
     def of_scope(self, scope: Scope) -> list[Allocations]:
+        """Return those that belong to a stretch, device by device."""
         inside = scope.holds(self.columns["row"])
         device = np.array(self.device, dtype=object)
         names = sorted(set(device[inside].tolist()))

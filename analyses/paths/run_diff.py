@@ -100,6 +100,7 @@ class EnqueuedWork:
 
     @classmethod
     def of(cls, scope: Scope, paths: CallPaths) -> EnqueuedWork:
+        """Order a stretch's work by when it was enqueued."""
         events, work = scope.graph.event_table, scope.work
         # The order of launches is the program's; that of starts differs from run to run where streams race.
         enqueued = np.where(work.call >= 0, events.start[work.call], work.start)
