@@ -113,13 +113,14 @@ def number(kind: type[float], least: float) -> Callable[[str], float]:
     return read
 
 
-# One class an analysis, in the order of the catalogue.
-@dataclass(frozen=True)
+# One class an analysis, in the order of the catalogue. Nobody compares or prints them, and the methods for that would
+# take a millisecond to make at each start.
+@dataclass(frozen=True, eq=False, repr=False)
 class NoFlags:
     """An analysis that needs to be told nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelBreakdownFlags:
     """Which kernels ``kernel-breakdown`` names."""
 
@@ -129,7 +130,7 @@ class KernelBreakdownFlags:
     no_memory_kernels: bool = told("leave copies and sets out", bool, default=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class IdleTimeFlags:
     """What ``idle-time`` takes for a usual gap, and for data loading."""
 
@@ -139,14 +140,14 @@ class IdleTimeFlags:
     data_load: Sequence[str] = told("regular expressions of data-loading rows", str, (), many=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class QueueLengthFlags:
     """When ``queue-length`` calls a queue full: hardware queues of NVIDIA hold 1,024 launches at most."""
 
     max_queue_length: int = told("a queue of so many launches is full", number(int, 1), 1024)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LaunchStatsFlags:
     """What ``launch-stats`` counts as an outlier."""
 
@@ -155,28 +156,28 @@ class LaunchStatsFlags:
     no_memory_events: bool = told("leave copies and sets out", bool, default=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AttributionFlags:
     """Whose time ``attribution`` tells."""
 
     by: str = told(f"{', '.join(ATTRIBUTED_TO[:-1])}, or activity (a list)", one_of(*ATTRIBUTED_TO), "operator")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemoryTimelineFlags:
     """On whose behalf ``memory-timeline`` says that memory was allocated."""
 
     by: str = told(f"on whose behalf: {', '.join(OWNER_KINDS)}", one_of(*OWNER_KINDS), "operator")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class OperatorKernelsFlags:
     """Which operators ``operator-kernels`` looks at."""
 
     operators: str = told("operators whose names start so; '' takes all", str, "aten::")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelSequencesFlags:
     """Which rows ``kernel-sequences`` looks at."""
 
