@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from analyses.command_line.catalogue import ANALYSES
+from analyses.catalogue import CATALOGUE
 from tests.support.command_line import run_command
 from tests.support.depth import deep
 from tests.support.poor_traces import POOR_TRACES, broken_off, cuda
 from tests.support.shared_traces import SHARED
 
-COMMANDS = {command.name: (command.name,) for command in ANALYSES} | {
+COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
     "kernel-sequences": ("kernel-sequences", "--operator", "aten::")
 }
 COUNTED = ("rank", "scope")

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.command_line.catalogue import ANALYSES
+from analyses.catalogue import CATALOGUE
 from analyses.command_line.cli import main
 from analyses.memory.raw_memory_timeline import CATEGORIES, RawTimeline, peak_table
 from analyses.pages.report import report_page
@@ -33,7 +33,7 @@ OPTIONS = {
     "kernel-sequences": ("--operator", "aten::", "--min-pattern-len", "1"),
     "queue-length": ("--max-queue-length", "1"),
 }
-COMMANDS = (*(command.name for command in ANALYSES), "kernel-sequences")
+COMMANDS = tuple(analysis.name for analysis in CATALOGUE)
 SHORT = {ALL_REDUCE: "ALL_REDUCE", COPY: "COPY"}
 
 

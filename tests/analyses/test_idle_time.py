@@ -14,9 +14,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.hta.hta_idle_time import hta_idle_time
+from analyses.hta.hta_window import like_hta
 from analyses.idle.idle_time import answer, figure, idle_time, idle_waits, longest_gaps, stream_idle_time
-from analyses.idle.launch_gaps import hta_idle_time, launch_gaps
-from analyses.scope import in_window, like_hta, per_step, whole
+from analyses.idle.launch_gaps import launch_gaps
+from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.gap_causes import GapExplainer
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.walk_gaps import Gaps

@@ -13,9 +13,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import answer_lines
-from analyses.gpu_time.kernel_breakdown import answer, figure, hta_kernel_breakdown, kernel_breakdown, kernel_types
+from analyses.gpu_time.kernel_breakdown import answer, figure, kernel_breakdown, kernel_types
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
-from analyses.scope import like_hta, per_step, whole
+from analyses.hta.hta_gpu_time import hta_kernel_breakdown
+from analyses.hta.hta_window import like_hta
+from analyses.scope import per_step, whole
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.errors import UsageError
 from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL

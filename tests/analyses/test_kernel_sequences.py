@@ -13,8 +13,10 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.launches.kernel_sequences import answer, figure, hta_frequent_cuda_kernel_sequences, kernel_sequences
-from analyses.scope import in_window, like_hta, whole
+from analyses.hta.hta_launches import hta_frequent_cuda_kernel_sequences
+from analyses.hta.hta_window import like_hta
+from analyses.launches.kernel_sequences import answer, figure, kernel_sequences
+from analyses.scope import in_window, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import OutputError
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.launches.launch_stats import answer, figure, hta_cuda_kernel_launch_stats, launch_stats, launches
-from analyses.scope import Scope, in_window, like_hta, whole
+from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
+from analyses.hta.hta_window import like_hta
+from analyses.launches.launch_stats import answer, figure, launch_stats, launches
+from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between, step
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder

@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.memory.memory_bandwidth import (
-    answer,
-    figure,
-    hta_memory_bw_summary,
-    hta_memory_bw_time_series,
-    memory_bandwidth,
-    memory_bandwidth_time_series,
-)
-from analyses.scope import Scope, in_window, like_hta, whole
+from analyses.hta.hta_bandwidth import hta_memory_bw_summary, hta_memory_bw_time_series
+from analyses.hta.hta_window import like_hta
+from analyses.memory.memory_bandwidth import answer, figure, memory_bandwidth, memory_bandwidth_time_series
+from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.copies import exact_running_sums
 from tests.support.builder import TraceBuilder

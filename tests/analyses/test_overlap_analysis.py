@@ -21,10 +21,11 @@ from analyses.gpu_time.overlap import (
     communication_kernels,
     exposed_copies,
     figure,
-    hta_overlap,
 )
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
-from analyses.scope import in_window, like_hta, per_step, whole
+from analyses.hta.hta_gpu_time import hta_overlap
+from analyses.hta.hta_window import like_hta
+from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.intervals import union
 from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.activities import Activities

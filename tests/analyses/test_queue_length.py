@@ -12,17 +12,15 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import answer_document
-from analyses.launches.queue_length import (
-    answer,
-    figure,
+from analyses.hta.hta_queues import (
     hta_queue_length_summary,
     hta_queue_length_summary_from_time_series,
     hta_queue_length_time_series,
     hta_time_spent_blocked_on_full_queue,
-    queue_length,
-    queue_length_time_series,
 )
-from analyses.scope import Scope, in_window, like_hta, per_step, whole
+from analyses.hta.hta_window import like_hta
+from analyses.launches.queue_length import answer, figure, queue_length, queue_length_time_series
+from analyses.scope import Scope, in_window, per_step, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import QueryError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write

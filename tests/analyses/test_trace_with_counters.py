@@ -12,8 +12,10 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.launches.counter_series import TimeSeriesTypes, counter_tracks, hta_generate_trace_with_counters
-from analyses.scope import like_hta, whole
+from analyses.hta.hta_counters import hta_generate_trace_with_counters
+from analyses.hta.hta_window import like_hta
+from analyses.launches.counter_series import TimeSeriesTypes, counter_tracks
+from analyses.scope import whole
 from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from analyses.hta.hta_annotations import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
+from analyses.hta.hta_window import like_hta
 from analyses.hta.trace_frame import hta_trace_frames
 from analyses.owners.annotation_times import (
     annotated_activities,
@@ -18,7 +19,7 @@ from analyses.owners.annotation_times import (
     answer,
     figure,
 )
-from analyses.scope import like_hta, per_step, whole
+from analyses.scope import per_step, whole
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import hta_graph as hg
-from analyses.scope import Scope, like_hta, whole
+from analyses.hta.hta_window import like_hta
+from analyses.scope import Scope, whole
 from hta_graph import DependencyGraph
 from tests.support.shared_traces import SHARED
 

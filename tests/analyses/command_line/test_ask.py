@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analyses.command_line.catalogue import ANALYSES
+from analyses.catalogue import CATALOGUE
 from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.windows import first_busy_step
 from hta_graph.algorithms.time.windows import whole as whole_trace
@@ -76,7 +76,9 @@ def test_a_threshold_is_a_number(
     assert value in err
 
 
-@pytest.mark.parametrize("name", [command.name for command in ANALYSES if command.name != "idle-time"])
+@pytest.mark.parametrize(
+    "name", [item.name for item in CATALOGUE if item.name not in ("idle-time", "kernel-sequences")]
+)
 def test_data_loading_patterns_are_taken_only_where_they_change_the_answer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:

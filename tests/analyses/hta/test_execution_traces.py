@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyses.hta.execution_traces import (
+from analyses.hta.execution_trace_columns import (
     ET_COLUMNS,
     add_et_column,
     execution_trace_nodes,
