@@ -94,8 +94,8 @@ MISTAKES = (
     Mutation(
         "of one kind the first predecessor",
         "hta_graph/algorithms/time/stretches.py",
-        "np.append(targets[order][1:] != targets[order][:-1], True)",
-        "np.append(True, targets[order][1:] != targets[order][:-1])",
+        "last = last_of_runs(targets[order])",
+        "last = first_of_runs(targets[order])",
     ),
     Mutation(
         "a source after its target counts as later",
@@ -152,8 +152,8 @@ MISTAKES = (
         "] > context.trace.events.start[target]",
         "] >= context.trace.events.start[target]",
     ),
-    Mutation("streams of all devices are one", "hta_graph/trace/lanes.py", "(_part(key[0]), ", "(0, "),
-    Mutation("streams without number", "hta_graph/trace/lanes.py", ", _part(key[2]))", ", 7)"),
+    Mutation("streams of all devices are one", "hta_graph/trace/lanes.py", "(_lane_part(key[0]), ", "(0, "),
+    Mutation("streams without number", "hta_graph/trace/lanes.py", ", _lane_part(key[2]))", ", 7)"),
     Mutation(
         "no clamping",
         "hta_graph/graph/edges.py",
@@ -325,10 +325,12 @@ MISTAKES = (
     Mutation(
         "no head before the first cause",
         "hta_graph/algorithms/time/path_classes.py",
-        ", _head(graph, chain, window)]",
+        ", _before_the_path(graph, chain, window)]",
         "]",
     ),
-    Mutation("no tail behind the sink", "hta_graph/algorithms/time/path_classes.py", "[_tail(chain, window), ", "["),
+    Mutation(
+        "no tail behind the sink", "hta_graph/algorithms/time/path_classes.py", "[_after_the_path(chain, window), ", "["
+    ),
     Mutation(
         "the sink is the first end",
         "hta_graph/algorithms/time/sinks.py",
@@ -338,8 +340,8 @@ MISTAKES = (
     Mutation(
         "descendants are ancestors",
         "hta_graph/graph/dependency_graph.py",
-        "start_point(np.array([self._row(event_index)])), backward=False)",
-        "start_point(np.array([self._row(event_index)])), backward=True)",
+        "start_point(np.array([self._row_with_index(event_index)])), backward=False)",
+        "start_point(np.array([self._row_with_index(event_index)])), backward=True)",
     ),
     Mutation(
         "subgraphs keep edges that leave them",
@@ -503,7 +505,7 @@ COLUMNS = (
     ),
     Mutation(
         "HTA's percentages of nothing",
-        "analyses/gpu_time/kernel_breakdown.py",
+        "analyses/hta/hta_gpu_time.py",
         "100 * total / max(total.sum(), 1)",
         "100 * total / min(total.sum(), 1)",
         ("tests/analyses/test_kernel_breakdown.py",),

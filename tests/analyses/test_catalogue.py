@@ -19,9 +19,9 @@ from analyses.memory import raw_memory_timeline
 from analyses.paths import run_diff
 from analyses.tables import MORE, Table
 from hta_graph.algorithms.who.owners import OWNERS
-from tests.analyses.command_line.test_command_line import run
-from tests.analyses.test_every_analysis import saved, simulated
 from tests.simulator import Dialect
+from tests.support.command_line import run_command
+from tests.support.poor_traces import saved_file, simulated_bytes
 
 every_analysis = pytest.mark.parametrize("analysis", CATALOGUE, ids=lambda item: item.name)
 
@@ -35,7 +35,7 @@ def required_flags(analysis: Analysis[Any]) -> list[str]:
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two_ranks")
     for rank in range(2):
-        saved(folder / f"rank{rank}.json", simulated(Dialect(), rank, 2))
+        saved_file(folder / f"rank{rank}.json", simulated_bytes(Dialect(), rank, 2))
     return folder
 
 
@@ -65,7 +65,7 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
     analysis: Analysis[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    status, out, _ = run(capsys, analysis.name, "--help")
+    status, out, _ = run_command(capsys, analysis.name, "--help")
     assert status == 0
     shown = " ".join(out.split())
     assert analysis.asks in shown
@@ -95,7 +95,7 @@ def test_json_and_csv_have_the_declared_columns(
 ) -> None:
     outputs = [tmp_path / "answer.json", tmp_path / "answer.csv"]
     written = ["--json", str(outputs[0]), "--csv", str(outputs[1])]
-    status, _, err = run(capsys, analysis.name, two_ranks, *required_flags(analysis), *written)
+    status, _, err = run_command(capsys, analysis.name, two_ranks, *required_flags(analysis), *written)
     assert status == 0, err
     tables = json.loads(outputs[0].read_text(encoding="utf-8"))["tables"]
     assert tables.keys() <= analysis.tables.keys()

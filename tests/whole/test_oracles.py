@@ -29,7 +29,7 @@ from hta_graph.graph.timeline import Timeline
 from hta_graph.links import LinkContext
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.links.rules.stream_order import _row_with_latest_end
-from hta_graph.links.streams.stream_waits import Captured, StreamWaits, Waits
+from hta_graph.links.streams.stream_waits import Captured, ResolvedWaits, StreamWaits
 from hta_graph.model import CPU_KINDS, GPU_KINDS, WALKABLE, EdgeKind, EventKind
 from hta_graph.trace.clock import INVALID, nanoseconds
 from hta_graph.trace.order import canonical_order, refined_order
@@ -391,7 +391,7 @@ def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.D
     naive = NaiveStreams(context)
     waits = draw_waits(data, context, naive)
     columns = [np.array([wait[at] for wait in waits], np.int64) for at in range(4)]
-    table = Waits(columns[0].astype(np.int32), columns[1], columns[2].astype(np.int32), columns[3],
+    table = ResolvedWaits(columns[0].astype(np.int32), columns[1], columns[2].astype(np.int32), columns[3],
                   np.zeros(len(waits), np.int8))  # fmt: skip
     streams = StreamWaits(context.queues, table)
     asked = [(lane, place) for lane in sorted(naive.items) for place in range(0, len(context.timeline.order) + 1, 2)]

@@ -22,7 +22,7 @@ from hta_graph.algorithms.time.windows import Window
 from hta_graph.graph.timeline import Timeline
 from hta_graph.links import LinkContext, forward_backward
 from hta_graph.links.acyclic import edges_that_close_cycles
-from hta_graph.trace.parts import Part, Parts
+from hta_graph.trace.parts import FilePart, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
@@ -175,7 +175,7 @@ def test_ancestors_equal_networkx() -> None:
 def test_the_tolerant_reader_gives_the_same_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that the strict decoder reads and rows that the tolerant one reads become equal columns."""
 
-    def refuse(*_: object) -> Part:
+    def refuse(*_: object) -> FilePart:
         raise msgspec.DecodeError("is refused")
 
     path = SHARED / "traces" / name / "rank0.json.gz"
