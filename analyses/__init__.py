@@ -1,7 +1,9 @@
-"""What one asks of a dependency graph: one file per analysis, listed in :mod:`analyses.command_line.catalogue`.
+"""What one asks of a dependency graph: one file per question, listed in :mod:`analyses.catalogue`.
 
-The names below have the arguments and shapes of Holistic Trace Analysis; whatever module of ``hta`` they stand in
-there, here it is ``from analyses import …``.
+Three groups of names: stretches of time (``whole``, ``per_step``, ``in_window`` make the :class:`Scope` that a question
+looks at), the questions (modules with ``answer``, ``figure`` and their tables as functions), and the names of Holistic
+Trace Analysis with its arguments and shapes: whatever module of ``hta`` they stand in there, here it is
+``from analyses import …``.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# For type checkers and editors, which do not run __getattr__.
 if TYPE_CHECKING:
-    from analyses.hta.execution_trace import add_et_column, correlate_execution_trace
-    from analyses.hta.execution_traces import load_execution_trace
+    from analyses.gpu_time import kernel_breakdown, overlap, temporal_breakdown
+    from analyses.hta.execution_trace_columns import load_execution_trace
+    from analyses.hta.execution_trace_in_place import add_et_column, correlate_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
         BeforeOperatorFilter,
@@ -32,17 +36,38 @@ if TYPE_CHECKING:
     )
     from analyses.hta.hta_trace import Trace
     from analyses.hta.hta_trace_diff import DeviceType, LabeledTrace, TraceDiff
+    from analyses.hta.memory_analysis import MemoryAnalysis
     from analyses.hta.trace_analysis import TraceAnalysis
+    from analyses.idle import idle_time
+    from analyses.launches import kernel_sequences, launch_stats, operator_kernels, queue_length
     from analyses.launches.counter_series import TimeSeriesTypes
-    from analyses.memory.raw_memory_timeline import MemoryAnalysis
+    from analyses.memory import memory_bandwidth, memory_timeline
+    from analyses.owners import annotation_times, attribution, hardware_counters
+    from analyses.pages.timeline_page import timeline_figure
+    from analyses.paths import run_diff
+    from analyses.ranks import collectives, stragglers
+    from analyses.scope import Scope, in_window, per_step, whole
+
+_QUESTIONS = {
+    "gpu_time": ("kernel_breakdown", "overlap", "temporal_breakdown"),
+    "idle": ("idle_time",),
+    "launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
+    "memory": ("memory_bandwidth", "memory_timeline"),
+    "owners": ("annotation_times", "attribution", "hardware_counters"),
+    "paths": ("run_diff",),
+    "ranks": ("collectives", "stragglers"),
+}
+"""Room → the questions in it."""
 
 _NAMES = {
+    "scope": ("Scope", "in_window", "per_step", "whole"),
+    "pages.timeline_page": ("timeline_figure",),
     "hta.trace_analysis": ("TraceAnalysis",),
     "hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
     "hta.hta_trace": ("Trace",),
-    "hta.execution_trace": ("add_et_column", "correlate_execution_trace"),
-    "hta.execution_traces": ("load_execution_trace",),
-    "memory.raw_memory_timeline": ("MemoryAnalysis",),
+    "hta.execution_trace_in_place": ("add_et_column", "correlate_execution_trace"),
+    "hta.execution_trace_columns": ("load_execution_trace",),
+    "hta.memory_analysis": ("MemoryAnalysis",),
     "launches.counter_series": ("TimeSeriesTypes",),
     "hta.filters": (
         "AfterOperatorFilter",
@@ -65,6 +90,7 @@ _NAMES = {
 }
 """Module → what it offers here."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
+_ROOM = {name: room for room, names in _QUESTIONS.items() for name in names}
 
 __all__ = [
     "AfterOperatorFilter",
@@ -83,6 +109,7 @@ __all__ = [
     "NameFilter",
     "QueryFilter",
     "RankFilter",
+    "Scope",
     "TimeRangeFilter",
     "TimeSeriesTypes",
     "Trace",
@@ -91,13 +118,39 @@ __all__ = [
     "UnderOperatorFilter",
     "ZeroDurationFilter",
     "add_et_column",
+    "annotation_times",
+    "attribution",
+    "collectives",
     "correlate_execution_trace",
+    "hardware_counters",
+    "idle_time",
+    "in_window",
+    "kernel_breakdown",
+    "kernel_sequences",
+    "launch_stats",
     "load_execution_trace",
+    "memory_bandwidth",
+    "memory_timeline",
+    "operator_kernels",
+    "overlap",
+    "per_step",
+    "queue_length",
+    "run_diff",
+    "stragglers",
+    "temporal_breakdown",
+    "timeline_figure",
+    "whole",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: the command line answers ``--help`` without pandas."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _ROOM:
+        return import_module(f"{__name__}.{_ROOM[name]}.{name}")
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

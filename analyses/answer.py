@@ -52,6 +52,7 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     >>> records(pd.DataFrame({"rank": [0], "share": [float("nan")]}))
     [{'rank': 0, 'share': None}]
     """
+    # NaN, NaT and NA all become null, which every JSON reader understands.
     plain = frame.astype(object).where(frame.notna(), None)
     return [{str(key): value for key, value in row.items()} for row in plain.to_dict("records")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +11,9 @@ from hta_graph.algorithms.work.activities import Activities, activities
 from hta_graph.columns import freeze
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["Scope", "earliest_ns", "in_window", "like_hta", "per_step", "whole"]
+__all__ = ["Scope", "in_window", "per_step", "spanning", "whole"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Scope:
 
     def holds(self, rows: Ids | Ints) -> Bools:
         """Mark the CPU rows (canonical) that belong to the stretch."""
-        start = self.graph.trace.events.start[rows]
+        start = self.graph.event_table.start[rows]
         inside: Bools = (start >= self.cpu_start_ns) & (start < self.cpu_end_ns)
         return inside
 
@@ -67,7 +66,7 @@ class Scope:
 def whole(rank: int, graph: DependencyGraph) -> Scope:
     """Look at the whole trace: from the first GPU activity's start to the last one's end, and at every CPU row."""
     work = activities(graph)
-    return _spanning(rank, graph, WHOLE_TRACE, work, np.iinfo(np.int64).max)
+    return spanning(rank, graph, WHOLE_TRACE, work, np.iinfo(np.int64).max)
 
 
 def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
@@ -77,25 +76,27 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
         QueryError: the trace has no such window.
     """
     found = window(graph)
+    # The whole trace is one and the same stretch, whichever way it was asked for.
     if found.label == WHOLE_TRACE and not found.is_named:
         return whole(rank, graph)
     every = activities(graph)
     running = every.take((every.start < found.end_ns) & (every.end > found.start_ns))
+    # For accounts of time: cut to the window, so that parts add up to its length.
     running = replace(
         running,
         start=freeze(running.start.clip(min=found.start_ns)),
         end=freeze(running.end.clip(max=found.end_ns)),
     )
-    work = every.take(_belongs(graph, every, found))
+    work = every.take(launched_inside(graph, every, found))
     return Scope(rank, graph, found.label, found.start_ns, found.end_ns, *found.cpu_span, work, running)
 
 
-def _belongs(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
+def launched_inside(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
     """Mark what a step or annotation launched; of explicit times what starts in the window."""
     if not found.is_named:
         return (every.start >= found.start_ns) & (every.start < found.end_ns)
     first, last = found.cpu_span
-    called = graph.trace.events.start[every.call]
+    called = graph.event_table.start[every.call]  # meaningless where call is -1, which the mask leaves out
     return (every.call >= 0) & (called >= first) & (called < last)
 
 
@@ -105,53 +106,16 @@ def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu
     Raises:
         QueryError: the trace has no steps.
     """
-    steps = graph.trace.steps()
+    steps = graph.steps()
     if not steps:
         raise QueryError(
-            f"{graph.trace.path}: has no profiler steps; call prof.step() in the training loop, "
-            "or ask about the whole trace"
+            f"{graph.path}: has no profiler steps; call prof.step() in the training loop, or ask about the whole trace"
         )
     windows = [step(item.number, cpu_window=cpu_window, gpu_window=gpu_window) for item in steps]
     return [in_window(rank, graph, window) for window in windows]
 
 
-def like_hta(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool = False) -> list[Scope]:
-    """Look at the stretch that HTA documents: without the last profiler step and work that no kept call launched.
-
-    Where all ranks together name fewer than two steps, everything stays. HTA itself cuts later where the profiler also
-    wrote the steps as GPU annotations; that is its mistake and is not repeated.
-    """
-    names = {item.number for graph in graphs.values() for item in graph.trace.steps()}
-    if len(names) < 2:
-        return [whole(rank, graph) for rank, graph in graphs.items()]
-    return [_before_last_step(rank, graph, include_last_step=include_last_step) for rank, graph in graphs.items()]
-
-
-def _before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: bool) -> Scope:
-    steps = graph.trace.steps()
-    if not steps:
-        return whole(rank, graph)
-    last = max(steps, key=lambda item: item.start_ns)
-    cut = last.end_ns + 1 if include_last_step else last.start_ns
-    work = activities(graph)
-    calls = np.flatnonzero((graph.trace.events.kind == EventKind.RUNTIME) & (graph.trace.events.start < cut))
-    kept = np.isin(work.row, _with_correlation_of(graph, work.row, calls))
-    return _spanning(rank, graph, "HTA's window", work.take(kept), cut)
-
-
-def _with_correlation_of(graph: DependencyGraph, rows: Ids, calls: Ints) -> Ids:
-    correlation = graph.trace.events.correlation
-    kept: Ids = rows[(correlation[rows] > 0) & np.isin(correlation[rows], correlation[calls])]
-    return kept
-
-
-def _spanning(rank: int, graph: DependencyGraph, label: str, work: Activities, cpu_end_ns: int) -> Scope:
+def spanning(rank: int, graph: DependencyGraph, label: str, work: Activities, cpu_end_ns: int) -> Scope:
+    """Look at all from the start of some work to its end, and at every CPU row up to a time."""
     start, end = (int(work.start.min()), int(work.end.max())) if len(work) else (0, 0)
     return Scope(rank, graph, label, start, end, np.iinfo(np.int64).min, cpu_end_ns, work, work)
-
-
-def earliest_ns(scopes: Iterable[Scope]) -> int:
-    """Return when the first row with a duration starts in any of the scopes' traces; 0 without rows."""
-    firsts = [scope.graph.trace.events for scope in scopes]
-    starts = [events.start[events.kind != EventKind.MEMORY] for events in firsts]
-    return min((int(start.min()) for start in starts if len(start)), default=0)

@@ -1,45 +1,85 @@
-"""Which tests run here: those that need the shared traces, a program or much time are deselected with a line."""
+"""Which tests run here, and on how many processes: what is left out is said in a line at the end."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-SHARED = Path(os.environ.get("HTA_GRAPH_SHARED", Path(__file__).parents[2] / "shared"))
+from tests.support.depth import deep
+from tests.support.shared_traces import SHARED, is_large_trace, shared_traces
+
+MOST_WORKERS = 4
+"""Each one imports pandas and builds traces of its own."""
+
+LEFT_OUT = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin with nothing left out, and let what tests start hear an interrupt."""
+    config.stash[LEFT_OUT] = []
+    # A run in the background (nohup, &) ignores SIGINT, and so would every program that a test starts to interrupt it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run a few files in this process, where a debugger works, and folders on the cores that there are."""
+    few = len(config.args) <= 3 and all(".py" in argument for argument in config.args)
+    return 0 if few else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what cannot run here."""
-    out: list[pytest.Item] = []
+    """Deselect what cannot run here, and deep tests unless they are asked for; what reads a large trace is deep."""
+    for item in items:
+        if item.get_closest_marker("shared") and any(map(is_large_trace, parameters(item))):
+            item.add_marker("slow")
     if not (SHARED / "traces").is_dir():
-        out += [item for item in items if item.get_closest_marker("shared")]
-        if out:
-            config.stash[_MISSING] = (
-                f"{len(out)} tests that read the shared traces deselected: {SHARED}/traces is absent"
-            )
+        deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
     if "slow" not in (config.option.markexpr or ""):
-        out += [item for item in items if item.get_closest_marker("slow") and item not in out]
-    if out:
+        deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/run does")
+
+
+def parameters(item: pytest.Item) -> list[Any]:
+    """Return the values of a test's parameters."""
+    return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], marker: str, reason: str) -> None:
+    """Leave out the tests with a marker and note why."""
+    if out := [item for item in items if item.get_closest_marker(marker)]:
+        config.stash[LEFT_OUT].append(f"{len(out)} {reason}")
         config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in out]
+        items[:] = [item for item in items if not item.get_closest_marker(marker)]
 
 
-_MISSING = pytest.StashKey[str]()
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a worker process tell the one that prints what was left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash[LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear from a worker what was left out; all say the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", [])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what was left out and why."""
-    if line := config.stash.get(_MISSING, ""):
+    for line in config.stash[LEFT_OUT]:
         terminalreporter.write_line(line)
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if report.longrepr)
     for reason, count in reasons.items():
         terminalreporter.write_line(f"{count} tests left out: {reason.removeprefix('Skipped: ')}")
 
 
-def shared_traces() -> list[Path]:
-    """Return the shared real traces; empty where the folder is absent."""
-    files = sorted((SHARED / "traces").rglob("*.json.gz")) if SHARED.is_dir() else []
-    return [path for path in files if not path.name.startswith("host_et")]
+@pytest.fixture(params=["small", deep("all")])
+def real_traces(request: pytest.FixtureRequest) -> list[Path]:
+    """Return the small shared traces, in the deep run all."""
+    return [path for path in shared_traces() if request.param == "all" or not is_large_trace(path)]

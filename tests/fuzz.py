@@ -1,7 +1,7 @@
 """Fuzzing: a damaged trace gives a result that obeys the invariants, or one clear line.
 
 ``python -m tests.fuzz --cases 20000 --seed 1`` prints a table per kind of damage and keeps each failing input.
-:func:`check_graph` is DESIGN §7 for any graph whatsoever; other tests call it too.
+What a result obeys is :func:`tests.support.properties.check_graph`.
 """
 
 from __future__ import annotations
@@ -23,118 +23,23 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import networkx
-import numpy as np
-import rustworkx
-
 import hta_graph as hg
 from analyses.command_line.cli import main as command_line
-from hta_graph import DependencyGraph
-from hta_graph.algorithms.time.windows import Window
-from hta_graph.errors import QueryError
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
-from tests.conftest import shared_traces
+from hta_graph.errors import DefectError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
+from tests.support.properties import BrokenRuleError, check_graph, require, some_windows
+from tests.support.shared_traces import shared_traces
 
 TIME_LIMIT_S = 20
 LARGEST_REAL_BYTES = 60_000
 ROWS_OF_A_REAL_TRACE = 160
 Document = Any
 Rng = random.Random
-
-
-class BrokenRuleError(AssertionError):
-    """A result that breaks an invariant, or an error that is not one clear line."""
-
-
-# --- what every result obeys ------------------------------------------------------------------------------------------
-
-
-def check_graph(graph: DependencyGraph, windows: Sequence[Window] = (), *, oracle: bool = False) -> int:
-    """Check DESIGN §7 on a graph and on the paths of windows; return how many windows had an answer."""
-    _check_edges(graph)
-    _check_acyclic(graph, oracle=oracle)
-    answered = 0
-    for window in windows:
-        with contextlib.suppress(QueryError):
-            check_path(hg.critical_path(graph, window))
-            answered += 1
-    return answered
-
-
-def _require(true: Any, rule: str) -> None:
-    if not true:
-        raise BrokenRuleError(rule)
-
-
-def _check_edges(graph: DependencyGraph) -> None:
-    edges, times = graph.edge_table, graph.timeline.times
-    back = times[edges.source] - times[edges.target]
-    walkable = kind_mask(graph.trace.events.kind, WALKABLE)
-    _require(back.max(initial=0) <= CLOCK_FAULT_LIMIT_NS, "an edge goes back by more than a clock fault")
-    _require((edges.lags(times) >= 0).all(), "a lag is negative")
-    _require(np.array_equal(edges.clamped(times), back > 0), "clamped is not: goes back in time")
-    _require(walkable[edges.source >> 1].all() and walkable[edges.target >> 1].all(), "a row that is only looked up")
-    _require(graph.diagnostics["edges_clamped"] >= int((back > 0).sum()), "clamped edges are not counted")
-    keys = np.stack([edges.source, edges.target, edges.kind])
-    _require(len(np.unique(keys, axis=1).T) == len(edges), "an edge is there twice")
-
-
-def _check_acyclic(graph: DependencyGraph, *, oracle: bool) -> None:
-    acyclic = rustworkx.is_directed_acyclic_graph(graph.to_rustworkx())
-    _require(acyclic, "the graph has a cycle")
-    if oracle:
-        _require(networkx.is_directed_acyclic_graph(graph.to_networkx()), "networkx finds a cycle")
-
-
-def check_path(path: hg.CriticalPath) -> None:
-    """Check that the segments tile the window to the nanosecond and that every breakdown sums to it."""
-    path.self_check()
-    window, pieces = path.window, path.pieces
-    _require(window.end_ns >= window.start_ns, "the window ends before it starts")
-    _require((pieces.end > pieces.start).all(), "a segment has no length")
-    _require(np.array_equal(pieces.start[1:], pieces.end[:-1]), "segments are not contiguous")
-    _require(bool(len(pieces)) == (path.length_ns > 0), "segments do not cover the window")
-    _require(sum(path.by_bound_ns.values()) == path.length_ns, "classes do not sum to the window")
-    _require(list(path.by_bound_ns) == [bound.label for bound in BoundBy], "not all ten classes are there")
-    totals = [int(frame.time_ns.sum()) for frame in (path.by_event(), path.by_lane(), path.by_bound())]
-    _require(totals == [path.length_ns] * 3, "names, lanes or classes do not sum to the window")
-    _require(int(path.segments.duration_ns.sum()) == path.length_ns, "segments do not sum to the window")
-    _require(0 <= path.coverage <= 1, "coverage is not a share")
-    columns = ("edge_kind", "inferred", "bound", "event", "lane")
-    rows = list(zip(*(getattr(pieces, name).tolist() for name in columns), strict=True))
-    _require(all(left != right for left, right in pairwise(rows)), "equal neighbours are not merged")
-
-
-def some_windows(graph: DependencyGraph, rng: Rng) -> list[Window]:
-    """Choose windows of every form: whole, steps, annotations, times inside and outside."""
-    events = graph.trace.events
-    windows: list[Window] = [hg.whole()]
-    if not len(events):
-        return windows
-    numbers = [step.number for step in graph.trace.steps()]
-    for number in rng.sample(numbers, min(2, len(numbers))):
-        windows += [hg.step(number), hg.step(number, cpu_window=True), hg.step(number, gpu_window=True)]
-    named = np.unique(events.name[events.kind == EventKind.ANNOTATION]).tolist()
-    for name in rng.sample(named, min(2, len(named))):
-        last = rng.choice((None, 1, 2))
-        windows.append(hg.annotation(graph.trace.names[name], last=last, cpu_window=rng.random() < 0.3))
-    return windows + [_some_times(graph, rng) for _ in range(2)]
-
-
-def _some_times(graph: DependencyGraph, rng: Rng) -> Window:
-    events = graph.trace.events
-    first, last = int(events.start.min()), int(events.end.max())
-    margin = max((last - first) // 3, 1_000)
-    chosen = [rng.randint(first - margin, last + margin), rng.choice(events.start.tolist() + events.end.tolist())]
-    start = min(chosen)
-    return hg.between(start, max(*chosen, start + 1))
 
 
 # --- whole traces to damage -------------------------------------------------------------------------------------------
@@ -161,7 +66,7 @@ def seeds() -> tuple[tuple[str, bytes], ...]:
 
 
 def _stretches(path: Path) -> Iterator[tuple[str, bytes]]:
-    document = _load(gzip.decompress(path.read_bytes()))
+    document = _load_exactly(gzip.decompress(path.read_bytes()))
     rows = document["traceEvents"] if isinstance(document, dict) else document
     begin = max(0, len(rows) // 2 - ROWS_OF_A_REAL_TRACE // 2)
     part = rows[begin : begin + ROWS_OF_A_REAL_TRACE]
@@ -173,7 +78,7 @@ def as_bytes(document: Document) -> bytes:
     return re.sub(r'"\\u0001([-+.\deE]+)"', r"\1", json.dumps(document)).encode()
 
 
-def _load(raw: bytes) -> Document:
+def _load_exactly(raw: bytes) -> Document:
     """Read JSON; a fraction stays the text that was printed."""
     return json.loads(raw, parse_float=lambda text: Exact(Exact.MARK + text))
 
@@ -219,13 +124,13 @@ def rows_of(document: Document) -> list[Any]:
     return rows if isinstance(rows, list) and rows else [{}]
 
 
-def _row(document: Document, rng: Rng) -> dict[str, Any]:
+def _any_row(document: Document, rng: Rng) -> dict[str, Any]:
     row = rng.choice(rows_of(document))
     return row if isinstance(row, dict) else {}
 
 
-def _args(document: Document, rng: Rng) -> dict[str, Any]:
-    args = _row(document, rng).get("args")
+def _any_args(document: Document, rng: Rng) -> dict[str, Any]:
+    args = _any_row(document, rng).get("args")
     return args if isinstance(args, dict) else {}
 
 
@@ -253,11 +158,11 @@ def truncate_rows(document: Document, rng: Rng) -> None:
 
 
 def drop_field(document: Document, rng: Rng) -> None:
-    _row(document, rng).pop(rng.choice(FIELDS), None)
+    _any_row(document, rng).pop(rng.choice(FIELDS), None)
 
 
 def drop_arg(document: Document, rng: Rng) -> None:
-    _args(document, rng).pop(rng.choice(ARGS), None)
+    _any_args(document, rng).pop(rng.choice(ARGS), None)
 
 
 def drop_header(document: Document, rng: Rng) -> None:
@@ -266,11 +171,11 @@ def drop_header(document: Document, rng: Rng) -> None:
 
 
 def retype_field(document: Document, rng: Rng) -> None:
-    _row(document, rng)[rng.choice(FIELDS)] = rng.choice(ODD_VALUES)
+    _any_row(document, rng)[rng.choice(FIELDS)] = rng.choice(ODD_VALUES)
 
 
 def retype_arg(document: Document, rng: Rng) -> None:
-    _args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_VALUES)
+    _any_args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_VALUES)
 
 
 def retype_header(document: Document, rng: Rng) -> None:
@@ -279,35 +184,35 @@ def retype_header(document: Document, rng: Rng) -> None:
 
 
 def odd_numbers(document: Document, rng: Rng) -> None:
-    _row(document, rng)[rng.choice(("ts", "dur", "ts", "dur", "pid", "tid", "id"))] = rng.choice(ODD_NUMBERS)
-    _args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_NUMBERS)
+    _any_row(document, rng)[rng.choice(("ts", "dur", "ts", "dur", "pid", "tid", "id"))] = rng.choice(ODD_NUMBERS)
+    _any_args(document, rng)[rng.choice(ARGS)] = rng.choice(ODD_NUMBERS)
 
 
 def swap_fields(document: Document, rng: Rng) -> None:
-    one, two, key = _row(document, rng), _row(document, rng), rng.choice(FIELDS)
+    one, two, key = _any_row(document, rng), _any_row(document, rng), rng.choice(FIELDS)
     one[key], two[key] = two.get(key), one.get(key)
 
 
 def swap_args(document: Document, rng: Rng) -> None:
-    one, two, key = _args(document, rng), _args(document, rng), rng.choice(ARGS)
+    one, two, key = _any_args(document, rng), _any_args(document, rng), rng.choice(ARGS)
     one[key], two[key] = two.get(key), one.get(key)
 
 
 def exchange_values(document: Document, rng: Rng) -> None:
-    row, keys = _row(document, rng), rng.sample(FIELDS, 2)
+    row, keys = _any_row(document, rng), rng.sample(FIELDS, 2)
     row[keys[0]], row[keys[1]] = row.get(keys[1]), row.get(keys[0])
 
 
 def another_category(document: Document, rng: Rng) -> None:
-    _row(document, rng)["cat"] = rng.choice(CATEGORIES)
+    _any_row(document, rng)["cat"] = rng.choice(CATEGORIES)
 
 
 def another_name(document: Document, rng: Rng) -> None:
-    _row(document, rng)["name"] = rng.choice(NAMES)
+    _any_row(document, rng)["name"] = rng.choice(NAMES)
 
 
 def another_phase(document: Document, rng: Rng) -> None:
-    _row(document, rng)["ph"] = rng.choice(("X", "B", "E", "i", "s", "f", "M", "b", "e"))
+    _any_row(document, rng)["ph"] = rng.choice(("X", "B", "E", "i", "s", "f", "M", "b", "e"))
 
 
 def one_correlation(document: Document, rng: Rng) -> None:
@@ -336,7 +241,9 @@ def clock_faults(document: Document, rng: Rng) -> None:
 
 
 def nested_garbage(document: Document, rng: Rng) -> None:
-    place = rng.choice((_row(document, rng), _args(document, rng), document if isinstance(document, dict) else {}))
+    place = rng.choice(
+        (_any_row(document, rng), _any_args(document, rng), document if isinstance(document, dict) else {})
+    )
     place[rng.choice((*FIELDS, *ARGS, "distributedInfo"))] = NESTED
 
 
@@ -428,13 +335,13 @@ def make_case(seed: int, number: int) -> Case:
         for _ in range(1 if damage == "damage_gzip" else times):
             raw = BYTES[damage](bytearray(raw or b" "), rng)
         return Case(number, damage, origin, raw)
-    document = _load(raw)
+    document = _load_exactly(raw)
     for _ in range(times):
         STRUCTURAL[damage](document, rng)
-    return Case(number, damage, origin, _dump(document, rng))
+    return Case(number, damage, origin, _dumped_bytes(document, rng))
 
 
-def _dump(document: Document, rng: Rng) -> bytes:
+def _dumped_bytes(document: Document, rng: Rng) -> bytes:
     depth = rng.choice((50, 1_100, 20_000))
     nested = b"[" * depth + b"]" * depth
     return as_bytes(document).replace(json.dumps(NESTED).encode(), nested)
@@ -466,6 +373,8 @@ def examine(path: Path, rng: Rng) -> str:
 def _ask_the_library(path: Path, rng: Rng, *, salvage: bool) -> str:
     try:
         graph = hg.build_graph(hg.read_trace(path, salvage=salvage))
+    except DefectError:
+        raise
     except hg.HtaGraphError as error:
         _check_line(str(error), path)
         return "refused"
@@ -474,8 +383,8 @@ def _ask_the_library(path: Path, rng: Rng, *, salvage: bool) -> str:
 
 
 def _check_line(line: str, path: Path) -> None:
-    _require(line.strip() and "\n" not in line and len(line) <= 500, f"not one clear line: {line[:80]!r}")
-    _require(path.name in line, f"the line does not name the file: {line[:80]!r}")
+    require(line.strip() and "\n" not in line and len(line) <= 500, f"not one clear line: {line[:80]!r}")
+    require(path.name in line, f"the line does not name the file: {line[:80]!r}")
 
 
 def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> None:
@@ -485,25 +394,26 @@ def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> Non
     out.flush()
     text = out.buffer.getvalue()  # type: ignore[attr-defined]
     errors = [line for line in err.getvalue().splitlines() if line.startswith("hta-graph: ")]
-    _require(status in (0, 1, 2), f"exit status {status}")
-    _require(len(errors) == int(status != 0), f"status {status} with {len(errors)} lines of error")
-    _require("Traceback" not in err.getvalue(), "a traceback on stderr")
-    _require(not text or status == 0, "partial output beside an error")
+    require(status in (0, 1, 2), f"exit status {status}")
+    require(len(errors) == int(status != 0), f"status {status} with {len(errors)} lines of error")
+    require("Traceback" not in err.getvalue(), "a traceback on stderr")
+    require("this is a defect" not in err.getvalue(), "a result that contradicts itself")
+    require(not text or status == 0, "partial output beside an error")
     if status == 0 and "--json" in arguments:
         _check_document(json.loads(text))
     elif status == 0:
-        _require(text.strip(), "no output and no error")
+        require(text.strip(), "no output and no error")
     if outcome == "analysed" and arguments[0] != "critical-path":
-        _require(status == 0, "the command line refuses what the library reads")
+        require(status == 0, "the command line refuses what the library reads")
 
 
 def _check_document(document: dict[str, Any]) -> None:
-    _require(document["schema"].startswith("hta-graph/"), "no schema")
+    require(document["schema"].startswith("hta-graph/"), "no schema")
     if document["schema"] == "hta-graph/critical-path/1":
         window = document["window"]
         edges = [window["start_ns"], *(segment["end_ns"] for segment in document["segments"])]
-        _require(edges == [*(s["start_ns"] for s in document["segments"]), window["end_ns"]], "JSON does not tile")
-        _require(sum(document["by_bound_ns"].values()) == window["end_ns"] - window["start_ns"], "JSON does not sum")
+        require(edges == [*(s["start_ns"] for s in document["segments"]), window["end_ns"]], "JSON does not tile")
+        require(sum(document["by_bound_ns"].values()) == window["end_ns"] - window["start_ns"], "JSON does not sum")
 
 
 @contextlib.contextmanager
@@ -561,7 +471,7 @@ def fuzz(seed: int, numbers: Iterator[int] | range) -> Tally:
     return tally
 
 
-def keep(failures: Sequence[tuple[Case, str]], folder: Path) -> None:
+def keep_failures(failures: Sequence[tuple[Case, str]], folder: Path) -> None:
     """Write each failing input and its traceback to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for case, report in failures:
@@ -579,7 +489,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "hta_graph_fuzz")
     options = parser.parse_args()
     tally = fuzz(options.seed, range(options.first, options.first + options.cases))
-    keep(tally.failures, options.keep)
+    keep_failures(tally.failures, options.keep)
     sys.stdout.write("\n".join(tally.table()) + "\n")
     for case, report in tally.failures[:20]:
         sys.stdout.write(f"case {case.number} ({case.damage} of {case.origin}): {report.strip().splitlines()[-1]}\n")

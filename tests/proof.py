@@ -19,10 +19,10 @@ import rustworkx
 
 import hta_graph as hg
 from hta_graph.trace.source import read_bytes
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.simulator.writer import Written
+from tests.support.shared_traces import shared_traces
 
 Point = tuple[int, str]
 Edge = tuple[str, int, str, int, str]

@@ -19,9 +19,9 @@ from typing import Any
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import SyncDependencies
 from hta_graph.trace.source import read_bytes
-from tests.conftest import SHARED
 from tests.proof import DIALECTS, GPU_TO_CPU, Closure, Edge, Score, _overlapping_ends, graph_edges, read, true_edges
 from tests.simulator import Dialect, Run, random_program, simulate, write
+from tests.support.shared_traces import SHARED
 
 TRACES = ("sync_alexnet_a100", "sync_simple_add", "sync_event_cpu", "sync_event_multistream")
 GPU_ROWS = ("kernel", "gpu_memcpy", "gpu_memset")

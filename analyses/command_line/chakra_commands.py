@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
+from analyses.command_line.outputs import check_outputs, write_json
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ __all__ = ["check", "convert", "link", "simulate"]
 
 def link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
-    from analyses.command_line.commands import say
     from hta_graph.build import build_graph
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.linked.linked_json import linked_json
@@ -29,23 +31,24 @@ def link(options: argparse.Namespace) -> None:
     from hta_graph.trace import read_trace
 
     check_output(options.output, [Path(options.host_trace), Path(options.device_trace)])
-    _refuse_existing(options.output, force=options.force)
+    refuse_existing(options.output, force=options.force)
     host = read_host_trace(options.host_trace)
     trace = read_trace(options.device_trace, salvage=options.salvage)
     if trace.salvaged:
         say(f"{trace.path}: {trace.salvaged}")
     linked = link_traces(build_graph(trace), host, rank=options.rank, any_process=options.any_process)
     write_file(options.output, linked_json(linked))
-    for line in _link_lines(linked):
+    for line in link_lines(linked):
         say(f"{options.output}: {line}")
 
 
-def _refuse_existing(output: str, *, force: bool) -> None:
+def refuse_existing(output: str, *, force: bool) -> None:
+    """Refuse to replace a file that nobody said may go."""
     if output != "-" and not force and Path(output).is_file():
         raise OutputError(f"{output}: exists; --force replaces it")
 
 
-def _link_lines(linked: LinkedTrace) -> list[str]:
+def link_lines(linked: LinkedTrace) -> list[str]:
     """Tell how the traces were matched, what was added, and what could not be."""
     waits = (
         f"{len(linked.sync):,} on synchronised GPU work, {len(linked.thread):,} between threads, "
@@ -62,42 +65,37 @@ def _link_lines(linked: LinkedTrace) -> list[str]:
 
 def convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
-    from analyses.command_line.commands import check_outputs, print_lines, say
     from hta_graph.export.chakra.files.et_folder import check_target
     from hta_graph.export.chakra.workload.convert import ConvertOptions, conversion_document
     from hta_graph.export.chakra.workload.convert import convert as write_workload
-    from hta_graph.export.files import write_file
-    from hta_graph.export.json_text import to_json
 
     target = Path(options.output)
     check_target(target, force=options.force)
-    check_outputs(options, options.json)
+    check_outputs(options.inputs, options.json)
     asked = ConvertOptions(
         options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
     )
-    conversion = write_workload(_rank_inputs(options), target, asked)
+    conversion = write_workload(rank_inputs(options), target, asked)
     for note in conversion.notes:
         say(f"{target}: {note}")
     if options.json:
-        write_file(options.json, to_json(conversion_document(conversion)))
+        write_json(options.json, conversion_document(conversion))
     else:
-        print_lines(_conversion_lines(conversion))
+        print_lines(conversion_lines(conversion))
 
 
 def check(options: argparse.Namespace) -> None:
     """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
-    from analyses.command_line.commands import print_lines, say
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.check import check as look_at
     from hta_graph.export.chakra.simulator.check import check_document
-    from hta_graph.export.files import check_output, write_file
-    from hta_graph.export.json_text import to_json
+    from hta_graph.export.files import check_output
 
     if options.json:
         check_output(options.json, Path(options.folder).glob("*"))
     result = look_at(read_folder(options.folder))
     if options.json:
-        write_file(options.json, to_json(check_document(result)))
+        write_json(options.json, check_document(result))
     for note in result.notes:
         say(f"{options.folder}: note: {note}")
     if result.findings and not options.json:
@@ -111,30 +109,27 @@ def check(options: argparse.Namespace) -> None:
 
 def simulate(options: argparse.Namespace) -> None:
     """Execute a workload, print how long each rank took, and where it stalls."""
-    from analyses.command_line.commands import print_lines
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.simulate import nodes_csv, simulation_document
     from hta_graph.export.chakra.simulator.simulate import simulate as execute
     from hta_graph.export.files import check_output, write_file
-    from hta_graph.export.json_text import to_json
 
     for output in (options.json, options.nodes):
         if output:
             check_output(output, Path(options.folder).glob("*"))
     result = execute(read_folder(options.folder))
     if options.json:
-        write_file(options.json, to_json(simulation_document(result)))
+        write_json(options.json, simulation_document(result))
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
     if not options.json and options.nodes != "-":
-        print_lines([*_simulation_lines(result), *result.stalls])
+        print_lines([*simulation_lines(result), *result.stalls])
     if result.stalls:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
 
 
-def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
+def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
-    from analyses.command_line.commands import graphs_by_rank
     from hta_graph.export.chakra.linked.linked_input import has_chakra_schema, holds_activities
     from hta_graph.export.chakra.workload.rank_work import RankInput
     from hta_graph.trace.rank_files import expand
@@ -143,22 +138,25 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     paths = [path for path in expand([Path(item) for item in options.inputs]) if path.absolute() not in hosts]
     if not paths:
         raise UsageError("every input is a host trace too, after --host-trace; name the files apart")
+    # A workload is made of one form of input: linked traces, or device traces with or without host traces.
     linked = [path for path in paths if has_chakra_schema(path)]
     if len(linked) == len(paths):
         if hosts:
             raise UsageError("linked traces hold their host traces already; leave --host-trace out")
-        yield from _linked_inputs(linked, options.rank)
+        yield from linked_inputs(linked, options.rank)
         return
     if both := [path for path in linked if holds_activities(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
-    options.inputs = list(map(str, paths))
-    devices = [RankInput(*found) for found in graphs_by_rank(options)]
-    if options.left_out:
-        raise options.left_out[0]
-    yield from _with_host_traces(options, devices)
+    ranks = replace(AskedRanks.of(options), inputs=list(map(str, paths)))
+    devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
+    # A workload lacks no rank in silence: simulators wait for it for ever.
+    if ranks.left_out:
+        raise ranks.left_out[0]
+    yield from with_host_traces(options, devices)
 
 
-def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
+def linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
+    """Read linked traces, each rank once."""
     from hta_graph.build import build_graph
     from hta_graph.errors import TraceError
     from hta_graph.export.chakra.linked.linked_input import read_linked
@@ -169,6 +167,7 @@ def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInpu
     seen: dict[int, Path] = {}
     for at, path in enumerate(paths):
         linked = read_linked(path)
+        # A linked file need not know its rank: then the order of the files does.
         rank = at if linked.trace.rank is None else linked.trace.rank
         if rank in seen:
             raise TraceError(path, f"claims rank {rank}, as {seen[rank]} does", "give one file per rank")
@@ -180,16 +179,13 @@ def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInpu
         raise TraceError(paths[0], f"rank {only} is not there", f"there are: {', '.join(map(str, sorted(seen)))}")
 
 
-def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
+def with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
     """Match host traces: by the rank in their names, else in their order."""
-    from dataclasses import replace
-
-    from analyses.command_line.commands import say
     from hta_graph.export.chakra.host.host_matching import check_rank, match_host_trace
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.workload.tensors import HostTensors
 
-    named = _host_traces(options.host_trace, [device.rank for device in devices], options.rank)
+    named = host_traces_by_rank(options.host_trace, [device.rank for device in devices], options.rank)
     for device in devices:
         if not (path := named.get(device.rank)):
             if named:
@@ -203,7 +199,7 @@ def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput])
         yield replace(device, tensors=HostTensors(device.graph, host, matching.node))
 
 
-def _host_traces(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Path]:
+def host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Path]:
     """Return each rank's host trace; where one rank was asked for, those of others are left out.
 
     Raises:
@@ -213,6 +209,7 @@ def _host_traces(given: Sequence[str], ranks: Sequence[int], only: int | None) -
 
     paths = expand([Path(item) for item in given])
     named = {rank: path for path in paths if (rank := name_rank(path)) is not None}
+    # Without ranks in their names, host traces belong to the device traces in order, if there is one for each.
     if not named and len(paths) in (0, len(ranks)):
         return dict(zip(ranks, paths, strict=False))
     if not named:
@@ -228,13 +225,14 @@ def _host_traces(given: Sequence[str], ranks: Sequence[int], only: int | None) -
     return named
 
 
-def _conversion_lines(conversion: Conversion) -> list[str]:
+def conversion_lines(conversion: Conversion) -> list[str]:
+    """Tell how long each rank is, as measured and as simulated."""
     from analyses.display.terminal import milliseconds, table
 
     rows = [
         [
             str(found.npu), str(found.rank), f"{found.nodes:,}", milliseconds(found.measured_ns),
-            milliseconds(found.simulated_ns), _difference(found.simulated_ns, found.measured_ns),
+            milliseconds(found.simulated_ns), relative_difference(found.simulated_ns, found.measured_ns),
             milliseconds(found.cpu_delay_ns), milliseconds(found.gpu_delay_ns),
         ]
         for found in conversion.ranks
@@ -242,19 +240,21 @@ def _conversion_lines(conversion: Conversion) -> list[str]:
     return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "apart", "CPU delays", "GPU delays"))
 
 
-def _simulation_lines(result: Simulation) -> list[str]:
+def simulation_lines(result: Simulation) -> list[str]:
+    """Tell how much each rank executed, and how long that took."""
     from analyses.display.terminal import milliseconds, table
 
     rows = [
         [
             str(found.npu), "" if found.rank is None else str(found.rank), f"{found.executed:,} of {found.nodes:,}",
             "" if found.measured_ns is None else milliseconds(found.measured_ns), milliseconds(found.simulated_ns),
-            "" if found.measured_ns is None else _difference(found.simulated_ns, found.measured_ns),
+            "" if found.measured_ns is None else relative_difference(found.simulated_ns, found.measured_ns),
         ]
         for found in result.ranks
     ]  # fmt: skip
     return table(rows, ("npu", "rank", "executed", "measured", "simulated", "apart"))
 
 
-def _difference(simulated: int, measured: int) -> str:
+def relative_difference(simulated: int, measured: int) -> str:
+    """Print how far apart two lengths are."""
     return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-if TYPE_CHECKING:
-    from hta_graph.algorithms.time.windows import Window
-    from hta_graph.graph import DependencyGraph
+from analyses.command_line.ask import write_answer
+from analyses.command_line.asked_ranks import AskedRanks
+from analyses.command_line.outputs import Outputs
+from analyses.command_line.stretch import Stretch
 
 __all__ = ["add_pair", "diff"]
 
@@ -24,40 +25,26 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 def diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    from analyses.command_line.ask import write_answer
-    from analyses.command_line.commands import check_outputs
     from analyses.paths import run_diff
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
     from hta_graph.trace.vocabulary import DATA_LOADING
 
-    options.inputs = [options.control, options.test]
-    check_outputs(options, options.json, options.csv, options.plot)
-    graphs = _graph(options, options.control, options.rank), _graph(options, options.test, _test_rank(options))
-    windows = _windows(options)
+    outputs = Outputs.of(options, [options.control, options.test])
+    graphs = [ranks.one_graph() for ranks in both_sides(options)]
+    stretch = Stretch.of(options)
+    other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
+    windows = [stretch.window(), other.window()]
     patterns = options.data_load or DATA_LOADING
-    scopes = [in_window(found.trace.rank or 0, found, ask) for found, ask in zip(graphs, windows, strict=True)]
-    paths = [critical_path(found, ask, data_load=patterns) for found, ask in zip(graphs, windows, strict=True)]
-    write_answer("diff", run_diff.answer(scopes[0], scopes[1], (paths[0], paths[1])), scopes, options, run_diff)
+    control, test = (in_window(graph.rank or 0, graph, ask) for graph, ask in zip(graphs, windows, strict=True))
+    was, now = (critical_path(graph, ask, data_load=patterns) for graph, ask in zip(graphs, windows, strict=True))
+    write_answer("diff", run_diff.answer(control, test, (was, now)), [control, test], outputs, run_diff.figure)
 
 
-def _test_rank(options: argparse.Namespace) -> int | None:
-    rank: int | None = options.rank if options.test_rank is None else options.test_rank
-    return rank
-
-
-def _graph(options: argparse.Namespace, source: str, rank: int | None) -> DependencyGraph:
-    from analyses.command_line.commands import one_graph
-
-    asked = argparse.Namespace(**{**vars(options), "inputs": [source], "rank": rank})
-    return one_graph(asked)
-
-
-def _windows(options: argparse.Namespace) -> tuple[Window, Window]:
-    """Return the window of each side: the same question, but for ``--test-step``."""
-    from analyses.command_line.options import asked_window
-
-    control = asked_window(options)
-    if options.test_step is None:
-        return control, control
-    return control, asked_window(argparse.Namespace(**{**vars(options), "step": options.test_step}))
+def both_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
+    """Return what is read of each side: the same rank, but for ``--test-rank``."""
+    # 0 is a rank: only None means that none was named.
+    test_rank = options.rank if options.test_rank is None else options.test_rank
+    sides = ((options.control, options.rank), (options.test, test_rank))
+    control, test = (AskedRanks([path], rank, options.salvage, left_out=options.left_out) for path, rank in sides)
+    return control, test

@@ -5,24 +5,29 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analyses.command_line.ask import Flag, ask, write_answer
+from analyses import catalogue
+from analyses.command_line.ask import ask, write_answer
+from analyses.command_line.outputs import Outputs
+from analyses.command_line.stretch import Stretch
 from hta_graph.errors import UsageError
 
 __all__ = ["memory_timeline"]
 
 
-def memory_timeline(options: argparse.Namespace, flags: tuple[Flag, ...]) -> None:
+def memory_timeline(options: argparse.Namespace) -> None:
     """Answer for traces with [memory] events, or for one raw memory timeline."""
-    from analyses.command_line.commands import check_outputs
-    from analyses.memory import raw_memory_timeline as memory_raw
+    from analyses.memory import raw_memory_timeline
 
-    if not any(memory_raw.is_raw_timeline(Path(path)) for path in options.inputs):
-        ask("memory-timeline", "analyses.memory.memory_timeline", flags, options)
+    asked = catalogue.memory_timeline
+    # The profiler's raw export has no rows of a trace: its first bytes tell it apart.
+    if not any(raw_memory_timeline.is_raw_timeline(Path(path)) for path in options.inputs):
+        ask(asked, options)
         return
     if len(options.inputs) > 1:
         raise UsageError("a raw memory timeline is given alone")
-    if options.per_step or options.step is not None or options.annotation or options.window:
+    stretch = Stretch.of(options)
+    if stretch.per_step or stretch.names_a_window:
         raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
-    check_outputs(options, options.json, options.csv, options.plot)
-    found = memory_raw.answer(memory_raw.read_raw_timeline(options.inputs[0]))
-    write_answer("memory-timeline", found, [], options, memory_raw)
+    outputs = Outputs.of(options, options.inputs)
+    found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(options.inputs[0]))
+    write_answer(asked.name, found, [], outputs, raw_memory_timeline.figure)

@@ -1,17 +1,15 @@
-"""What commands can be asked for: their arguments, and the windows that these name."""
+"""What commands can be asked for: the arguments that several of them share."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
-from hta_graph.errors import UsageError
-
-if TYPE_CHECKING:
-    from hta_graph.algorithms.time.windows import Window
+from analyses.flags import flags_of
 
 __all__ = [
+    "add_flags",
     "add_graph_outputs",
     "add_inputs",
     "add_jobs",
@@ -20,10 +18,10 @@ __all__ = [
     "add_picture",
     "add_stretch",
     "add_sync_outputs",
+    "add_tables",
     "add_timeline",
     "add_window",
-    "asked_window",
-    "check_window",
+    "add_written",
 ]
 
 
@@ -37,23 +35,27 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how several ranks are read."""
     parser.add_argument(
-        "--jobs", type=_positive, metavar="N", help="how many processes read ranks at once (one a processor)"
+        "--jobs", type=positive_number, metavar="N", help="how many processes read ranks at once (one a processor)"
     )
     parser.add_argument(
-        "--memory", type=_size, metavar="SIZE", help="how much memory reading ranks may take, such as 4G (a share)"
+        "--memory",
+        type=size_in_bytes,
+        metavar="SIZE",
+        help="how much memory reading ranks may take, such as 4G (a share)",
     )
 
 
-def _positive(text: str) -> int:
+def positive_number(text: str) -> int:
+    """Read a number from 1."""
     if not re.fullmatch(r"0*[1-9]\d{0,5}", text):
         raise argparse.ArgumentTypeError(f"takes a number from 1, not {text!r}")
     return int(text)
 
 
-def _size(text: str) -> int:
+def size_in_bytes(text: str) -> int:
     """Read a number of bytes.
 
-    >>> _size("4G"), _size("1.5g"), _size("300MiB")
+    >>> size_in_bytes("4G"), size_in_bytes("1.5g"), size_in_bytes("300MiB")
     (4294967296, 1610612736, 314572800)
     """
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)([KMGT]?)(i?B)?", text, re.IGNORECASE)
@@ -125,55 +127,30 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
 
 
-def asked_window(options: argparse.Namespace, *, otherwise_whole: bool = False) -> Window:
-    """Return the window that the options name; without any the first step that launched GPU work, or the whole trace.
-
-    Raises:
-        UsageError: the options contradict each other.
-    """
-    from hta_graph.algorithms.time.windows import annotation, between, first_busy_step, step, whole
-
-    check_window(options)
-    if options.annotation is not None:
-        first, last = _instance(options.instance)
-        cpu_window = options.cpu_window
-        return annotation(options.annotation, regex=options.regex, first=first, last=last, cpu_window=cpu_window)
-    if options.window:
-        return between(*_times(options.window))
-    if options.whole or (otherwise_whole and _names_nothing(options)):
-        return whole()
-    if options.step is not None:
-        return step(options.step, cpu_window=options.cpu_window, gpu_window=options.gpu_window)
-    return first_busy_step(cpu_window=options.cpu_window, gpu_window=options.gpu_window)
+def add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to ask per step, and to write tables and a figure."""
+    parser.add_argument("--per-step", action="store_true", help="one row per profiler step instead of one per rank")
+    add_written(parser)
 
 
-def _names_nothing(options: argparse.Namespace) -> bool:
-    return options.step is None and not options.cpu_window and not options.gpu_window
+def add_written(parser: argparse.ArgumentParser) -> None:
+    """Add what an answer can be written as."""
+    parser.add_argument("--csv", metavar="FILE", help="write the main table as CSV (- for standard output)")
+    parser.add_argument("--plot", metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
-def check_window(options: argparse.Namespace) -> None:
-    """Refuse parts of a window that do not belong together.
-
-    Raises:
-        UsageError: the options contradict each other.
-    """
-    if options.annotation is None and (options.regex or options.instance):
-        raise UsageError("--regex and --instance go with --annotation")
-    if options.gpu_window and (options.annotation or options.window or options.whole):
-        raise UsageError("--gpu-window goes with steps only")
-    if options.cpu_window and (options.window or options.whole):
-        raise UsageError("--cpu-window goes with steps and annotations only")
-
-
-def _instance(text: str | None) -> tuple[int, int | None]:
-    match = re.fullmatch(r"(\d{1,99})(?::(\d{1,99}))?", "0" if text is None else text)
-    if not match:
-        raise UsageError(f"--instance takes I or I:J, not {text!r}")
-    return int(match[1]), int(match[2]) if match[2] else None
-
-
-def _times(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(-?\d{1,18}|\d{19}):(-?\d{1,18}|\d{19})", text)
-    if not match:
-        raise UsageError(f"--window takes START_NS:END_NS, not {text!r}")
-    return int(match[1]), int(match[2])
+def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:
+    """Add the own options of one analysis."""
+    for flag in flags_of(flags):
+        if flag.read is bool:
+            parser.add_argument(flag.option, action="store_true", help=flag.help)
+            continue
+        parser.add_argument(
+            flag.option,
+            type=flag.read,
+            nargs="+" if flag.many else None,
+            required=flag.is_required,
+            default=None if flag.is_required else flag.default,
+            metavar=flag.value or flag.argument.upper(),
+            help=flag.help,
+        )

@@ -7,6 +7,10 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from analyses.command_line.asked_ranks import AskedRanks, say
+from analyses.command_line.outputs import check_outputs
+from analyses.command_line.stretch import Stretch
+
 __all__ = ["add_report", "report"]
 
 
@@ -20,8 +24,6 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
-    from analyses.command_line.commands import check_outputs, graphs_by_rank, say
-    from analyses.command_line.options import asked_window
     from analyses.pages.report import report_page
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
@@ -29,14 +31,15 @@ def report(options: argparse.Namespace) -> None:
     from hta_graph.export.perfetto.path_overlay import write_overlay
     from hta_graph.trace.vocabulary import DATA_LOADING
 
-    check_outputs(options, options.output, options.overlay)
-    window, patterns = asked_window(options), options.data_load or DATA_LOADING
-    graphs = dict(graphs_by_rank(options))
+    check_outputs(options.inputs, options.output, options.overlay)
+    window, patterns = Stretch.of(options).window(), options.data_load or DATA_LOADING
+    graphs = dict(AskedRanks.of(options).graphs_by_rank())
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     link = ""
     if options.overlay:
         write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)
+        # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
     write_file(options.output, report_page(scopes, paths, overlay=link))
     say(f"{options.output}: open it in a browser")

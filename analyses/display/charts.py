@@ -67,8 +67,8 @@ POINTS = 40_000
 Numbers = np.ndarray[Any, Any]
 
 
-def plotly_objects() -> Any:
-    """Import plotly.
+def plotly_objects(purpose: str = "a figure") -> Any:
+    """Import plotly, for a purpose that the error names.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -76,7 +76,7 @@ def plotly_objects() -> Any:
     try:
         import plotly.graph_objects as go
     except ImportError:
-        raise MissingExtraError("a figure", "plot") from None
+        raise MissingExtraError(purpose, "plot") from None
     return go
 
 
@@ -162,6 +162,7 @@ def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
     """
     if len(x) <= limit:
         return np.arange(len(x))
+    # Four points a stretch keep what the eye sees of a dense line: where it enters, leaves, peaks and dips.
     stretches = max(limit // 4, 1)
     part = ((x - x[0]) / max(x[-1] - x[0], 1e-9) * stretches).astype(np.int64).clip(max=stretches - 1)
     ends = np.flatnonzero(np.diff(part, append=-1))
@@ -172,6 +173,7 @@ def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
 
 def row_labels(frame: pd.DataFrame) -> list[str]:
     """Name the rows of a table by rank, and by scope where a rank has several."""
+    # A rank names a row only where it has no second scope, such as another step.
     several = frame[["rank", "scope"]].drop_duplicates()["rank"].duplicated().any()
     pairs = zip(frame["rank"], frame["scope"], strict=True)
     return [f"rank {rank}, {scope}" if several else f"rank {rank}" for rank, scope in pairs]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
+from hta_graph import shown
+
 __all__ = ["clipped", "line_length", "milliseconds", "percent", "table", "width"]
 
 
 def width() -> int:
     """Return how many columns a table may use: the terminal's, within reason."""
+    # Where nothing tells the width (a pipe, a test), a hundred columns are readable everywhere.
     return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
 
 
@@ -25,7 +28,7 @@ def milliseconds(ns: int) -> str:
     >>> milliseconds(1234567890), milliseconds(1500)
     ('1,234.568 ms', '0.002 ms')
     """
-    return f"{ns / 1e6:,.3f} ms"
+    return f"{shown.milliseconds(ns)} ms"
 
 
 def percent(share: float) -> str:
@@ -43,6 +46,7 @@ def clipped(text: str, size: int) -> str:
     >>> clipped("a long name", 6)
     'a lon…'
     """
+    # Control characters of a trace's names must not move the reader's cursor.
     line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
     return line if len(line) <= size else line[: max(size - 1, 0)] + "…"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.terminal import clipped, line_length, milliseconds, percent, table, width
+from analyses.display.terminal import clipped, line_length, percent, table, width
+from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,58 +38,65 @@ class Display:
 
 def display(frame: pd.DataFrame, limit: int) -> Display:
     """Return the first rows of a table as text: the longest texts last, a rank and scope that all share apart."""
+    # A rank and a scope that all rows share stand in the title, which saves two columns.
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
     frame = frame.drop(columns=common)
-    shown = _with_short_names(frame.iloc[:limit, _long_text_last(frame)])
+    shown = with_short_names(frame.iloc[:limit, long_text_last(frame)])
     names = list(map(str, shown.columns))
-    cells = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in _rows(shown)]
+    cells = [
+        [cell_text(name, value) for name, value in zip(names, row, strict=True)]
+        for row in shown.itertuples(index=False, name=None)
+    ]
     texts = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
-    return Display(list(map(_heading, names)), cells, texts, shared, len(frame) - len(shown))
+    return Display(list(map(heading_of, names)), cells, texts, shared, len(frame) - len(shown))
 
 
 def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[str]:
     """Return a table as lines for a terminal: headings over several lines, long texts cut, broken where it is wide."""
     shown = display(frame, limit)
-    rows = [*_heading_rows(shown.headings), *shown.cells]
-    _cut_texts(rows, [at for at in shown.texts if shown.headings[at] not in SHARED])
+    rows = [*heading_rows(shown.headings), *shown.cells]
+    cut_texts(rows, [at for at in shown.texts if shown.headings[at] not in SHARED])
     lines = [f"{title}: {shown.shared}" if shown.shared else title]
-    for number, block in enumerate(_blocks(rows, shown.texts)):
+    for number, block in enumerate(column_blocks(rows, shown.texts)):
         left = [at for at, column in enumerate(block) if column in shown.texts]
         lines += [*([""] if number else []), *table([[row[at] for at in block] for row in rows], left=left)]
     more = "row" if shown.left_out == 1 else "rows"
     return [*lines, f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else lines
 
 
-def _blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[list[int]]:
+def column_blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[list[int]]:
     """Divide columns into blocks that fit the terminal; each holds the text that names the row, first or last."""
     sizes = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     columns, room = list(range(len(sizes))), line_length()
+    # The last column may be cut if it is a text: it needs no more than its shortest useful length.
     least = min(sizes[-1], SHORTEST_TEXT + 2) if columns[-1] in texts else sizes[-1]
     if room is None or sum(sizes[:-1]) + least <= room:
         return [columns]
+    # Each block repeats the text that names a row: a leading one, else the last.
     named = [at for at in texts if at <= 1][:1] or list(texts[-1:])
     rest = [at for at in columns if at not in named]
     room -= sum(sizes[at] for at in named)
-    return [sorted([*named, *part]) for part in _packed_evenly(rest, sizes, room)]
+    return [sorted([*named, *part]) for part in packed_evenly(rest, sizes, room)]
 
 
-def _packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+def packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
     """Pack columns into as few blocks as possible, about equally wide.
 
-    >>> _packed_evenly([0, 1, 2, 3], [10, 10, 10, 10], 30)
+    >>> packed_evenly([0, 1, 2, 3], [10, 10, 10, 10], 30)
     [[0, 1], [2, 3]]
     """
     widest = max(sizes[at] for at in columns)
-    fewest = len(_packed(columns, sizes, room))
+    fewest = len(packed_in_turn(columns, sizes, room))
+    # The smallest width that needs no more blocks than the whole terminal does makes them about equal.
     return next(
         found
         for limit in range(widest, max(room, widest) + 1)
-        if len(found := _packed(columns, sizes, limit)) <= fewest
+        if len(found := packed_in_turn(columns, sizes, limit)) <= fewest
     )
 
 
-def _packed(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+def packed_in_turn(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
     """Fill one block after the other."""
     blocks: list[list[int]] = [[]]
     for at in columns:
@@ -98,18 +106,19 @@ def _packed(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[lis
     return blocks
 
 
-def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
+def cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
     """Let the long texts of a table share what the terminal has left beside numbers and short texts."""
     sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
     long = [at for at in texts if sizes[at] > SHORT_TEXT]
     rest = sum(size for at, size in enumerate(sizes) if at not in long)
+    # Texts get equal shares of what numbers and short texts leave, but never less than a short text.
     share = max((width() - 2 * len(sizes) - rest) // max(len(long), 1), SHORT_TEXT)
     for row in cells:
         for at in long:
             row[at] = clipped(row[at], share)
 
 
-def _long_text_last(frame: pd.DataFrame) -> list[int]:
+def long_text_last(frame: pd.DataFrame) -> list[int]:
     """Return the order of columns for a terminal: the one with the longest texts at the end, where it may be cut."""
     texts = [
         at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb" and frame.columns[at] not in SHARED
@@ -121,28 +130,25 @@ def _long_text_last(frame: pd.DataFrame) -> list[int]:
     return [*(at for at in range(frame.shape[1]) if at != longest), longest]
 
 
-def _with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
+def with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
     """Shorten the names of events, but for those whose short name is another row's name."""
     columns = {name: frame[name].tolist() for name in EVENT_NAMES if name in frame}
     return frame.assign(
-        **{name: [_distinct(value, set(values)) for value in values] for name, values in columns.items()}
+        **{name: [distinct_name(value, set(values)) for value in values] for name, values in columns.items()}
     )
 
 
-def _distinct(name: Any, names: Container[Any]) -> Any:
-    if _is_missing(name):
+def distinct_name(name: Any, names: Container[Any]) -> Any:
+    """Return an event's short name, or the whole one where the short one is another's."""
+    if is_missing(name):
         return None
-    return name if (short := _short(str(name))) in names else short
+    return name if (short := shortened(str(name))) in names else short
 
 
-def _rows(frame: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
-    return frame.itertuples(index=False, name=None)
-
-
-def _heading_rows(headings: Sequence[str]) -> list[list[str]]:
+def heading_rows(headings: Sequence[str]) -> list[list[str]]:
     """Write headings word under word, so that columns stay narrow.
 
-    >>> _heading_rows(["rank", "idle ms", "idle %"])
+    >>> heading_rows(["rank", "idle ms", "idle %"])
     [['', 'idle', 'idle'], ['rank', 'ms', '%']]
     """
     words = [heading.split() for heading in headings]
@@ -150,10 +156,10 @@ def _heading_rows(headings: Sequence[str]) -> list[list[str]]:
     return [[(([""] * (height - len(own))) + own)[line] for own in words] for line in range(height)]
 
 
-def _heading(name: str) -> str:
+def heading_of(name: str) -> str:
     """Name a column in words and with its unit.
 
-    >>> _heading("idle_ns"), _heading("idle_share"), _heading("control_count")
+    >>> heading_of("idle_ns"), heading_of("idle_share"), heading_of("control_count")
     ('idle ms', 'idle %', 'control count')
     """
     for ending, unit in (("_ns", " ms"), ("_share", " %"), ("_gbps", " GB/s")):
@@ -162,13 +168,14 @@ def _heading(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _cell(name: str, value: Any) -> str:
-    if _is_missing(value):
+def cell_text(name: str, value: Any) -> str:
+    """Print one value by what its column's name says it is."""
+    if is_missing(value):
         return "-"
     if name in SEQUENCES:
-        return "".join(map(_short, ARROWS.split(str(value))))
+        return "".join(map(shortened, ARROWS.split(str(value))))
     if name.endswith("_ns"):
-        return milliseconds(int(value)).removesuffix(" ms")
+        return milliseconds(int(value))
     if name.endswith("_share"):
         return percent(float(value)).removesuffix(" %")
     if isinstance(value, float):
@@ -176,13 +183,14 @@ def _cell(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else str(value)
 
 
-def _short(name: str) -> str:
+def shortened(name: str) -> str:
+    """Shorten the name of an event."""
     from hta_graph.export.picture import short_name
 
     return short_name(name)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Tell pandas' several kinds of nothing from values."""
     import pandas as pd
 

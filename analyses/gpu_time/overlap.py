@@ -10,6 +10,7 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.scope import Scope
+from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.time.intervals import Intervals
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.algorithms.work.exposure import exposure
@@ -20,7 +21,7 @@ from hta_graph.trace.details import read_details
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure", "hta_overlap"]
+__all__ = ["TABLES", "answer", "comm_comp_overlap", "communication_kernels", "exposed_copies", "figure"]
 
 RECORDED = {
     "collective": "Collective name",
@@ -34,11 +35,18 @@ RECORDED = {
 
 TIMES = ("duration_ns", "overlapped_ns", "exposed_ns", "shared_ns")
 SUMMED = {"count": ("duration_ns", "size"), **{name: (name, "sum") for name in TIMES}}
+OVERLAP_COLUMNS = [
+    *("rank", "scope", "communication_ns", "overlapped_communication_ns", "overlapped_share"),
+    *("exposed_communication_ns", "memory_ns", "overlapped_memory_ns", "exposed_memory_ns"),
+]
 KERNEL_COLUMNS = ["rank", "scope", "event_index", "kernel", *RECORDED, "stream", "start_ns", *TIMES]
 NUMBERS = ("in_elements", "out_elements", "sequence")
+ALIKE = ("collective", "group", "dtype", "kernel")
+"""What communication kernels are added up by."""
+COLLECTIVE_COLUMNS = ["rank", "scope", *ALIKE, *SUMMED, "exposed_share"]
 MOST_EXPOSED = ["rank", "scope", "event_index", "collective", *TIMES, "kernel"]
 MOST = 10
-COPY_COLUMNS = ["rank", "scope", "kernel", *TIMES]
+COPY_COLUMNS = ["rank", "scope", "kernel", *SUMMED, "exposed_share"]
 
 
 def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -52,16 +60,17 @@ def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
         communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
         exposed_memory_ns.
     """
-    columns = ["rank", "scope", "communication_ns", "overlapped_communication_ns", "overlapped_share"]
-    columns += ["exposed_communication_ns", "memory_ns", "overlapped_memory_ns", "exposed_memory_ns"]
-    return pd.DataFrame([_row(scope) for scope in scopes], columns=columns).astype({"overlapped_share": float})
+    frame = pd.DataFrame([hidden_time(scope) for scope in scopes], columns=OVERLAP_COLUMNS)
+    return frame.astype({"overlapped_share": float})
 
 
-def _row(scope: Scope) -> dict[str, Any]:
+def hidden_time(scope: Scope) -> dict[str, Any]:
+    """Return the row of one scope."""
     talk, compute = scope.running.busy(WorkType.COMMUNICATION), scope.running.busy(WorkType.COMPUTATION)
     memory, busy = scope.running.busy(WorkType.MEMORY), scope.running.busy()
+    # Unions of kinds are enough: what overlaps is what a union is shorter than the sum of its parts.
     either = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
-    overlapped = talk.total + compute.total - either.total
+    overlapped = talk.total + compute.total - either.total  # |A ∩ B| = |A| + |B| - |A ∪ B|
     return {
         "rank": scope.rank,
         "scope": scope.label,
@@ -89,52 +98,53 @@ def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
     Raises:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
     """
-    recorded = {graph: _recorded(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
-    parts = [_kernels(scope, recorded[scope.graph]) for scope in scopes if len(scope.running)]
-    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=KERNEL_COLUMNS)
+    # Several scopes may be steps of one trace, whose file is read once.
+    recorded = {graph: recorded_arguments(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
+    busy = [scope for scope in scopes if len(scope.running)]
+    frame = table_of(busy, lambda scope: exposed_kernels(scope, recorded[scope.graph]), KERNEL_COLUMNS)
+    # What was recorded may be missing or a text: an element count is a number or nothing.
     numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("Int64") for name in NUMBERS}
-    return _by_exposure(frame.assign(**numbers))
+    return most_exposed_first(frame.assign(**numbers))
 
 
-def _by_exposure(frame: pd.DataFrame) -> pd.DataFrame:
+def most_exposed_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Order the rows of each scope by their exposed time, longest first."""
     scope = frame.groupby(["rank", "scope"], sort=False).ngroup()
     return frame.iloc[np.lexsort((-frame["exposed_ns"], scope))].reset_index(drop=True)
 
 
-def _kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> pd.DataFrame:
+def exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> dict[str, Any]:
+    """Return the columns of a scope's communication kernels."""
     work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
-    trace = scope.graph.trace
     nothing = (None,) * len(RECORDED)
-    said = zip(*(recorded.get(row, nothing) for row in work.row.tolist()), strict=True) if len(work) else [()] * 6
-    columns = {
-        "event_index": trace.events.index[work.row],
-        **{name: np.array(values, object) for name, values in zip(RECORDED, said, strict=True)},
-        "stream": np.array(trace.lanes.labels, object)[work.lane],
+    said = [recorded.get(row, nothing) for row in work.row.tolist()]
+    return {
+        "event_index": scope.graph.event_table.index[work.row],
+        **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
+        "stream": np.array(scope.graph.lanes.labels, object)[work.lane],
         "start_ns": work.start,
+        **exposed_times(scope, work, scope.running.busy(WorkType.COMPUTATION)),
     }
-    return _with_exposure(scope, work, scope.running.busy(WorkType.COMPUTATION), columns)[KERNEL_COLUMNS]
 
 
-def _with_exposure(scope: Scope, work: Activities, hiding: Intervals, columns: Mapping[str, Any]) -> pd.DataFrame:
+def exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[str, Any]:
+    """Return the names of activities, their lengths, and how these divide."""
     found = exposure(work, hiding)
     times = (work.end - work.start, found.hidden, found.exposed, found.shared)
-    names = np.array(scope.graph.trace.names, object)[scope.graph.trace.events.name[work.row]]
-    head = {"rank": scope.rank, "scope": scope.label, "kernel": names}
-    return pd.DataFrame(head | dict(columns) | dict(zip(TIMES, times, strict=True)))
+    return {"kernel": event_names(scope.graph, work.row), **dict(zip(TIMES, times, strict=True))}
 
 
-def _recorded(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
+def recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
     """Return what the trace says about each kernel (canonical row) that has a collective's arguments."""
-    rows: Ids = np.flatnonzero(graph.trace.events.collective).astype(np.int32)
+    rows: Ids = np.flatnonzero(graph.event_table.collective).astype(np.int32)
     if not len(rows):
         return {}
     details = read_details(graph.trace, list(RECORDED.values()), rows)
-    columns = [[_plain(value) for value in details[key]] for key in RECORDED.values()]
+    columns = [[number_or_text(value) for value in details[key]] for key in RECORDED.values()]
     return dict(zip(rows.tolist(), zip(*columns, strict=True), strict=True))
 
 
-def _plain(value: Any) -> Any:
+def number_or_text(value: Any) -> Any:
     """Keep numbers and texts; an empty text says nothing."""
     if value is None or isinstance(value, int | float):
         return value
@@ -148,7 +158,7 @@ def collectives(kernels: pd.DataFrame) -> pd.DataFrame:
         rank, scope, collective, group, dtype, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns,
         exposed_share (of the scope's exposed communication).
     """
-    return _summed(kernels, ["collective", "group", "dtype", "kernel"])
+    return added_up(kernels, ALIKE)[COLLECTIVE_COLUMNS]
 
 
 def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -161,33 +171,25 @@ def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns, exposed_share (of the scope's
         exposed memory time).
     """
-    parts = [_copies(scope) for scope in scopes if len(scope.running)]
-    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COPY_COLUMNS)
-    return _summed(frame, ["kernel"])
+    busy = [scope for scope in scopes if len(scope.running)]
+    return added_up(table_of(busy, copy_times, ["rank", "scope", "kernel", *TIMES]), ["kernel"])[COPY_COLUMNS]
 
 
-def _copies(scope: Scope) -> pd.DataFrame:
+def copy_times(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's copies and sets."""
     work = scope.running.take(scope.running.type == WorkType.MEMORY)
     hiding = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
-    return _with_exposure(scope, work, hiding, {})
+    return exposed_times(scope, work, hiding)
 
 
-def _summed(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+def added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Add up rows that are alike in some columns, scope by scope, the most exposed first."""
     grouped = frame.groupby(["rank", "scope", *keys], dropna=False, sort=False)
     summed = grouped.agg(**SUMMED).reset_index()
+    # Where nothing is exposed there is no share of it, rather than a division by zero.
     whole = summed.groupby(["rank", "scope"])["exposed_ns"].transform("sum")
     summed["exposed_share"] = summed["exposed_ns"] / whole.where(whole > 0)
-    return _by_exposure(summed)
-
-
-def hta_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Return the columns of HTA's ``get_comm_comp_overlap``: rank, comp_comm_overlap_pctg.
-
-    Where no communication is recognised the percentage is missing (NaN, as in HTA); the notes of :func:`answer` say so.
-    """
-    exact = comm_comp_overlap(scopes)
-    share = exact["overlapped_communication_ns"] * 100 / exact["communication_ns"].where(exact["communication_ns"] > 0)
-    return pd.DataFrame({"rank": exact["rank"], "comp_comm_overlap_pctg": share.astype(float).round(2)})
+    return most_exposed_first(summed)
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -196,19 +198,25 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     tables = {
         "overlap": comm_comp_overlap(scopes),
         "collectives": collectives(kernels),
-        "most_exposed": _most_exposed(kernels),
+        "most_exposed": most_exposed(kernels),
         "copies": exposed_copies(scopes),
     }
-    notes = [note for scope in scopes if (note := _missing(scope))]
+    notes = [note for scope in scopes if (note := missing_note(scope))]
     return Answer(tables, notes, {"communication_kernels": kernels})
 
 
-def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
+def most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the most exposed of :func:`communication_kernels`.
+
+    Returns:
+        rank, scope, event_index, collective, duration_ns, overlapped_ns, exposed_ns, shared_ns, kernel.
+    """
     exposed = kernels.loc[kernels["exposed_ns"] > 0, MOST_EXPOSED]
     return exposed.sort_values("exposed_ns", ascending=False, kind="stable", ignore_index=True).head(MOST)
 
 
-def _missing(scope: Scope) -> str:
+def missing_note(scope: Scope) -> str:
+    """Say why there is no share of overlap."""
     if scope.missing():
         return scope.missing()
     if (scope.running.type == WorkType.COMMUNICATION).any():
@@ -224,3 +232,12 @@ def figure(found: Answer) -> Figure:
     from analyses.gpu_time.overlap_chart import hidden_and_exposed
 
     return hidden_and_exposed(found.main)
+
+
+TABLES = {
+    "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS),
+    "collectives": Table(collectives, COLLECTIVE_COLUMNS),
+    "most_exposed": Table(most_exposed, MOST_EXPOSED),
+    "copies": Table(exposed_copies, COPY_COLUMNS),
+    "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS),
+}

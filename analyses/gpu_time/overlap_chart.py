@@ -29,7 +29,7 @@ def hidden_and_exposed(overlap: pd.DataFrame) -> Figure:
     made = new_figure(title=TITLE, y="ms")
     labels = row_labels(overlap)
     for part, (name, colour) in PARTS.items():
-        whole = overlap[f"{part.rpartition('_')[2]}_ns"]
+        whole = overlap[f"{part.rpartition('_')[2]}_ns"]  # of communication or of copies, by the last word
         made.add_bar(
             name=name,
             x=[labels, [BAR[name.partition(",")[0]]] * len(labels)],

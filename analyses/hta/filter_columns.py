@@ -21,10 +21,10 @@ class Filter(ABC):
         Raises:
             QueryError: the frame lacks a column that decides; HTA then returns it unfiltered.
         """
-        return self._kept(df, symbol_table)
+        return self._kept_rows(df, symbol_table)
 
     @abstractmethod
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame: ...
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame: ...
 
 
 def column_of(df: pd.DataFrame, name: str) -> pd.Series:
@@ -47,6 +47,7 @@ def texts_of(df: pd.DataFrame, what: str, symbol_table: SymbolTable | None) -> p
     if f"s_{what}" in df:
         return df[f"s_{what}"]
     column = column_of(df, what)
+    # A frame decoded by hand holds texts where symbols used to be.
     if pd.api.types.is_string_dtype(column.dtype) and not pd.api.types.is_numeric_dtype(column.dtype):
         return column
     if symbol_table is None:

@@ -41,7 +41,8 @@ SYNC_WITHOUT_STREAM = ("Event Sync", "Context Sync")
 COPY = "gpu_memcpy"
 
 
-def _listed(values: int | Iterable[int]) -> list[int]:
+def as_list(values: int | Iterable[int]) -> list[int]:
+    """Return one number or several as a list."""
     return [values] if isinstance(values, int) else list(values)
 
 
@@ -56,7 +57,7 @@ class QueryFilter(Filter):
             raise UsageError("a text is not evaluated; give a function of the frame, such as lambda df: df['dur'] > 5")
         self.condition = condition
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         return df[self.condition(df).to_numpy()]
 
 
@@ -68,9 +69,9 @@ class IterationFilter(Filter):
     """Keeps the rows of one or several profiler steps, by their numbers."""
 
     def __init__(self, iterations: int | list[int]) -> None:
-        self.iterations = _listed(iterations)
+        self.iterations = as_list(iterations)
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         return df[column_of(df, "iteration").isin(self.iterations)]
 
 
@@ -78,11 +79,12 @@ class IterationIndexFilter(Filter):
     """Keeps the rows of steps by their place among the steps; nothing beyond the last, all of a trace without steps."""
 
     def __init__(self, iteration_index: int | list[int]) -> None:
-        self.iteration_index = _listed(iteration_index)
+        self.iteration_index = as_list(iteration_index)
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         column = column_of(df, "iteration")
         steps = sorted(int(number) for number in column.unique() if number >= 0)
+        # Places may count from the end; one beyond the steps keeps nothing.
         wanted = [steps[at] for at in self.iteration_index if -len(steps) <= at < len(steps)]
         return df[column.isin(wanted)] if steps else df
 
@@ -98,9 +100,9 @@ class RankFilter(Filter):
     """Keeps the rows of one or several ranks, by a column ``rank``."""
 
     def __init__(self, ranks: int | list[int]) -> None:
-        self.ranks = _listed(ranks)
+        self.ranks = as_list(ranks)
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         return df[column_of(df, "rank").isin(self.ranks)]
 
 
@@ -112,7 +114,7 @@ class TimeRangeFilter(Filter):
             raise UsageError("a time range is a pair of times in µs")
         self.time_range = time_range
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         first, last = self.time_range
         return df[(column_of(df, "ts") >= first) & (ends_of(df) <= last)]
 
@@ -127,11 +129,11 @@ class NameFilter(Filter):
         self.symbol_table = symbol_table
         self.name_column = name_column
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         names = names_of(df, self.name_column, symbols or self.symbol_table)
-        return df[names.str.match(self._expression()).to_numpy(bool)]
+        return df[names.str.match(self._checked_pattern()).to_numpy(bool)]
 
-    def _expression(self) -> str:
+    def _checked_pattern(self) -> str:
         try:
             re.compile(self.name_pattern)
         except re.error as error:
@@ -142,19 +144,21 @@ class NameFilter(Filter):
 class GPUKernelFilter(Filter):
     """Keeps the rows that ran on a GPU: activities, and records of synchronisation."""
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
-        return df[_on_gpu(df, symbols)]
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+        return df[on_gpu(df, symbols)]
 
 
 class CPUOperatorFilter(Filter):
     """Keeps the rows that :class:`GPUKernelFilter` drops."""
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
-        return df[~_on_gpu(df, symbols)]
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+        return df[~on_gpu(df, symbols)]
 
 
-def _on_gpu(df: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.Series:
+def on_gpu(df: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.Series:
+    """Mark the rows that ran on a GPU, and syncs, which HTA counts with them."""
     on_stream = column_of(df, "stream") >= 0
+    # Frames without texts cannot tell synchronisations: the stream alone decides, as in HTA.
     if symbol_table is None and "s_name" not in df:
         return on_stream
     return on_stream | texts_of(df, "name", symbol_table).isin(SYNC_WITHOUT_STREAM)
@@ -166,7 +170,7 @@ class CompositeFilter(Filter):
     def __init__(self, filters: Sequence[Filter]) -> None:
         self.filters = list(filters)
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         for chosen in self.filters:
             df = chosen(df, symbols)
         return df
@@ -182,6 +186,6 @@ class MemCopyEventFilter(Filter):
         self.memory_copy_type = memory_copy_type
         self.symbol_table = symbol_table
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         table = symbols or self.symbol_table
         return df[(texts_of(df, "name", table) == self.memory_copy_type) & (texts_of(df, "cat", table) == COPY)]

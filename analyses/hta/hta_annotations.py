@@ -14,10 +14,11 @@ from analyses.hta.kernel_names import short_name
 from analyses.hta.trace_frame import SymbolTable, hta_trace_frames
 from analyses.owners.annotation_times import annotation_rows
 from analyses.scope import Scope
-from analyses.statistics import reaching
+from analyses.tables import count_to_share
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over
+from hta_graph.columns import picked
 from hta_graph.errors import QueryError
-from hta_graph.model import Bools, EventKind, Ints
+from hta_graph.model import EventKind, Ints
 from hta_graph.trace.details import Objects
 
 __all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
@@ -52,23 +53,23 @@ def hta_gpu_kernels_with_user_annotations(
         return None
     own, symbols = frames() if frames else hta_trace_frames([scope])
     frame = own[scope.rank]
-    events = scope.graph.trace.events
+    events = scope.graph.event_table
     order = np.argsort(events.index[scope.work.row])
     over = gpu_annotation_over(scope.graph, scope.work.row)[order]
     kept = frame.drop(columns=["s_name", "s_cat"]).take(
         np.searchsorted(frame.index, events.index[scope.work.row][order])
     )
-    used, place = np.unique(np.where(over >= 0, events.name[over], -1), return_inverse=True)
+    used, place = np.unique(picked(events.name, over), return_inverse=True)
     numbers = symbols.sym_index
-    names = scope.graph.trace.names
+    names = scope.graph.names
     kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]
     if expand_names:
         for column in ("name", "cat", "user_annotation"):
-            kept[f"s_{column}"] = _texts(symbols, kept[column].to_numpy(), short=shorten_names)
+            kept[f"s_{column}"] = symbol_texts(symbols, kept[column].to_numpy(), short=shorten_names)
     return kept
 
 
-def _texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
+def symbol_texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
     """Look up symbols; -1 is the empty text."""
     used, place = np.unique(numbers, return_inverse=True)
     texts = [symbols.sym_table[number] if number >= 0 else "" for number in used.tolist()]
@@ -95,50 +96,50 @@ def hta_gpu_user_annotation_breakdown(
         where no rank has such annotations. Nested and repeated instances add up.
     """
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
-    allowed, limits = _expression(allowlist_patterns or ()), (duration_ratio, num_kernels)
-    rows = [row for scope in scopes for row in _of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
-    if not rows and not any((scope.graph.trace.events.kind == kind).any() for scope in scopes):
+    allowed, limits = one_pattern(allowlist_patterns or ()), (duration_ratio, num_kernels)
+    rows = [row for scope in scopes for row in rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
+    # An empty table says that the window has none; None, as in HTA, that the trace has none.
+    if not rows and not any((scope.graph.event_table.kind == kind).any() for scope in scopes):
         return None
-    return pd.DataFrame(rows, columns=_columns())
+    return pd.DataFrame(rows, columns=breakdown_columns())
 
 
 @cache
-def _columns() -> pd.Index[str]:
+def breakdown_columns() -> pd.Index[str]:
+    """Return the headings of HTA's table."""
     return pd.Index(["name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"])
 
 
-def _expression(patterns: Sequence[str]) -> re.Pattern[str]:
+def one_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
+    """Join patterns to one; without any it matches nothing."""
     try:
         return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
     except re.error as error:
         raise QueryError(f"allowlist_patterns holds no regular expressions: {error}") from None
 
 
-def _of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> list[list[Any]]:
-    trace = scope.graph.trace
+def rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> list[list[Any]]:
+    """Describe the annotations of one rank, by name."""
+    graph = scope.graph
     rows = annotation_rows(scope, on_gpu=on_gpu)
-    codes, name_of = np.unique(trace.events.name[rows], return_inverse=True)
-    durations = (trace.events.end[rows] - trace.events.start[rows]) / 1e3
-    names = [trace.names[code] for code in codes.tolist()]
-    kept = _kept(np.bincount(name_of, weights=durations), *limits)
+    codes, name_of = np.unique(graph.event_table.name[rows], return_inverse=True)
+    durations = (graph.event_table.end[rows] - graph.event_table.start[rows]) / 1e3
+    names = [graph.names[code] for code in codes.tolist()]
+    sums = np.bincount(name_of, weights=durations)
+    order = np.argsort(-sums, kind="stable")
+    kept = np.zeros(len(sums), np.bool_)
+    kept[order[: count_to_share(sums[order], *limits)]] = True
+    # Names on the list stay whatever they take, beyond the limit too.
     kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
     groups = sorted(set(listed))
     place = {name: at for at, name in enumerate(groups)}
     group_of = np.array([place[name] for name in listed], np.int64)[name_of]
-    statistics = _statistics(group_of, durations, len(groups)).T.tolist()
+    statistics = group_statistics(group_of, durations, len(groups)).T.tolist()
     return [[name, *numbers, scope.rank] for name, numbers in zip(groups, statistics, strict=True)]
 
 
-def _kept(sums: Numbers, ratio: float, most: int) -> Bools:
-    """Choose names, longest first."""
-    order = np.argsort(-sums, kind="stable")
-    kept = np.zeros(len(sums), np.bool_)
-    kept[order[: reaching(sums[order], ratio, most)]] = True
-    return kept
-
-
-def _statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
+def group_statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
     """Return sum, maximum, minimum, deviation of a sample and mean of each group."""
     if not groups:
         return np.empty((5, 0))
@@ -146,6 +147,7 @@ def _statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
     first = np.searchsorted(group_of[order], np.arange(groups))
     count = np.bincount(group_of, minlength=groups)
     total = np.bincount(group_of, weights=durations, minlength=groups)
+    # Groups come from the rows: none is empty.
     mean = total / count
     squares = np.bincount(group_of, weights=(durations - mean[group_of]) ** 2, minlength=groups)
     highest, lowest = (ufunc.reduceat(durations[order], first) for ufunc in (np.maximum, np.minimum))

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from analyses.hta.hta_window import earliest_ns, like_hta
 from analyses.hta.loaded_ranks import RankGraphs, TraceFiles, trace_paths
-from analyses.scope import Scope, earliest_ns, like_hta, whole
+from analyses.scope import Scope, whole
 from hta_graph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Trace:
     @property
     def trace_files(self) -> dict[int, str]:
         """Rank → file."""
-        return {rank: str(graph.trace.path) for rank, graph in self.graphs.items()}
+        return {rank: str(graph.path) for rank, graph in self.graphs.items()}
 
     @property
     def origin_ns(self) -> int:
@@ -97,6 +98,7 @@ class Trace:
     def load_traces(self, include_last_profiler_step: bool = False) -> None:
         """Choose whether the last step stays; the traces are read when asked for."""
         self.include_last_profiler_step = include_last_profiler_step
+        # Made anew, from the same graphs, the next time they are asked for.
         for made in ("scopes", "read_only", "traces"):
             self.__dict__.pop(made, None)
 

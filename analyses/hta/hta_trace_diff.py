@@ -72,22 +72,23 @@ class LabeledTrace:
 
     def iterations(self) -> list[int]:
         """Return the numbers of the profiler steps of all ranks."""
-        return sorted({item.number for graph in self.graphs.values() for item in graph.trace.steps()})
+        return sorted({item.number for graph in self.graphs.values() for item in graph.steps()})
 
 
 @dataclass(frozen=True)
-class _Side:
+class ComparedSide:
     label: str
     graphs: Mapping[int, DependencyGraph]
 
     def scopes(self, ranks: Chosen, iterations: Chosen) -> list[Scope]:
         """Return the steps asked about: of the first rank and the first step where none is named."""
         chosen = [next(iter(self.graphs))] if ranks is None else np.atleast_1d(ranks).tolist()
-        return [scope for rank in chosen for scope in _steps(rank, self.graphs[rank], iterations)]
+        return [scope for rank in chosen for scope in step_scopes(rank, self.graphs[rank], iterations)]
 
 
-def _steps(rank: int, graph: DependencyGraph, iterations: Chosen) -> list[Scope]:
-    steps = sorted(item.number for item in graph.trace.steps())
+def step_scopes(rank: int, graph: DependencyGraph, iterations: Chosen) -> list[Scope]:
+    """Return the steps of one rank; of a trace without steps all of it."""
+    steps = sorted(item.number for item in graph.steps())
     if not steps:
         return [whole(rank, graph)]
     wanted = steps[:1] if iterations is None else np.atleast_1d(iterations).tolist()
@@ -121,7 +122,7 @@ class TraceDiff:
         Raises:
             QueryError: a rank or an iteration is not there.
         """
-        sides = _sides(control, test)
+        sides = both_sides(control, test)
         exact = name_diff(
             sides[0].scopes(control_rank, control_iteration),
             sides[1].scopes(test_rank, test_iteration),
@@ -131,7 +132,7 @@ class TraceDiff:
         key = "short_name" if use_short_name else "name"
         if use_short_name:
             exact = exact.rename(columns={"name": key}).assign(**{key: exact["name"].map(short_name)})
-        return _as_hta(exact.groupby(key).sum(numeric_only=True).sort_index(), sides[0].label, sides[1].label)
+        return hta_columns(exact.groupby(key).sum(numeric_only=True).sort_index(), sides[0].label, sides[1].label)
 
     @classmethod
     def ops_diff(
@@ -152,6 +153,7 @@ class TraceDiff:
         frame = cls.compare_traces(
             control, test, control_rank, test_rank, control_iteration, test_iteration, device_type
         )
+        # The labels are the user's own words: columns are found by their endings.
         was, now = (frame[name] for name in frame.columns if name.endswith("_counts") and name != "diff_counts")
         chosen = {
             "added": was == 0,
@@ -170,7 +172,7 @@ class TraceDiff:
         export_image_path: str | None = None,
     ) -> Figure:
         """Draw the counts of both sides and their difference by name (a result of ``compare_traces``)."""
-        return _visualize(df, "_counts", "diff_counts", "Counts", show_image, export_image_path)
+        return changed_bars(df, "_counts", "diff_counts", "Counts", show_image, export_image_path)
 
     @classmethod
     def visualize_duration_diff(
@@ -180,22 +182,24 @@ class TraceDiff:
         export_image_path: str | None = None,
     ) -> Figure:
         """Draw the durations (µs) of both sides and their difference by name (a result of ``compare_traces``)."""
-        return _visualize(df, "_total_duration", "diff_duration", "Total duration, µs", show_image, export_image_path)
+        return changed_bars(df, "_total_duration", "diff_duration", "Total duration, µs", show_image, export_image_path)
 
 
-def _sides(control: Compared, test: Compared) -> tuple[_Side, _Side]:
+def both_sides(control: Compared, test: Compared) -> tuple[ComparedSide, ComparedSide]:
     """Label both sides; equal labels are told apart."""
-    first, second = _side(control, "Control"), _side(test, "Test")
+    first, second = side_of(control, "Control"), side_of(test, "Test")
     return first, replace(second, label=f"{second.label}_test") if first.label == second.label else second
 
 
-def _side(side: Compared, default: str) -> _Side:
+def side_of(side: Compared, default: str) -> ComparedSide:
+    """Return one side and its label."""
     if isinstance(side, str):
         side = Trace(trace_dir=side)
-    return _Side(getattr(side, "label", "") or default, side.graphs)
+    return ComparedSide(getattr(side, "label", "") or default, side.graphs)
 
 
-def _as_hta(exact: pd.DataFrame, control: str, test: str) -> pd.DataFrame:
+def hta_columns(exact: pd.DataFrame, control: str, test: str) -> pd.DataFrame:
+    """Name columns as HTA does, in µs."""
     frame = pd.DataFrame(index=exact.index)
     for side, label in (("control", control), ("test", test)):
         frame[f"{label}_counts"] = exact[f"{side}_count"]
@@ -207,7 +211,7 @@ def _as_hta(exact: pd.DataFrame, control: str, test: str) -> pd.DataFrame:
     return frame
 
 
-def _visualize(
+def changed_bars(
     df: pd.DataFrame,
     ending: str,
     difference: str,
@@ -216,6 +220,7 @@ def _visualize(
     export_image_path: str | None,
 ) -> Figure:
     """Draw grouped bars of the names that changed most; as an image only if the path asks for one."""
+    # Thousands of names fit no figure: those that changed most come first.
     order = (-df[difference].abs()).argsort(kind="stable")[:BARS]
     chosen = df.iloc[order]
     made = new_figure(title=f"{unit} by name, largest change first", y=unit)

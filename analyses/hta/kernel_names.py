@@ -21,6 +21,7 @@ def short_name(name: str) -> str:
     if COPY.match(name):
         return name
     stripped, before = BRACKETS.sub("", name), name
+    # Innermost brackets first: arguments nest to any depth, and a regular expression cannot count.
     while stripped != before:
         stripped, before = BRACKETS.sub("", stripped), stripped
     words = stripped.split()

@@ -22,19 +22,19 @@ class RankGraphs(Mapping[int, DependencyGraph]):
         self._graphs: dict[int, DependencyGraph] | None = None
 
     def __getitem__(self, rank: int) -> DependencyGraph:
-        graphs = self._loaded()
+        graphs = self._all_graphs()
         if rank not in graphs:
             raise QueryError(f"rank {rank} is not loaded; there are: {', '.join(map(str, graphs))}")
         return graphs[rank]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._loaded())
+        return iter(self._all_graphs())
 
     def __len__(self) -> int:
-        return len(self._loaded())
+        return len(self._all_graphs())
 
     def __contains__(self, rank: object) -> bool:
-        return rank in self._loaded()
+        return rank in self._all_graphs()
 
     def chosen(self, ranks: Sequence[int] | None) -> dict[int, DependencyGraph]:
         """Return some ranks; without any named rank 0 if it is there, else the first one.
@@ -47,31 +47,32 @@ class RankGraphs(Mapping[int, DependencyGraph]):
             return {first: self[first]}
         return {rank: self[rank] for rank in ranks}
 
-    def _loaded(self) -> dict[int, DependencyGraph]:
+    def _all_graphs(self) -> dict[int, DependencyGraph]:
         if self._graphs is None:
-            self._graphs = _load(self._paths)
+            self._graphs = graphs_of(self._paths)
         return self._graphs
 
 
-def _load(paths: Paths) -> dict[int, DependencyGraph]:
+def graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
     """Read the traces in parallel; a mapping says the ranks itself, else headers, names and order do."""
-    from analyses.command_line.progress import ProgressLine
+    from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
 
     if isinstance(paths, Mapping):
-        return _load_named(paths)
+        return graphs_of_named(paths)
     with ProgressLine("reading traces") as line:
         return {found.trace.rank or 0: found for found in read_graphs(paths, say=line.say, progress=line.update)}
 
 
-def _load_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
+def graphs_of_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
     """Read the files of a mapping; where their own headers contradict each other, one by one."""
-    from analyses.command_line.progress import ProgressLine
+    from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
 
     with ProgressLine("reading traces") as line:
         try:
             found = {item.trace.path: item for item in read_graphs(list(paths.values()), progress=line.update)}
+        # Headers may claim one rank twice (copied files): the mapping's word counts, file by file.
         except TraceError:
             return {rank: next(read_graphs(path)) for rank, path in paths.items()}
     return {rank: found[path] for rank, path in paths.items()}
@@ -89,10 +90,11 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
             raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
         return [folder]
     if isinstance(trace_files, Mapping):
-        return {int(rank): _found(folder, name) for rank, name in sorted(trace_files.items())}
-    return [_found(folder, name) for name in trace_files]
+        return {int(rank): existing_path(folder, name) for rank, name in sorted(trace_files.items())}
+    return [existing_path(folder, name) for name in trace_files]
 
 
-def _found(folder: Path, name: str | Path) -> Path:
+def existing_path(folder: Path, name: str | Path) -> Path:
+    """Return a file in the folder if it is there, else as it was named."""
     path = Path(name).expanduser()
     return folder / path if (folder / path).exists() else path

@@ -35,21 +35,23 @@ class _OperatorFilter(Filter):
         self.include_gpu_kernels = include_gpu_kernels
         self.name_column = name_column
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
-        found = _occurrence(df, names_of(df, self.name_column, symbols), self.op_name, self.position)
-        if found is None:
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+        named = names_of(df, self.name_column, symbols) == self.op_name
+        rows = df[named.to_numpy()].sort_values("ts", kind="stable")
+        if not -len(rows) <= self.position < len(rows):
             return df.iloc[:0]
-        kept = df[(df["stream"] == found["stream"]) & self._keeps(df, found)]
-        return _with_launched(df, kept, symbols) if self.include_gpu_kernels else kept
+        found = rows.iloc[self.position]
+        kept = df[(df["stream"] == found["stream"]) & self._by_time(df, found)]
+        return with_launched(df, kept, symbols) if self.include_gpu_kernels else kept
 
     @abstractmethod
-    def _keeps(self, df: pd.DataFrame, found: pd.Series) -> pd.Series: ...
+    def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series: ...
 
 
 class UnderOperatorFilter(_OperatorFilter):
     """Keeps what starts and ends within the operator, itself included."""
 
-    def _keeps(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
+    def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = (df["ts"] >= found["ts"]) & (ends_of(df) <= found["ts"] + found["dur"])
         return keeps
 
@@ -57,7 +59,7 @@ class UnderOperatorFilter(_OperatorFilter):
 class AfterOperatorFilter(_OperatorFilter):
     """Keeps what starts when the operator ends, or later."""
 
-    def _keeps(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
+    def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = df["ts"] >= found["ts"] + found["dur"]
         return keeps
 
@@ -65,18 +67,14 @@ class AfterOperatorFilter(_OperatorFilter):
 class BeforeOperatorFilter(_OperatorFilter):
     """Keeps what ends when the operator starts, or earlier."""
 
-    def _keeps(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
+    def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series:
         keeps: pd.Series = ends_of(df) <= found["ts"]
         return keeps
 
 
-def _occurrence(df: pd.DataFrame, names: pd.Series, name: str, position: int) -> pd.Series | None:
-    rows = df[(names == name).to_numpy()].sort_values("ts", kind="stable")
-    return rows.iloc[position] if -len(rows) <= position < len(rows) else None
-
-
-def _with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
+def with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
     """Add the GPU rows whose calls are kept."""
+    # Rows of a call's category launch; what they launched names them in index_correlation.
     calls = kept[texts_of(kept, "cat", symbol_table).str.match(CALLS).to_numpy(bool)]
     launched = (df["stream"] >= 0) & df["index_correlation"].isin(calls["index"]) & ~df["index"].isin(kept["index"])
     return pd.concat([kept, df[launched]])
@@ -104,18 +102,15 @@ class CombinedOperatorFilter(Filter):
             BeforeOperatorFilter(following_op_name, 0),
         ]
 
-    def _kept(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
-        kept = _first_step(df)
+    def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
+        steps = column_of(df, "iteration")
+        kept = df[steps == steps[steps >= 0].min()] if (steps >= 0).any() else df
+        # In turn, each looking at what the one before has left: the last preceding one under the root counts.
         for chosen in self._steps:
             if (texts_of(kept, "name", symbols) == chosen.op_name).any():
                 kept = chosen(kept, symbols)
         if self.include_gpu_kernels:
-            kept = _with_launched(df, kept, symbols)
+            kept = with_launched(df, kept, symbols)
         if self.stack_depths:
             kept = kept[(kept["stream"] >= 0) | column_of(kept, "depth").isin(self.stack_depths)]
         return kept
-
-
-def _first_step(df: pd.DataFrame) -> pd.DataFrame:
-    steps = column_of(df, "iteration")
-    return df[steps == steps[steps >= 0].min()] if (steps >= 0).any() else df

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyses.hta.breakdowns import Breakdowns
+from analyses.hta.breakdown_methods import Breakdowns
 from analyses.hta.hta_trace import Trace
-from analyses.hta.launches import Launches
+from analyses.hta.launch_methods import Launches
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ class TraceAnalysis(Breakdowns, Launches):
 
     def get_profiler_steps(self) -> list[int]:
         """Return the numbers of the profiler steps that are looked at."""
-        from analyses.ranks.stragglers import hta_profiler_steps
+        from analyses.hta.hta_stragglers import hta_profiler_steps
 
         return hta_profiler_steps(self.t.scopes)
 
@@ -97,15 +97,17 @@ class TraceAnalysis(Breakdowns, Launches):
         Such a rule is called as in HTA: with the rows of all ranks in the steps (columns ``rank`` and ``idx`` in
         front), the symbol table, ``num_candidates`` and ``visualize``; it returns a count per rank.
         """
-        from analyses.ranks import stragglers
+        from analyses.hta.hta_stragglers import hta_potential_stragglers
 
         if straggler_identification_impl is not None:
-            return _by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
+            return ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
         if visualize:
+            from analyses.catalogue import stragglers
             from analyses.display.charts import show
+            from analyses.flags import NoFlags
 
-            show(stragglers.figure(stragglers.answer(self.t.scopes)))
-        return stragglers.hta_potential_stragglers(self.t.scopes, profiler_steps, max(num_candidates, 1))
+            show(stragglers.figure(stragglers.answer(self.t.scopes, NoFlags())))
+        return hta_potential_stragglers(self.t.scopes, profiler_steps, max(num_candidates, 1))
 
     def critical_path_analysis(
         self,
@@ -128,7 +130,7 @@ class TraceAnalysis(Breakdowns, Launches):
         from hta_graph.algorithms.time.critical_path import critical_path
         from hta_graph.trace.vocabulary import DATA_LOADING
 
-        window = _instances(annotation, instance_id) if annotation else None
+        window = window_of_instances(annotation, instance_id) if annotation else None
         return critical_path(self.t.graphs[rank], window, data_load=data_load_events or DATA_LOADING), True
 
     def overlay_critical_path_analysis(
@@ -152,19 +154,22 @@ class TraceAnalysis(Breakdowns, Launches):
         return str(target)
 
 
-def _instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
+def window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
+    """Return the window of an annotation whose name holds a text, of one instance or several."""
     from hta_graph.algorithms.time.windows import annotation as instances
 
+    # One number is one instance; a pair the first and the last.
     first, last = instance_id if isinstance(instance_id, tuple) else (instance_id or 0, instance_id)
     return instances(f".*{re.escape(annotation)}.*", regex=True, first=first, last=last)
 
 
-def _by_rule(
+def ranks_by_rule(
     t: Trace, steps: Sequence[int] | None, num_candidates: int, rule: StragglerRule, visualize: bool
 ) -> list[int]:
     """Return the ranks that a rule counts most often, in the steps asked about."""
     import pandas as pd
 
+    # A rule of the user's own may write into its frame: it gets a copy, made by the concatenation.
     frame = pd.concat(t.read_only[0], names=["rank", "idx"]).reset_index()
     chosen = frame["iteration"].isin(steps) if steps is not None else frame["iteration"] >= 0
     counts = rule(frame[chosen], t.symbol_table, num_candidates, visualize)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses.hta.hta_window import earliest_ns
 from analyses.scope import Scope
 from hta_graph.algorithms.who.gpu_annotations import originals
+from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
-from hta_graph.links import LinkContext
+from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.model import GPU_KINDS, EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.details import Objects, read_details
 
@@ -86,8 +88,8 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     say; ``iteration`` comes from the steps on the CPU alone, activities and their annotations have that of their
     launch, on stream 0 too; ``index_correlation`` is -1 where the partner is not in the file.
     """
-    origin = min((_earliest(scope) for scope in scopes), default=0)
-    frames = {scope.rank: _frame(scope, _rows(scope), origin) for scope in scopes}
+    origin = earliest_ns(scopes)
+    frames = {scope.rank: frame_of_rows(scope, kept_rows(scope), origin) for scope in scopes}
     texts = (frame[column].unique() for frame in frames.values() for column in ("s_cat", "s_name"))
     symbols = SymbolTable(chain.from_iterable(texts))
     numbers = symbols.sym_index
@@ -97,42 +99,37 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     return frames, symbols
 
 
-def _earliest(scope: Scope) -> int:
-    """Return when a rank's trace begins, whether or not the stretch does."""
-    events = scope.graph.trace.events
-    starts = events.start[events.kind != EventKind.MEMORY]
-    return int(starts.min()) if len(starts) else np.iinfo(np.int64).max
-
-
-def _rows(scope: Scope) -> Ids:
+def kept_rows(scope: Scope) -> Ids:
     """Choose the rows that HTA keeps, in the order of the file: not instants, and nothing that is outside."""
     graph = scope.graph
-    events = graph.trace.events
+    events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     keep = scope.holds(rows)
-    keep[graph.trace.is_gpu] = False
+    # What is on a GPU belongs where its launch does: activities as the stretch says, the others by their CPU side.
+    keep[graph.is_gpu] = False
     keep[scope.work.row] = True
     keep[events.kind == EventKind.MEMORY] = False
     copies, original = originals(graph)
     keep[copies] = scope.holds(np.where(original >= 0, original, copies))
     syncs = np.flatnonzero(events.kind == EventKind.SYNC_RECORD)
-    call = _calls(graph, syncs)
+    call = calls_of_rows(graph, syncs)
     keep[syncs] = scope.holds(np.where(call >= 0, call, syncs))
     chosen = np.flatnonzero(keep)
     return chosen[np.argsort(events.index[chosen])].astype(np.int32)
 
 
-def _calls(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
+def calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
     """Return the call with each row's correlation; -1 where there is none."""
-    return LinkContext(graph.trace, graph.timeline).calls_of(graph.trace.events.correlation[rows])
+    return CallsByCorrelation(graph.event_table).of(graph.event_table.correlation[rows])
 
 
-def _frame(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
-    trace = scope.graph.trace
+def frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
+    """Return the frame of some rows; rows without a category are nothing that HTA loads."""
+    graph = scope.graph
     keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
-    details = read_details(trace, keys, rows, fields=("cat", "pid", "tid"))
+    details = read_details(graph.trace, keys, rows, fields=("cat", "pid", "tid"))
     listed = np.flatnonzero(details.fields["cat"] != None)  # noqa: E711 - an array
-    events = trace.events.take(rows)
+    events = graph.event_table.take(rows)
     on_stream = kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))
     columns: dict[str, Any] = {
         "index": events.index,
@@ -142,22 +139,22 @@ def _frame(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
         "tid": details.fields["tid"],
         "ts": (events.start - origin) / 1e3,
         "dur": (events.end - events.start) / 1e3,
-        "stream": np.where(on_stream, trace.lanes.stream[events.lane], NO_STREAM),
+        "stream": np.where(on_stream, graph.lanes.stream[events.lane], NO_STREAM),
         "correlation": events.correlation,
         "external_id": events.external_id,
-        "index_correlation": _partners(scope, rows),
+        "index_correlation": partner_indices(scope, rows),
         "iteration": iterations(scope.graph, rows),
         "end": (events.end - origin) / 1e3,
         "s_cat": details.fields["cat"],
-        "s_name": np.array(trace.names or ("",), dtype=object)[events.name],
+        "s_name": np.array(graph.names or ("",), dtype=object)[events.name],
     }
     for column, (key, absent) in ARGUMENTS.items():
-        columns[column] = _filled(details[key], absent)
+        columns[column] = filled_column(details[key], absent)
     frame = pd.DataFrame(columns, index=pd.Index(events.index), columns=[*COLUMNS, "s_cat", "s_name"])
     return frame.iloc[listed]
 
 
-def _filled(values: Objects, absent: Any) -> Any:
+def filled_column(values: Objects, absent: Any) -> Any:
     """Replace what is absent; numbers become a column of numbers."""
     column = [absent if value is None else value for value in values.tolist()]
     if isinstance(absent, str):
@@ -165,35 +162,37 @@ def _filled(values: Objects, absent: Any) -> Any:
     return pd.to_numeric(pd.Series(column, dtype=object), errors="coerce").fillna(absent).to_numpy()
 
 
-def _partners(scope: Scope, rows: Ids) -> Ids:
+def partner_indices(scope: Scope, rows: Ids) -> Ids:
     """Return the event index of the call of a GPU row, and of the first GPU row of a call; -1 where there is none."""
     graph = scope.graph
-    events = graph.trace.events
+    events = graph.event_table
     on_gpu = np.flatnonzero(kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))).astype(np.int32)
-    call = _calls(graph, on_gpu)
+    call = calls_of_rows(graph, on_gpu)
     partner = np.full(len(events), -1, np.int32)
-    partner[on_gpu] = np.where(call >= 0, events.index[call], -1)
+    partner[on_gpu] = picked(events.index, call)
     known = call >= 0
-    partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]
+    partner[call[known][::-1]] = events.index[on_gpu[known][::-1]]  # backwards: the first activity of a call stays
     return partner[rows]
 
 
 def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     """Return the step in which each row starts on the CPU; of GPU rows that of the launch; -1 outside all steps."""
-    events = graph.trace.events
+    events = graph.event_table
+    # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
-    anchor[on_gpu] = _calls(graph, rows[on_gpu])
+    anchor[on_gpu] = calls_of_rows(graph, rows[on_gpu])
     copies, original = originals(graph)
     of_copy = np.full(len(events), -1, np.int32)
     of_copy[copies] = original
     is_copy = events.kind[rows] == EventKind.GPU_ANNOTATION
     anchor[is_copy] = of_copy[rows[is_copy]]
-    return np.where(anchor >= 0, _step_at(graph, events.start[anchor]), -1)
+    return np.where(anchor >= 0, step_numbers_at(graph, events.start[anchor]), -1)
 
 
-def _step_at(graph: DependencyGraph, time: Ints) -> Ints:
-    steps = sorted(graph.trace.steps(), key=lambda step: step.start_ns)
+def step_numbers_at(graph: DependencyGraph, time: Ints) -> Ints:
+    """Return the number of the step that is open at each time; -1 between steps."""
+    steps = sorted(graph.steps(), key=lambda step: step.start_ns)
     if not steps:
         return np.full(len(time), -1, np.int64)
     start = np.array([step.start_ns for step in steps], np.int64)

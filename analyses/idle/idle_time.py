@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.idle.launch_gaps import launch_gaps
+from analyses.flags import IdleTimeFlags
+from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.scope import Scope
+from analyses.tables import Table, event_names, joined
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
@@ -24,7 +26,7 @@ from hta_graph.trace.vocabulary import DATA_LOADING
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
+__all__ = ["TABLES", "answer", "figure", "idle_time", "idle_waits", "longest_gaps", "stream_idle_time"]
 
 LONGEST = 20
 CAUSES = np.array([cause.label for cause in GapCause], object)
@@ -38,7 +40,7 @@ GAP_COLUMNS += ["event_index", "kernel", "name"]
 
 
 @dataclass(frozen=True)
-class _Explained:
+class ExplainedGaps:
     """The gaps of one scope, on all streams together or on single ones (``lane``), and their explained parts."""
 
     scope: Scope
@@ -59,7 +61,7 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
         scope), gaps (that this cause is part of); longest first.
     """
-    return _causes(_Explainers().device(scopes))
+    return causes_of(ScopeExplainer().device(scopes))
 
 
 def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -72,7 +74,7 @@ def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps; longest first.
     """
-    return _stream_causes(_Explainers().streams(scopes))
+    return stream_causes_of(ScopeExplainer().streams(scopes))
 
 
 def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFrame:
@@ -88,7 +90,7 @@ def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFr
         waited for; of unknown causes what started late), operator (the outermost around it, or around its launch);
         longest first.
     """
-    return _waits(_Explainers().device(scopes), innermost=innermost)
+    return waits_of(ScopeExplainer().device(scopes), innermost=innermost)
 
 
 def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
@@ -99,110 +101,123 @@ def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
         edge and evidence (of what bound the next activity's start), event_index and kernel (that activity), name (what
         is behind the cause); longest first.
     """
-    return _longest(_Explainers().device(scopes), count)
+    return longest_of(ScopeExplainer().device(scopes), count)
 
 
-class _Explainers:
+class ScopeExplainer:
     """Explains the gaps of scopes, with one explainer per graph."""
 
     def __init__(self, data_load: Sequence[str] = DATA_LOADING) -> None:
         self._data_load = data_load
         self._known: dict[DependencyGraph, GapExplainer] = {}
 
-    def device(self, scopes: Iterable[Scope]) -> list[_Explained]:
+    def device(self, scopes: Iterable[Scope]) -> list[ExplainedGaps]:
         """Explain when nothing runs at all."""
-        return [self._device(scope) for scope in scopes]
+        found = [
+            (scope, device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns))
+            for scope in scopes
+        ]
+        return [self._explained_gaps(scope, gaps, np.full(len(gaps), -1, np.int32)) for scope, gaps in found]
 
-    def streams(self, scopes: Iterable[Scope]) -> list[_Explained]:
+    def streams(self, scopes: Iterable[Scope]) -> list[ExplainedGaps]:
         """Explain when single streams have nothing to run."""
         found = [(scope, *stream_intervals(scope.running).gaps()) for scope in scopes if len(scope.running)]
-        return [self._explained(scope, gaps, lane) for scope, gaps, lane in found]
+        return [self._explained_gaps(scope, gaps, lane) for scope, gaps, lane in found]
 
-    def _device(self, scope: Scope) -> _Explained:
-        gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
-        return self._explained(scope, gaps, np.full(len(gaps), -1, np.int32))
-
-    def _explained(self, scope: Scope, gaps: Gaps, lane: Ids) -> _Explained:
+    def _explained_gaps(self, scope: Scope, gaps: Gaps, lane: Ids) -> ExplainedGaps:
+        # Steps of one trace share an explainer: what it learns of the graph is dear, what it says of a gap is not.
         if scope.graph not in self._known:
             self._known[scope.graph] = GapExplainer(scope.graph, self._data_load)
         explainer = self._known[scope.graph]
-        return _Explained(scope, explainer, gaps, lane, explainer.explain(gaps))
+        return ExplainedGaps(scope, explainer, gaps, lane, explainer.explain(gaps))
 
 
-def _causes(explained: Sequence[_Explained]) -> pd.DataFrame:
-    return _table([_scope_causes(found) for found in explained], CAUSE_COLUMNS)
+def causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+    """Make the table of :func:`idle_time`."""
+    return joined([scope_causes(found) for found in explained], CAUSE_COLUMNS)
 
 
-def _scope_causes(found: _Explained) -> pd.DataFrame:
-    rows = _totals(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
+def scope_causes(found: ExplainedGaps) -> pd.DataFrame:
+    """Sum the idle time of one scope by cause."""
+    rows = total_lengths(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
     rows = rows.assign(cause=CAUSES[rows["cause"]], rank=found.scope.rank, scope=found.scope.label)
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
     return rows
 
 
-def _stream_causes(explained: Sequence[_Explained]) -> pd.DataFrame:
-    return _table([_per_stream(found) for found in explained], STREAM_COLUMNS)
+def stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+    """Make the table of :func:`stream_idle_time`."""
+    return joined([causes_per_stream(found) for found in explained], STREAM_COLUMNS)
 
 
-def _per_stream(found: _Explained) -> pd.DataFrame:
+def causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
+    """Sum the idle time of one scope by stream and cause."""
     keys = pd.DataFrame({"lane": found.lane[found.pieces.gap], "cause": found.pieces.cause})
-    rows = _totals(keys, found.pieces).sort_values("lane", kind="stable")
-    names = np.array(found.scope.graph.trace.lanes.labels, object)
+    rows = total_lengths(keys, found.pieces).sort_values("lane", kind="stable")
+    names = np.array(found.scope.graph.lanes.labels, object)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
     return rows.assign(
         cause=CAUSES[rows["cause"]], stream=names[rows["lane"]], rank=found.scope.rank, scope=found.scope.label
     )
 
 
-def _waits(explained: Sequence[_Explained], *, innermost: bool = False) -> pd.DataFrame:
-    return _table([_scope_waits(found, innermost=innermost) for found in explained], WAIT_COLUMNS)
+def waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
+    """Make the table of :func:`idle_waits`."""
+    return joined([scope_waits(found, innermost=innermost) for found in explained], WAIT_COLUMNS)
 
 
-def _scope_waits(found: _Explained, *, innermost: bool) -> pd.DataFrame:
+def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
+    """Sum the idle time of one scope by what is behind it."""
     graph, pieces = found.scope.graph, found.pieces
-    trace, edges = graph.trace, graph.edge_table
-    event = pieces.event if innermost else _behind(graph, pieces)
+    events, edges = graph.event_table, graph.edges_at(pieces.edge)
+    event = pieces.event if innermost else event_behind(graph, pieces)
     codes = {
         "cause": pieces.cause,
-        "evidence": _at(edges.inferred, pieces.edge),
-        "lane": _at(trace.events.lane, np.where(event >= 0, event, _at(edges.target, pieces.edge) >> 1)),
-        "operator": _at(trace.events.name, _outermost(graph, event)),
-        "name": _at(trace.events.name, event),
+        "evidence": np.where(pieces.edge >= 0, edges.inferred, -1),
+        "lane": picked(events.lane, np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))),
+        "operator": picked(events.name, outermost_operators(graph, event)),
+        "name": picked(events.name, event),
     }
-    rows = _totals(pd.DataFrame(codes), pieces)
+    rows = total_lengths(pd.DataFrame(codes), pieces)
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
-    texts = {"cause": CAUSES, "evidence": EVIDENCE, "lane": trace.lanes.labels}
-    named = {key: _text(texts.get(key, trace.names), rows[key]) for key in codes}
+    texts = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
+    named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
     return rows.assign(rank=found.scope.rank, scope=found.scope.label, **named)
 
 
-def _behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
+def event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
     """Return the row behind each piece: of work in operators the outermost one."""
-    outermost = _outermost(graph, pieces.event)
+    outermost = outermost_operators(graph, pieces.event)
+    # Deep inside an operator any of its children may stand there by chance; the outermost is what the user wrote.
     in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
     return np.where(in_operator, outermost, pieces.event)
 
 
-def _outermost(graph: DependencyGraph, event: Ids) -> Ids:
+def outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
     """Return the outermost operator around each row; -1 where that is the row itself."""
+    # Few rows are behind many pieces: each is looked up once.
     unique, place = np.unique(event, return_inverse=True)
     found = picked(graph.outermost_operator, unique)
     return np.where(found == unique, -1, found)[place]
 
 
-def _longest(explained: Sequence[_Explained], count: int) -> pd.DataFrame:
-    rows = _table([_scope_longest(found, count) for found in explained], GAP_COLUMNS)
+def longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
+    """Make the table of :func:`longest_gaps`."""
+    rows = joined([scope_longest(found, count) for found in explained], GAP_COLUMNS)
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
 
 
-def _scope_longest(found: _Explained, count: int) -> pd.DataFrame:
-    gaps, trace, edges = found.gaps, found.scope.graph.trace, found.scope.graph.edge_table
+def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
+    """Describe the longest gaps of one scope."""
+    gaps, graph = found.gaps, found.scope.graph
     length = gaps.end - gaps.start
     chosen = np.argsort(-length, kind="stable")[:count]
-    main = _main_causes(found).loc[chosen]
+    # A gap may have several causes; the table names the one that took most of it.
+    main = main_causes(found).loc[chosen]
     after = gaps.after[chosen]
     edge = found.explainer.binding_edge(after)
+    bound = graph.edges_at(edge)
     columns = {
         "rank": found.scope.rank,
         "scope": found.scope.label,
@@ -210,67 +225,63 @@ def _scope_longest(found: _Explained, count: int) -> pd.DataFrame:
         "idle_ns": length[chosen],
         "cause": CAUSES[main["cause"]],
         "cause_share": main["of_cause"].to_numpy() / length[chosen],
-        "edge": _text(EDGES, _at(edges.kind, edge)),
-        "evidence": _text(EVIDENCE, _at(edges.inferred, edge)),
-        "event_index": pd.Series(trace.events.index[after]).where(after >= 0).astype("Int64"),
-        "kernel": _text(trace.names, _at(trace.events.name, after)),
-        "name": _text(trace.names, main["name"]),
+        "edge": texts_of_codes(EDGES, np.where(edge >= 0, bound.kind, -1)),
+        "evidence": texts_of_codes(EVIDENCE, np.where(edge >= 0, bound.inferred, -1)),
+        "event_index": pd.Series(graph.event_table.index[after]).where(after >= 0).astype("Int64"),
+        "kernel": event_names(graph, after),
+        "name": texts_of_codes(graph.names, main["name"]),
     }
     return pd.DataFrame(columns)
 
 
-def _main_causes(found: _Explained) -> pd.DataFrame:
+def main_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
     graph, pieces = found.scope.graph, found.pieces
-    name = _at(graph.trace.events.name, _behind(graph, pieces))
+    name = picked(graph.event_table.name, event_behind(graph, pieces))
     keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
-    parts = _totals(keys, pieces)
+    parts = total_lengths(keys, pieces)
     parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
+    # The longest cause first, in it the name with the longest part: what comes first of each gap is its main one.
     ordered = parts.sort_values(["of_cause", "idle_ns"], ascending=False, kind="stable")
     return ordered.drop_duplicates("gap").set_index("gap")
 
 
-def _totals(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+def total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     """Sum the pieces of equal keys and count their gaps, longest first."""
     names = list(keys.columns)
     summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
+    # A cause may have several pieces in one gap, which counts once.
     gaps = keys.assign(gap=pieces.gap).drop_duplicates().groupby(names, sort=False).size().rename("gaps")
     rows = pd.concat([summed, gaps], axis=1).reset_index()
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _table(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
-    kept = [part[columns] for part in parts if len(part)]
-    return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=columns)
-
-
-def _at(column: Any, rows: Ids) -> Ids:
-    """Pick codes; -1 where the row is."""
-    found: Ids = np.append(column, column[:0].dtype.type(0)).astype(np.int32)[rows]
-    return np.where(rows >= 0, found, -1).astype(np.int32)
-
-
-def _text(names: Sequence[str] | Any, codes: Any) -> Any:
+def texts_of_codes(names: Sequence[str] | Any, codes: Any) -> Any:
     """Return texts by their codes; none for -1."""
     return np.array([*names, None], object)[np.asarray(codes)]
 
 
-def answer(scopes: Sequence[Scope], launch_gap_us: float = 30.0, data_load: Sequence[str] = ()) -> Answer:
+def answer(
+    scopes: Sequence[Scope],
+    launch_gap_us: float = IdleTimeFlags.launch_gap_us,
+    data_load: Sequence[str] = IdleTimeFlags.data_load,
+) -> Answer:
     """Answer the command."""
-    explainers = _Explainers(data_load or DATA_LOADING)
-    device = explainers.device(scopes)
+    explainer = ScopeExplainer(data_load or DATA_LOADING)
+    device = explainer.device(scopes)
     tables = {
-        "idle_time": _causes(device),
-        "waits": _waits(device),
-        "longest_gaps": _longest(device, LONGEST),
-        "streams": _stream_causes(explainers.streams(scopes)),
+        "idle_time": causes_of(device),
+        "waits": waits_of(device),
+        "longest_gaps": longest_of(device, LONGEST),
+        "streams": stream_causes_of(explainer.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
-    notes = [note for found in device if (note := _note(found))]
-    return Answer(tables, notes, {"waits_innermost": _waits(device, innermost=True)})
+    notes = [note for found in device if (note := missing_note(found))]
+    return Answer(tables, notes, {"waits_innermost": waits_of(device, innermost=True)})
 
 
-def _note(found: _Explained) -> str:
+def missing_note(found: ExplainedGaps) -> str:
+    """Say why there is nothing to explain."""
     if found.scope.missing() or found.pieces.length.any():
         return found.scope.missing()
     return f"rank {found.scope.rank}: the GPU is never idle in {found.scope.label}"
@@ -281,3 +292,13 @@ def figure(found: Answer) -> Figure:
     from analyses.idle.idle_time_chart import bars_of_causes
 
     return bars_of_causes(found.main)
+
+
+TABLES = {
+    "idle_time": Table(idle_time, CAUSE_COLUMNS),
+    "waits": Table(idle_waits, WAIT_COLUMNS),
+    "longest_gaps": Table(longest_gaps, GAP_COLUMNS),
+    "streams": Table(stream_idle_time, STREAM_COLUMNS),
+    "launch_gaps": Table(launch_gaps, LAUNCH_GAP_COLUMNS),
+    "waits_innermost": Table(idle_waits, WAIT_COLUMNS),
+}

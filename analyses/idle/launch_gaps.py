@@ -1,24 +1,25 @@
-"""HTA's view of idle time: gaps of single streams, told apart by when the next activity was launched."""
+"""Gaps of single streams by HTA's causes: told apart by when the next activity was launched. A table of idle-time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from analyses.flags import IdleTimeFlags
 from analyses.scope import Scope
-from analyses.statistics import describe
+from analyses.tables import table_of
 from hta_graph.algorithms.work.stream_gaps import StreamIntervals, stream_intervals
+from hta_graph.columns import summed_by
 from hta_graph.errors import UsageError
-from hta_graph.model import Codes, Ids, Ints
+from hta_graph.model import Codes, Ints
 
-__all__ = ["LaunchGap", "hta_idle_time", "launch_gaps"]
+__all__ = ["LAUNCH_GAP_COLUMNS", "LaunchGap", "causes_by_launch", "launch_gaps"]
 
-COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
-STATISTICS = ["count", "mean", "std", "min", "25%", "50%", "75%", "max"]
+LAUNCH_GAP_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
 
 
 class LaunchGap(IntEnum):
@@ -42,7 +43,7 @@ class LaunchGap(IntEnum):
 LABELS = np.array([cause.label for cause in LaunchGap], object)
 
 
-def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = 30.0) -> pd.DataFrame:
+def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = IdleTimeFlags.launch_gap_us) -> pd.DataFrame:
     """Divide each stream's time between its activities by HTA's causes: by when the next one was launched.
 
     Gaps run from the latest end so far, so that none is negative; an activity whose launch is not in the file is not
@@ -59,126 +60,44 @@ def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = 30.0) -> pd.D
     Raises:
         UsageError: the threshold is negative.
     """
-    parts = [_of_scope(scope, launch_gap_us) for scope in scopes if len(scope.running)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+    busy = [scope for scope in scopes if len(scope.running)]
+    return table_of(busy, lambda scope: gaps_per_stream(scope, launch_gap_us), LAUNCH_GAP_COLUMNS)
 
 
-def _of_scope(scope: Scope, launch_gap_us: float) -> pd.DataFrame:
+def gaps_per_stream(scope: Scope, launch_gap_us: float) -> dict[str, Any]:
+    """Sum and count the gaps of one scope by stream and cause."""
     found = stream_intervals(scope.running)
     idle = found.end > found.start
-    sums, counts = _per_stream(found, _causes(scope, found, launch_gap_us), idle)
+    sums, counts = sums_and_counts(found, causes_by_launch(scope, found, launch_gap_us), idle)
     lane, cause = np.nonzero(sums)
-    columns = {
-        "rank": scope.rank,
-        "scope": scope.label,
-        "stream": np.array(scope.graph.trace.lanes.labels, object)[lane],
+    return {
+        "stream": np.array(scope.graph.lanes.labels, object)[lane],
         "cause": LABELS[cause],
         "idle_ns": sums[lane, cause],
         "idle_share": sums[lane, cause] / sums.sum(axis=1)[lane],
         "gaps": counts[lane, cause],
     }
-    return pd.DataFrame(columns)
 
 
-def _causes(scope: Scope, found: StreamIntervals, launch_gap_us: float) -> Codes:
+def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float) -> Codes:
+    """Tell the cause of each interval between the end of a stream's earlier work and the start of its next one."""
+    # stream     ####|......gap......|####
+    # launched    ^ here: kernel_wait or other, by the gap's length
+    # launched             ^ here: host_wait, the stream had nothing to run
     if launch_gap_us < 0:
         raise UsageError(f"the threshold of launch gaps is a length in µs, not {launch_gap_us:g}")
-    launched = scope.graph.trace.events.start[found.call]
+    launched = scope.graph.event_table.start[found.call]
+    # Launched in time: short gaps are usual on a stream, long ones have another reason, which HTA does not name.
     in_time = np.where(found.length < launch_gap_us * 1e3, LaunchGap.KERNEL_WAIT, LaunchGap.OTHER)
     cause = np.where(launched > found.start, LaunchGap.HOST_WAIT, in_time)
     return np.where(found.call < 0, LaunchGap.LAUNCH_UNKNOWN, cause).astype(np.int8)
 
 
-def _per_stream(found: StreamIntervals, cause: Codes, counted: Any) -> tuple[Ints, Ints]:
+def sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tuple[Ints, Ints]:
     """Return sum and number of the counted intervals by lane and cause."""
+    # A grid of lanes and causes: few of either, however many gaps there are.
     shape = (int(found.lane.max(initial=-1)) + 1, len(LaunchGap))
-    sums, counts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    np.add.at(sums, (found.lane[counted], cause[counted]), found.length[counted])
-    np.add.at(counts, (found.lane[counted], cause[counted]), 1)
-    return sums, counts
-
-
-def hta_idle_time(
-    scopes: Sequence[Scope],
-    streams: Collection[int] | None = None,
-    show_idle_interval_stats: bool = False,  # noqa: FBT001, FBT002
-    consecutive_kernel_delay: float = 30,
-) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return the frames of HTA's ``get_idle_time_breakdown``: idle time by cause, and statistics of the intervals.
-
-    The delay is in microseconds, as HTA uses it though it documents nanoseconds. Activities without a launch in the
-    file are a cause of their own, ``launch_unknown``; HTA joins them with whatever event comes first in the file.
-
-    Args:
-        scopes: one per rank.
-        streams: the numbers of the streams to look at; all if not given.
-        show_idle_interval_stats: return the statistics too.
-        consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
-    """
-    delay = consecutive_kernel_delay
-    rows = [row for scope in scopes if len(scope.work) for row in _hta_rows(scope, streams, delay)]
-    return _hta_frame(rows), _hta_statistics(rows) if show_idle_interval_stats else None
-
-
-class _HtaRow(NamedTuple):
-    """The intervals of one cause on one stream, whose own rank's rows are counted from 0."""
-
-    place: int
-    rank: int
-    lane: int
-    stream: int
-    cause: str
-    length: Ints
-
-
-def _hta_rows(scope: Scope, streams: Collection[int] | None, delay_us: float) -> list[_HtaRow]:
-    found = stream_intervals(scope.work)
-    cause = _causes(scope, found, delay_us)
-    number = scope.graph.trace.lanes.stream
-    lanes = _in_order_of_appearance(scope.work.lane)
-    chosen = lanes if streams is None else lanes[np.isin(number[lanes], list(streams))]
-    kept = [
-        (lane, kind, found.length[here])
-        for lane in chosen.tolist()
-        for kind in LaunchGap
-        if (here := (found.lane == lane) & (cause == kind)).any() or kind == LaunchGap.OTHER
-    ]
-    return [
-        _HtaRow(place, scope.rank, lane, int(number[lane]), kind.label, length)
-        for place, (lane, kind, length) in enumerate(kept)
-    ]
-
-
-def _in_order_of_appearance(lanes: Ids) -> Ids:
-    unique, first = np.unique(lanes, return_index=True)
-    ordered: Ids = unique[np.argsort(first)]
-    return ordered
-
-
-def _hta_frame(rows: Sequence[_HtaRow]) -> pd.DataFrame:
-    whole: dict[tuple[int, int], int] = {}
-    for row in rows:
-        whole[row.rank, row.lane] = whole.get((row.rank, row.lane), 0) + int(row.length.sum())
-    idle = np.array([row.length.sum() for row in rows], np.float64)
-    of = np.array([max(whole[row.rank, row.lane], 1) for row in rows], np.float64)
-    columns = {
-        "rank": np.array([row.rank for row in rows], np.int64),
-        "stream": np.array([row.stream for row in rows], np.int64),
-        "idle_category": np.array([row.cause for row in rows], object),
-        "idle_time": (idle / 1e3).round(2),
-        "idle_time_ratio": (idle / of).round(2),
-    }
-    return pd.DataFrame(columns, index=pd.Index([row.place for row in rows], dtype=np.int64))
-
-
-def _hta_statistics(rows: Sequence[_HtaRow]) -> pd.DataFrame:
-    """Describe the intervals; of none only the count is known."""
-    unknown = [0.0, *[float("nan")] * (len(STATISTICS) - 1)]
-    values = [describe(row.length / 1e3) if len(row.length) else unknown for row in rows]
-    numbers = np.array(values or np.empty((0, len(STATISTICS)))).round(2).T
-    columns = {
-        "rank": np.array([row.rank for row in rows], np.int64),
-        "stream": np.array([row.stream for row in rows], np.int64),
-        **dict(zip(STATISTICS, numbers, strict=True)),
-    }
-    return pd.DataFrame(columns, index=pd.Index([row.cause for row in rows], name="idle_category", dtype=object))
+    cell = found.lane[counted].astype(np.int64) * len(LaunchGap) + cause[counted]
+    size = shape[0] * shape[1]
+    sums, counts = summed_by(cell, found.length[counted], size), np.bincount(cell, minlength=size)
+    return sums.reshape(shape), counts.reshape(shape)

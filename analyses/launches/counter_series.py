@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Flag, auto
 from pathlib import Path
 
@@ -11,11 +10,9 @@ import numpy as np
 from analyses.scope import Scope
 from hta_graph.algorithms.work.copies import copies_of, rate_steps
 from hta_graph.algorithms.work.launch_queue import queue_steps
-from hta_graph.errors import OutputError
-from hta_graph.export.files import check_output
-from hta_graph.export.perfetto.counter_tracks import CounterTrack, write_counters
+from hta_graph.export.perfetto.counter_tracks import CounterTrack
 
-__all__ = ["TimeSeriesTypes", "counter_tracks", "hta_generate_trace_with_counters", "output_name"]
+__all__ = ["BOTH", "TimeSeriesTypes", "counter_tracks", "output_name"]
 
 MICROSECOND = 1_000
 
@@ -37,13 +34,14 @@ def counter_tracks(scope: Scope, series: TimeSeriesTypes = BOTH) -> list[Counter
     of copy is a track of its own with the argument ``Memcpy BW`` (GB/s). Copies of length 0 count as 1 µs, so that
     they show.
     """
-    tracks = _queues(scope) if TimeSeriesTypes.QUEUE_LENGTH in series else []
-    return tracks + _rates(scope) if TimeSeriesTypes.MEMCPY_BANDWIDTH in series else tracks
+    tracks = queue_tracks(scope) if TimeSeriesTypes.QUEUE_LENGTH in series else []
+    return tracks + rate_tracks(scope) if TimeSeriesTypes.MEMCPY_BANDWIDTH in series else tracks
 
 
-def _queues(scope: Scope) -> list[CounterTrack]:
-    trace = scope.graph.trace
-    queue, device, stream = queue_steps(trace.events, scope.work), trace.lanes.device, trace.lanes.stream
+def queue_tracks(scope: Scope) -> list[CounterTrack]:
+    """Return a track per stream."""
+    graph = scope.graph
+    queue, device, stream = queue_steps(graph.event_table, scope.work), graph.lanes.device, graph.lanes.stream
     return [
         CounterTrack(
             "Queue Length", "Queue Length", int(stream[lane]), int(device[lane]), queue.time[part], queue.length[part]
@@ -52,14 +50,15 @@ def _queues(scope: Scope) -> list[CounterTrack]:
     ]
 
 
-def _rates(scope: Scope) -> list[CounterTrack]:
+def rate_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per kind of copy and device."""
-    trace = scope.graph.trace
+    graph = scope.graph
     copies = copies_of(scope.graph, scope.work)
+    # A copy that takes no time on the trace's clock would not show.
     end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
     rate = np.where(copies.bytes >= 0, copies.bytes / (end - copies.start), 0.0)
     rate = np.where(np.isnan(copies.rate), rate, copies.rate)
-    device = trace.lanes.device[copies.lane]
+    device = graph.lanes.device[copies.lane]
     tracks = []
     for process in np.unique(device).tolist():
         steps = rate_steps(copies, end, rate, device == process)
@@ -79,33 +78,3 @@ def output_name(path: Path, suffix: str) -> str:
     """
     name = path.name.removesuffix(".zst")
     return name.replace(".json", f"{suffix}.json") if ".json" in name else f"{name}{suffix}.json"
-
-
-def hta_generate_trace_with_counters(
-    scopes: Sequence[Scope],
-    time_series: TimeSeriesTypes | None = None,
-    output_suffix: str = "_with_counters",
-    output_dir: str | Path | None = None,
-) -> list[Path]:
-    """Do what HTA's ``generate_trace_with_counters`` does, and return the files written.
-
-    The trace's own rows stay as they are and its compression is kept; HTA writes them anew, and gzip into ``.json``.
-
-    Args:
-        scopes: one a rank.
-        time_series: what to draw; both if not given.
-        output_suffix: stands before ``.json`` in the name.
-        output_dir: where to write; beside the input, as HTA does, if not given.
-
-    Raises:
-        OutputError: a file cannot be written, is an input, or two would have one name.
-    """
-    paths = [scope.graph.trace.path for scope in scopes]
-    targets = [Path(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
-    if len(set(targets)) < len(targets):
-        raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
-    for target in targets:
-        check_output(target, paths)
-    for scope, target in zip(scopes, targets, strict=True):
-        write_counters(scope.graph.trace, counter_tracks(scope, time_series or BOTH), target)
-    return targets

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.display.charts import GRID, SERIES, empty_figure, new_figure, show
+from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
+from analyses.flags import LaunchStatsFlags
 from analyses.scope import Scope
+from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EdgeKind, Ints
@@ -18,14 +20,26 @@ from hta_graph.model import EdgeKind, Ints
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "figure", "hta_cuda_kernel_launch_stats", "launch_stats", "launches"]
+__all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
 
-RUNTIME_CUTOFF_US, LAUNCH_DELAY_CUTOFF_US = 50, 100
 LARGEST = 10
 """How many single launches a terminal gets."""
 BINS = 100
 AXIS = {"gridcolor": GRID, "zeroline": False}
 STREAM_KINDS = (EdgeKind.STREAM_ORDER, EdgeKind.GRAPH_ORDER)
+DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
+OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
+NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
+NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
+STATS_COLUMNS = (
+    *("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns"),
+    *(*DELAYS, "median_overhead_ns", *OUTLIERS),
+)
+LARGEST_COLUMNS = ("rank", "scope", "event_index", *DELAYS[1:], "call", "name")
+COLUMNS = (
+    *("rank", "scope", "event_index", "call_index", "correlation", "call", "name", "stream"),
+    *("cpu_duration_ns", "gpu_duration_ns", *DELAYS),
+)
 
 
 def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> pd.DataFrame:
@@ -42,55 +56,50 @@ def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> 
 
     Returns:
         rank, scope, event_index, call_index (of the activity and its call), correlation, call, name, stream,
-        cpu_duration_ns, gpu_duration_ns, launch_delay_ns = behind_stream_ns + behind_event_ns + overhead_ns.
+        cpu_duration_ns, gpu_duration_ns, launch_delay_ns = behind_stream_ns + behind_event_ns + overhead_ns. An answer
+        adds the marks short_kernels, runtime_outliers and launch_delay_outliers, as :func:`launch_stats` counts them.
     """
-    parts = [_launches(scope, include_memory_events=include_memory_events) for scope in scopes]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS)).astype(NUMERIC)
+    found = table_of(scopes, lambda scope: launch_columns(scope, include_memory_events=include_memory_events), COLUMNS)
+    return found.astype(NUMERIC)
 
 
-DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
-OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
-NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
-NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
-COLUMNS = (
-    *("rank", "scope", "event_index", "call_index", "correlation", "call", "name", "stream"),
-    *("cpu_duration_ns", "gpu_duration_ns", *DELAYS),
-)
+def launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, Any]:
+    """Return the columns of a scope's launches."""
+    graph, work = scope.graph, launched_work(scope, include_memory_events=include_memory_events)
+    events = graph.event_table
+    return {
+        "event_index": events.index[work.row],
+        "call_index": events.index[work.call],
+        "correlation": events.correlation[work.row],
+        "call": event_names(graph, work.call),
+        "name": event_names(graph, work.row),
+        "stream": np.array(graph.lanes.labels, object)[work.lane],
+        **launch_times(graph, work),
+    }
 
 
-def _launches(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
-    trace, work = scope.graph.trace, _launched(scope, include_memory_events=include_memory_events)
-    events, names, labels = trace.events, np.array(trace.names, object), np.array(trace.lanes.labels, object)
-    return pd.DataFrame(
-        {
-            "rank": scope.rank,
-            "scope": scope.label,
-            "event_index": events.index[work.row],
-            "call_index": events.index[work.call],
-            "correlation": events.correlation[work.row],
-            "call": names[events.name[work.call]],
-            "name": names[events.name[work.row]],
-            "stream": labels[work.lane],
-            **_times(scope.graph, work),
-        }
-    )
-
-
-def _launched(scope: Scope, *, include_memory_events: bool) -> Activities:
+def launched_work(scope: Scope, *, include_memory_events: bool) -> Activities:
     """Return the work with a launching call, in the order of the calls."""
-    events, work = scope.graph.trace.events, scope.work
+    events, work = scope.graph.event_table, scope.work
     chosen = work.call >= 0 if include_memory_events else (work.call >= 0) & (work.type != WorkType.MEMORY)
     work = work.take(chosen)
     return work.take(np.lexsort((work.row, events.index[work.call])))
 
 
-def _times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
+def launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     """Return how long each call and its work took, and the parts of the delay between them (ns)."""
-    events = graph.trace.events
+    # the call         [launch]
+    # its stream       ~ earlier work ~|
+    # another stream   ~ awaited work ~~~~~~~~|
+    # the delay               |- stream|- event -|- overhead -|
+    # its work                                                [######]
+    events = graph.event_table
     returned = events.end[work.call]
+    # Work may start while its call still runs: then there is no delay.
     begun = np.maximum(work.start, returned)
-    stream_free = _last_source(graph, STREAM_KINDS)[work.row].clip(returned, begun)
-    all_free = _last_source(graph, (EdgeKind.EVENT_WAIT,))[work.row].clip(stream_free, begun)
+    stream_free = last_source_ns(graph, STREAM_KINDS)[work.row].clip(returned, begun)
+    # Clipped into what the stream left over: the parts add up to the delay whatever overlaps.
+    all_free = last_source_ns(graph, (EdgeKind.EVENT_WAIT,))[work.row].clip(stream_free, begun)
     return {
         "cpu_duration_ns": returned - events.start[work.call],
         "gpu_duration_ns": work.end - work.start,
@@ -101,19 +110,19 @@ def _times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     }
 
 
-def _last_source(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
+def last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
     """Return when the last thing happened that each event's start waited for by edges of some kinds (ns)."""
-    edges = graph.edge_table
-    to_start = np.flatnonzero((edges.target & 1 == 0) & np.isin(edges.kind, kinds))
-    times = np.full(len(graph.trace.events), np.iinfo(np.int64).min)
-    np.maximum.at(times, edges.target[to_start] >> 1, graph.timeline.times[edges.source[to_start]])
+    edges = graph.edges_of(*kinds)
+    edges = edges.take(~edges.to_end)
+    times = np.full(len(graph.event_table), np.iinfo(np.int64).min)
+    np.maximum.at(times, edges.target, edges.source_ns)
     return times
 
 
 def launch_stats(
     frame: pd.DataFrame,
-    runtime_cutoff: float = RUNTIME_CUTOFF_US,
-    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
+    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
+    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
 ) -> pd.DataFrame:
     """Sum up launches per rank, scope and name of the call.
 
@@ -129,18 +138,19 @@ def launch_stats(
         median_overhead_ns and the counts short_kernels, runtime_outliers, launch_delay_outliers. The longest time on
         the CPU comes first.
     """
-    found = frame.assign(**_outliers(frame, runtime_cutoff, launch_delay_cutoff))
+    found = frame.assign(**outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
     columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
     keys = found[["rank", "scope", "call"]].to_numpy()
     parts = list(found.groupby(["rank", "scope", "call"], sort=False).indices.values())
-    rows = [[*keys[at[0]], *_summed({name: column[at] for name, column in columns.items()})] for at in parts]
+    rows = [[*keys[at[0]], *summed_launches({name: column[at] for name, column in columns.items()})] for at in parts]
     scopes = found[["rank", "scope"]].drop_duplicates().to_numpy().tolist()
     rows.sort(key=lambda row: (scopes.index(row[:2]), -row[5]))
-    names = ("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns", *DELAYS, "median_overhead_ns", *OUTLIERS)
-    return pd.DataFrame(rows, columns=list(names))
+    return pd.DataFrame(rows, columns=list(STATS_COLUMNS))
 
 
-def _summed(part: dict[str, Any]) -> list[int]:
+def summed_launches(part: dict[str, Any]) -> list[int]:
+    """Return the numbers of one row: each call counts once, however much it launched."""
+    # A call of a graph launches many activities but takes its time once.
     calls, first = np.unique(part["call_index"], return_index=True)
     overhead = np.sort(part["overhead_ns"])
     sums = [part["cpu_duration_ns"][first].sum(), part["gpu_duration_ns"].sum(), *(part[name].sum() for name in DELAYS)]
@@ -153,7 +163,7 @@ def _summed(part: dict[str, Any]) -> list[int]:
     ]
 
 
-def _outliers(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
+def outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
     """Mark what HTA's three histograms show."""
     cpu, gpu, delay = frame["cpu_duration_ns"], frame["gpu_duration_ns"], frame["launch_delay_ns"]
     found = ((cpu <= runtime_cutoff * 1e3) & (gpu < cpu), cpu > runtime_cutoff * 1e3, delay > launch_delay_cutoff * 1e3)
@@ -162,20 +172,31 @@ def _outliers(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: f
 
 def answer(
     scopes: Sequence[Scope],
-    runtime_cutoff: float = RUNTIME_CUTOFF_US,
-    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
-    no_memory_events: bool | None = None,  # noqa: FBT001
+    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
+    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
+    *,
+    no_memory_events: bool = LaunchStatsFlags.no_memory_events,
 ) -> Answer:
     """Answer the command."""
     frame = launches(scopes, include_memory_events=not no_memory_events)
-    notes = [note for scope in scopes if (note := _missing(scope))]
-    largest = frame.nlargest(LARGEST, "overhead_ns")[["rank", "scope", "event_index", *DELAYS[1:], "call", "name"]]
-    found = _outliers(frame, runtime_cutoff, launch_delay_cutoff)
+    notes = [note for scope in scopes if (note := missing_note(scope))]
+    largest = largest_overheads(frame)
+    found = outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
     return Answer(tables, notes, {"launches": frame.assign(**found)})
 
 
-def _missing(scope: Scope) -> str:
+def largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the :func:`launches` whose work started latest without the stream or an event holding it.
+
+    Returns:
+        rank, scope, event_index, behind_stream_ns, behind_event_ns, overhead_ns, call, name.
+    """
+    return frame.nlargest(LARGEST, "overhead_ns")[list(LARGEST_COLUMNS)]
+
+
+def missing_note(scope: Scope) -> str:
+    """Say what could not be told."""
     if scope.missing() or (scope.work.call >= 0).all():
         return scope.missing()
     orphans = int(np.count_nonzero(scope.work.call < 0))
@@ -199,16 +220,16 @@ def figure(found: Answer) -> Figure:
     )
     for at, (kind, column, label) in enumerate(shown):
         axis = "" if at == 0 else str(at + 1)
-        _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
+        add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
         place = {"title": label, "domain": [at * 0.35, at * 0.35 + 0.3], **AXIS}
         made.update_layout({f"xaxis{axis}": place, f"yaxis{axis}": {"anchor": f"x{axis}", **AXIS}})
     made.update_layout(showlegend=False, bargap=0)
     return made
 
 
-def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
+def add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
     """Add bars that were counted here: a page need not carry every launch."""
-    count, edges = np.histogram(values, BINS)
+    count, edges = np.histogram(values, BINS)  # counted here: the page carries bars, not launches
     made.add_bar(
         x=(edges[:-1] + edges[1:]) / 2,
         y=count,
@@ -220,33 +241,8 @@ def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
     )
 
 
-def hta_cuda_kernel_launch_stats(
-    scopes: Sequence[Scope],
-    runtime_cutoff: int = RUNTIME_CUTOFF_US,
-    launch_delay_cutoff: int = LAUNCH_DELAY_CUTOFF_US,
-    *,
-    include_memory_events: bool = True,
-    visualize: bool = True,
-) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_cuda_kernel_launch_stats`` does, in µs: rank → one row per launch, in the calls' order.
-
-    HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync; here every launch counts, of
-    AMD, of the driver and of graphs too. The cut-offs serve the figure alone; :func:`launch_stats` counts with them.
-    """
-    if visualize:
-        memory = {"no_memory_events": not include_memory_events}
-        show(figure(answer(scopes, runtime_cutoff, launch_delay_cutoff, **memory)))
-    return {scope.rank: _hta_frame(scope, include_memory_events=include_memory_events) for scope in scopes}
-
-
-def _hta_frame(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
-    events, work = scope.graph.trace.events, _launched(scope, include_memory_events=include_memory_events)
-    returned = events.end[work.call]
-    return pd.DataFrame(
-        {
-            "correlation": events.correlation[work.row],
-            "cpu_duration": (returned - events.start[work.call]) / 1e3,
-            "gpu_duration": (work.end - work.start) / 1e3,
-            "launch_delay": (work.start - returned).clip(min=0) / 1e3,
-        }
-    )
+TABLES = {
+    "launch_stats": Table(launch_stats, STATS_COLUMNS),
+    "largest_overheads": Table(largest_overheads, LARGEST_COLUMNS),
+    "launches": Table(launches, (*COLUMNS, *OUTLIERS)),
+}

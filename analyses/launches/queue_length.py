@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,36 +10,36 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import row_labels, step_lines
-from analyses.scope import Scope, earliest_ns
-from analyses.statistics import described
+from analyses.flags import QueueLengthFlags
+from analyses.scope import Scope
+from analyses.tables import Table, table_of
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.launch_queue import QueueSteps, queue_steps
-from hta_graph.errors import QueryError
-from hta_graph.model import GPU_KINDS, Codes, EdgeKind, EventKind, Ids, kind_mask
+from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.trace.vocabulary import AMD_CALL
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = [
+    "TABLES",
     "answer",
     "figure",
-    "hta_queue_length_summary",
-    "hta_queue_length_summary_from_time_series",
-    "hta_queue_length_time_series",
-    "hta_time_spent_blocked_on_full_queue",
     "queue_length",
     "queue_length_time_series",
     "queue_of",
 ]
 
-MAX_QUEUE_LENGTH = 1024
-ROWS_AT_ONCE = 4_096
+COLUMNS = [
+    *("rank", "scope", "stream", "launches", "max_length", "mean_length", "median_length", "time_mean_length"),
+    *("full_ns", "full_share", "blocked_calls", "blocked_ns"),
+]
+SERIES_COLUMNS = ["rank", "scope", "stream", "time_ns", "queue_length", "event_index"]
 SATURATED = range(1000, 1024)
 """Where the queues of NVIDIA GPUs are full in real traces: 1,013 to 1,024 launches, mostly 1,022."""
 
 
-def queue_length(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> pd.DataFrame:
+def queue_length(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> pd.DataFrame:
     """Summarise how many launches of each stream had not started.
 
     Every launch counts, a graph launch once for each activity; HTA leaves graph launches and several other calls out.
@@ -52,11 +51,8 @@ def queue_length(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENG
         the time from the first change to the last (of a window: of all its time); blocked_calls and blocked_ns:
         launches that waited for a free slot, by the graph's queue_full edges, and the time inside them.
     """
-    columns = [
-        *("rank", "scope", "stream", "launches", "max_length", "mean_length", "median_length", "time_mean_length"),
-        *("full_ns", "full_share", "blocked_calls", "blocked_ns"),
-    ]
-    return pd.DataFrame([row for scope in scopes for row in _summaries(scope, max_queue_length)], columns=columns)
+    rows = [row for scope in scopes for row in stream_summaries(scope, max_queue_length)]
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -65,57 +61,59 @@ def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, stream, time_ns, queue_length from then on, event_index of the call or activity that changed it.
     """
-    parts = [_series(scope) for scope in scopes]
-    columns = ["rank", "scope", "stream", "time_ns", "queue_length", "event_index"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    return table_of(scopes, queue_changes, SERIES_COLUMNS)
 
 
 def queue_of(scope: Scope) -> QueueSteps:
     """Return the changes of the queues in a stretch."""
-    events = scope.graph.trace.events
+    events = scope.graph.event_table
+    # A step begins with what earlier steps left in the queue, so all work of the trace is followed.
     if scope.is_open:
         return queue_steps(events, scope.work)
     return queue_steps(events, activities(scope.graph)).clip(scope.start_ns, scope.end_ns)
 
 
-def _series(scope: Scope) -> pd.DataFrame:
-    trace, queue = scope.graph.trace, queue_of(scope)
-    labels = np.array(trace.lanes.labels, object)
-    return pd.DataFrame(
-        {
-            "rank": scope.rank,
-            "scope": scope.label,
-            "stream": labels[queue.lane],
-            "time_ns": queue.time,
-            "queue_length": queue.length,
-            "event_index": trace.events.index[queue.row],
-        }
-    )
+def queue_changes(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's changes."""
+    queue = queue_of(scope)
+    return {
+        "stream": np.array(scope.graph.lanes.labels, object)[queue.lane],
+        "time_ns": queue.time,
+        "queue_length": queue.length,
+        "event_index": scope.graph.event_table.index[queue.row],
+    }
 
 
-def _summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]]:
-    queue, blocked = queue_of(scope), _blocked(scope)
+def stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]]:
+    """Return a row for each stream of a scope."""
+    # queue    1 2 3   2     1   0        changes: of the mean and the median, as HTA's
+    # time     +-+-+---+-----+---+---|    how long each length lasted: of the time mean and of full_ns
+    queue, blocked = queue_of(scope), blocked_launches(scope)
     lasting = queue.lasting(None if scope.is_open else scope.end_ns)
     return [
         {
             "rank": scope.rank,
             "scope": scope.label,
-            "stream": scope.graph.trace.lanes.labels[lane],
-            "launches": _launches(scope, queue.row[part]),
-            **_lengths(queue.length[part], lasting[part], max_queue_length, None if scope.is_open else scope.window_ns),
+            "stream": scope.graph.lanes.labels[lane],
+            "launches": count_launches(scope, queue.row[part]),
+            **described_lengths(
+                queue.length[part], lasting[part], max_queue_length, None if scope.is_open else scope.window_ns
+            ),
             **blocked.get(lane, {"blocked_calls": 0, "blocked_ns": 0}),
         }
         for lane, part in queue.streams()
     ]
 
 
-def _launches(scope: Scope, rows: Ids) -> int:
-    events = scope.graph.trace.events
+def count_launches(scope: Scope, rows: Ids) -> int:
+    """Count the changes that are launches of the scope; those before a window only left their queue there."""
+    events = scope.graph.event_table
     inside = events.start[rows] >= scope.start_ns if not scope.is_open else np.True_
     return int(np.count_nonzero((events.kind[rows] == EventKind.RUNTIME) & inside))
 
 
-def _lengths(length: Any, lasting: Any, max_queue_length: int, window_ns: int | None) -> dict[str, Any]:
+def described_lengths(length: Any, lasting: Any, max_queue_length: int, window_ns: int | None) -> dict[str, Any]:
+    """Describe one queue by its lengths and how long each lasted (ns)."""
     span = int(lasting.sum()) if window_ns is None else window_ns
     full = int(lasting[length >= max_queue_length].sum())
     return {
@@ -128,13 +126,11 @@ def _lengths(length: Any, lasting: Any, max_queue_length: int, window_ns: int | 
     }
 
 
-def _blocked(scope: Scope) -> dict[int, dict[str, int]]:
+def blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
     """Return for each stream the launches that waited for a slot, and the time inside them."""
-    edges, events = scope.graph.edge_table, scope.graph.trace.events
-    found = np.flatnonzero(edges.kind == EdgeKind.QUEUE_FULL)
-    call, lane = edges.target[found] >> 1, events.lane[edges.source[found] >> 1]
-    here = scope.holds(call)
-    call, lane = call[here], lane[here]
+    events, edges = scope.graph.event_table, scope.graph.edges_of(EdgeKind.QUEUE_FULL)
+    edges = edges.take(scope.holds(edges.target))
+    call, lane = edges.target, events.lane[edges.source]
     return {
         stream: {
             "blocked_calls": int(np.count_nonzero(lane == stream)),
@@ -144,29 +140,32 @@ def _blocked(scope: Scope) -> dict[int, dict[str, int]]:
     }
 
 
-def answer(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> Answer:
+def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> Answer:
     """Answer the command."""
     frame = queue_length(scopes, max_queue_length)
-    notes = [note for scope in scopes if (note := _missing(scope))]
+    notes = [note for scope in scopes if (note := missing_note(scope))]
+    # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
         most = int(near["max_length"].max())
         notes.append(f"a queue reached {most:,}: NVIDIA's are full near 1,022; --max-queue-length {most} counts that")
-    if any(map(_is_amd, scopes)):
+    if any(map(is_amd, scopes)):
         notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
     return Answer({"queue_length": frame}, notes, {"queue_length_time_series": queue_length_time_series(scopes)})
 
 
-def _missing(scope: Scope) -> str:
+def missing_note(scope: Scope) -> str:
+    """Say why there is no queue."""
     if scope.missing() or (scope.work.call >= 0).any() or not len(scope.work):
         return scope.missing()
     return f"rank {scope.rank}: no launching call in {scope.label}; record with ProfilerActivity.CPU as well"
 
 
-def _is_amd(scope: Scope) -> bool:
-    trace = scope.graph.trace
-    called = np.unique(trace.events.name[scope.work.call[scope.work.call >= 0]])
-    return bool(trace.names_starting_with(AMD_CALL)[called].any())
+def is_amd(scope: Scope) -> bool:
+    """Tell whether work was launched by calls of AMD's runtime."""
+    graph = scope.graph
+    called = np.unique(graph.event_table.name[scope.work.call[scope.work.call >= 0]])
+    return bool(graph.trace.names_starting_with(AMD_CALL)[called].any())
 
 
 def figure(found: Answer) -> Figure:
@@ -180,118 +179,7 @@ def figure(found: Answer) -> Figure:
     return step_lines(lines, title="Launches that have not started", x="ms", y="queue length")
 
 
-def hta_queue_length_time_series(scopes: Sequence[Scope], origin_ns: int | None = None) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_queue_length_time_series`` does: rank → ts, pid, tid, stream, queue_length; index: event.
-
-    Args:
-        scopes: one a rank.
-        origin_ns: what ts (µs) counts from; the earliest event of the scopes' traces if not given.
-    """
-    origin = earliest_ns(scopes) if origin_ns is None else origin_ns
-    frames = {scope.rank: _hta_series(scope, queue_of(scope), origin) for scope in scopes}
-    return {rank: frame for rank, frame in frames.items() if len(frame)}
-
-
-def _hta_series(scope: Scope, queue: QueueSteps, origin: int) -> pd.DataFrame:
-    trace = scope.graph.trace
-    stream = trace.lanes.stream[queue.lane]
-    columns = {
-        "ts": (queue.time - origin) / 1e3,
-        "pid": trace.lanes.device[queue.lane],
-        "tid": stream,
-        "stream": stream,
-        "queue_length": queue.length,
-    }
-    return pd.DataFrame(columns, index=pd.Index(trace.events.index[queue.row], name="index"))
-
-
-def hta_queue_length_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
-    """Return what HTA's ``get_queue_length_summary`` does: (rank, stream) → queue_length described over its changes."""
-    groups = [
-        ((scope.rank, int(scope.graph.trace.lanes.stream[lane])), queue.length[part])
-        for scope in scopes
-        for queue in (queue_of(scope),)
-        for lane, part in queue.streams()
-    ]
-    return described(groups, ("rank", "stream"), "queue_length")
-
-
-def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the same from time series, which stay as they are; HTA writes a column into them."""
-    groups = [
-        ((rank, stream), frame["queue_length"].to_numpy()[part])
-        for rank, frame in queue_length_dict.items()
-        for stream, part in _streams(frame)
-    ]
-    return described(groups, ("rank", "stream"), "queue_length")
-
-
-def _streams(frame: pd.DataFrame) -> list[tuple[int, slice]]:
-    """Return where each stream lies in a time series."""
-    stream, device = frame["stream"].to_numpy(), frame["pid"].to_numpy()
-    changes = np.flatnonzero((stream[1:] != stream[:-1]) | (device[1:] != device[:-1])) + 1
-    first = [0, *changes.tolist()] if len(frame) else []
-    bounds = zip(first, [*first[1:], len(frame)], strict=False)
-    return [(int(stream[begin]), slice(begin, end)) for begin, end in bounds]
-
-
-def hta_time_spent_blocked_on_full_queue(
-    scopes: Sequence[Scope],
-    queue_length_dict: Mapping[int, pd.DataFrame],
-    max_queue_length: int = MAX_QUEUE_LENGTH,
-) -> pd.DataFrame:
-    """Return what HTA's ``get_time_spent_blocked_on_full_queue`` does, in µs, for every stream.
-
-    HTA keeps only the last stream of each rank. Its default says nothing on NVIDIA, where queues are full near 1,022,
-    and nothing on AMD, where they take more.
-
-    Args:
-        scopes: those of all ranks in the series, whose length the times are related to.
-        queue_length_dict: what :func:`hta_queue_length_time_series` returns.
-        max_queue_length: a queue of so many launches is full.
-
-    Raises:
-        QueryError: a rank of the series is not among the scopes.
-    """
-    own = {scope.rank: scope for scope in scopes}
-    for rank in queue_length_dict:
-        if rank not in own:
-            raise QueryError(f"rank {rank} is not loaded; there are: {', '.join(map(str, own))}")
-    rows = [row for rank, frame in queue_length_dict.items() for row in _full(own[rank], frame, max_queue_length)]
-    frame = pd.DataFrame(rows, columns=_full_columns())
-    return frame if rows else frame.astype(dict(zip(frame, ("int64", "int64", "float64", "float64"), strict=True)))
-
-
-@cache
-def _full_columns() -> pd.Index[str]:
-    return pd.Index(["rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"])
-
-
-def _full(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -> list[tuple[int, int, float, float]]:
-    """Return rank, stream, time at a full queue (µs) and its share, of the streams that fill."""
-    time, full = frame["ts"].to_numpy(), frame["queue_length"].to_numpy() >= max_queue_length
-    blocked = [
-        (stream, float(np.diff(time[part])[full[part][:-1]].sum()))
-        for stream, part in _streams(frame)
-        if full[part].any()
-    ]
-    whole = _duration_us(scope) if blocked else 0.0
-    return [(scope.rank, stream, length, length / whole if whole else 0.0) for stream, length in blocked]
-
-
-def _duration_us(scope: Scope) -> float:
-    """Return the time from the earliest start of a kept row to the latest."""
-    events = scope.graph.trace.events
-    until = int(np.searchsorted(events.start, scope.cpu_end_ns))
-    ends = [_first_on_cpu(events.kind[:until]), until - 1 - _first_on_cpu(events.kind[:until][::-1])]
-    start = np.concatenate([events.start[[at for at in ends if 0 <= at < until]], scope.work.start])
-    return float(start.max() - start.min()) / 1e3 if len(start) else 0.0
-
-
-def _first_on_cpu(kind: Codes) -> int:
-    """Return the place of the first row of the CPU, looking at no more rows than needed; the end if there is none."""
-    for begin in range(0, len(kind), ROWS_AT_ONCE):
-        found = ~kind_mask(kind[begin : begin + ROWS_AT_ONCE], (*GPU_KINDS, EventKind.MEMORY))
-        if found.any():
-            return begin + int(found.argmax())
-    return len(kind)
+TABLES = {
+    "queue_length": Table(queue_length, COLUMNS),
+    "queue_length_time_series": Table(queue_length_time_series, SERIES_COLUMNS),
+}

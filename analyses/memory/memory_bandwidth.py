@@ -10,25 +10,22 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import row_labels, step_lines
-from analyses.scope import Scope, earliest_ns
-from analyses.statistics import described
+from analyses.scope import Scope
+from analyses.tables import Table, scopes_in, table_of
 from hta_graph.algorithms.time.intervals import union
-from hta_graph.algorithms.work.copies import Copies, RateSteps, copies_of, rate_steps
+from hta_graph.algorithms.work.copies import Copies, copies_of, rate_steps
 from hta_graph.model import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = [
-    "answer",
-    "figure",
-    "hta_memory_bw_summary",
-    "hta_memory_bw_time_series",
-    "memory_bandwidth",
-    "memory_bandwidth_time_series",
-]
+__all__ = ["TABLES", "answer", "figure", "memory_bandwidth", "memory_bandwidth_time_series"]
 
-MICROSECOND = 1_000
+COLUMNS = [
+    *("rank", "scope", "kind", "events", "without_bytes", "bytes", "duration_ns", "busy_ns"),
+    *("mean_gbps", "busy_gbps", "max_gbps"),
+]
+SERIES_COLUMNS = ["rank", "scope", "kind", "time_ns", "bandwidth_gbps"]
 
 
 def memory_bandwidth(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -40,11 +37,13 @@ def memory_bandwidth(scopes: Sequence[Scope]) -> pd.DataFrame:
         without those of length 0, whose time is below the trace's clock), and the highest recorded rate of a single
         one, max_gbps; all in 10^9 bytes per second, NaN where nothing is known.
     """
-    columns = [
-        *("rank", "scope", "kind", "events", "without_bytes", "bytes", "duration_ns", "busy_ns"),
-        *("mean_gbps", "busy_gbps", "max_gbps"),
+    rows = [
+        summed_copies(scope, copies, kind, copies.kind == code)
+        for scope in scopes
+        for copies in [copies_of(scope.graph, scope.work)]
+        for code, kind in enumerate(copies.kinds)
     ]
-    return pd.DataFrame([row for scope in scopes for row in _rows(scope)], columns=columns)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -56,18 +55,13 @@ def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, kind, time_ns, bandwidth_gbps from then on.
     """
-    columns = ["rank", "scope", "kind", "time_ns", "bandwidth_gbps"]
-    parts = [_series(scope) for scope in scopes]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    return table_of(scopes, rate_changes, SERIES_COLUMNS)
 
 
-def _rows(scope: Scope) -> list[dict[str, Any]]:
-    copies = copies_of(scope.graph, scope.work)
-    return [_row(scope, copies, kind, copies.kind == code) for code, kind in enumerate(copies.kinds)]
-
-
-def _row(scope: Scope, copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
+def summed_copies(scope: Scope, copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
+    """Sum up the copies of one kind."""
     moved, length = copies.bytes[chosen], copies.end[chosen] - copies.start[chosen]
+    # A rate needs bytes and a length: what lacks one counts in the sums but not in the rate.
     known, timed = moved >= 0, (moved >= 0) & (length > 0)
     rates = copies.rate[chosen][~np.isnan(copies.rate[chosen])]
     return {
@@ -79,32 +73,32 @@ def _row(scope: Scope, copies: Copies, kind: str, chosen: Bools) -> dict[str, An
         "bytes": int(moved[known].sum()),
         "duration_ns": int(length.sum()),
         "busy_ns": union(copies.start[chosen], copies.end[chosen]).total,
-        "mean_gbps": _rate(moved[timed], int(length[timed].sum())),
-        "busy_gbps": _rate(moved[timed], union(copies.start[chosen][timed], copies.end[chosen][timed]).total),
+        "mean_gbps": gigabytes_per_second(moved[timed], int(length[timed].sum())),
+        "busy_gbps": gigabytes_per_second(
+            moved[timed], union(copies.start[chosen][timed], copies.end[chosen][timed]).total
+        ),
         "max_gbps": float(rates.max()) if len(rates) else float("nan"),
     }
 
 
-def _rate(moved: Ints, time_ns: int) -> float:
+def gigabytes_per_second(moved: Ints, time_ns: int) -> float:
     """Return GB/s, which is bytes per nanosecond."""
     return int(moved.sum()) / time_ns if time_ns else float("nan")
 
 
-def _series(scope: Scope) -> pd.DataFrame:
+def rate_changes(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's changes."""
     copies = copies_of(scope.graph, scope.running)
-    steps = rate_steps(copies, copies.end, _known_rates(copies), copies.end > copies.start).last_of_each_instant()
-    return pd.DataFrame(
-        {
-            "rank": scope.rank,
-            "scope": scope.label,
-            "kind": np.array(copies.kinds, object)[steps.kind],
-            "time_ns": steps.time,
-            "bandwidth_gbps": steps.rate,
-        }
-    )
+    # At one instant ends and starts cancel out: only what holds afterwards is a change.
+    steps = rate_steps(copies, copies.end, known_rates(copies), copies.end > copies.start).last_of_each_instant()
+    return {
+        "kind": np.array(copies.kinds, object)[steps.kind],
+        "time_ns": steps.time,
+        "bandwidth_gbps": steps.rate,
+    }
 
 
-def _known_rates(copies: Copies) -> Floats:
+def known_rates(copies: Copies) -> Floats:
     """Return each one's rate: as recorded, else bytes / length, else 0."""
     length = np.maximum(copies.end - copies.start, 1)
     computed = np.where(copies.bytes >= 0, copies.bytes / length, 0.0)
@@ -115,7 +109,7 @@ def _known_rates(copies: Copies) -> Floats:
 def answer(scopes: Sequence[Scope]) -> Answer:
     """Answer the command."""
     frame = memory_bandwidth(scopes)
-    named = set(zip(frame["rank"], frame["scope"], strict=True))
+    named = scopes_in(frame)
     notes = [
         scope.missing() or f"rank {scope.rank}: no copy or set in {scope.label}"
         for scope in scopes
@@ -139,46 +133,7 @@ def figure(found: Answer) -> Figure:
     return step_lines(lines, title="Memory bandwidth of copies and sets", x="ms", y="GB/s")
 
 
-def hta_memory_bw_time_series(scopes: Sequence[Scope], origin_ns: int | None = None) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_memory_bw_time_series`` does: rank → ts (µs), pid, name, memory_bw_gbps.
-
-    Every start and end is a point; a copy of length 0 counts as 1 µs, one without a recorded rate as 0 GB/s. Unlike
-    HTA's, sums hold no residues of floats, and at one instant ends come before starts.
-
-    Args:
-        scopes: one a rank.
-        origin_ns: what ts counts from; the earliest event of the scopes' traces if not given.
-    """
-    origin = earliest_ns(scopes) if origin_ns is None else origin_ns
-    frames = {scope.rank: _hta_series(scope, origin) for scope in scopes}
-    return {rank: frame for rank, frame in frames.items() if len(frame)}
-
-
-def _hta_series(scope: Scope, origin: int) -> pd.DataFrame:
-    copies, steps = _hta_steps(scope)
-    device = scope.graph.trace.lanes.device[copies.lane]
-    columns = {
-        "ts": (steps.time - origin) / 1e3,
-        "pid": np.tile(device, 2)[steps.change],
-        "name": np.array(copies.kinds, object)[steps.kind],
-        "memory_bw_gbps": steps.rate,
-    }
-    return pd.DataFrame(columns, index=pd.Index(steps.change))
-
-
-def _hta_steps(scope: Scope) -> tuple[Copies, RateSteps]:
-    copies = copies_of(scope.graph, scope.work)
-    end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
-    return copies, rate_steps(copies, end, np.nan_to_num(copies.rate))
-
-
-def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
-    """Return what HTA's ``get_memory_bw_summary`` does: (rank, name) → the points above 0 described."""
-    groups = []
-    for scope in scopes:
-        copies, steps = _hta_steps(scope)
-        bounds = np.searchsorted(steps.kind, np.arange(len(copies.kinds) + 1)).tolist()
-        for code, name in enumerate(copies.kinds):
-            own = steps.rate[bounds[code] : bounds[code + 1]]
-            groups.append(((scope.rank, name), own[own > 0]))
-    return described(groups, ("rank", "name"), "memory_bw_gbps")
+TABLES = {
+    "memory_bandwidth": Table(memory_bandwidth, COLUMNS),
+    "memory_bandwidth_time_series": Table(memory_bandwidth_time_series, SERIES_COLUMNS),
+}

@@ -11,17 +11,20 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import step_lines
+from analyses.flags import MemoryTimelineFlags
 from analyses.scope import Scope
+from analyses.tables import Table, joined
 from hta_graph.algorithms.who.owners import OWNERS, owners
-from hta_graph.columns import freeze
+from hta_graph.columns import freeze, last_of_runs, picked, summed_by
 from hta_graph.errors import UsageError
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.details import Details, Objects, read_details
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
+__all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "figure", "memory_events", "peaks"]
 
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
@@ -61,19 +64,19 @@ class Allocations:
     @property
     def peak(self) -> tuple[int, int]:
         """The highest total (bytes), and the place of the event that reached it: -1 if it stood at the beginning."""
-        at = int(np.argmax(self.allocated))
+        at = int(np.argmax(self.allocated))  # of equal totals the first
         return (int(self.allocated[at]), at) if self.allocated[at] >= self.first else (self.first, -1)
 
     @property
     def names(self) -> Objects:
         """The owners' names."""
-        trace = self.scope.graph.trace
-        texts = np.array([*trace.names, UNKNOWN], dtype=object)
-        named: Objects = texts[np.where(self.owner >= 0, trace.events.name[self.owner], -1)]
+        graph = self.scope.graph
+        texts = np.array([*graph.names, UNKNOWN], dtype=object)
+        named: Objects = texts[picked(graph.event_table.name, self.owner)]
         return named
 
 
-def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocations]:
+def allocations(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> list[Allocations]:
     """Return what the ``[memory]`` events of each scope say, one entry for each of its devices, CPU first.
 
     Args:
@@ -87,28 +90,34 @@ def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocatio
     if by not in OWNERS:
         raise UsageError(f"memory is not told by {by!r}; choose {', '.join(OWNERS)}")
     graphs = dict.fromkeys(scope.graph for scope in scopes)
-    recorded = {graph: _Recorded.of(graph, by) for graph in graphs}
+    recorded = {graph: MemoryEvents.of(graph, by) for graph in graphs}
     return [item for scope in scopes for item in recorded[scope.graph].of_scope(scope)]
 
 
 @dataclass(frozen=True)
-class _Recorded:
+class MemoryEvents:
     """All memory events of a trace in order, as columns."""
 
     device: list[str]
     columns: dict[str, Any]
 
     @classmethod
-    def of(cls, graph: Any, by: str) -> _Recorded:
-        events = graph.trace.events
+    def of(cls, graph: DependencyGraph, by: str) -> MemoryEvents:
+        """Read the events of a graph's trace, and on whose behalf each happened."""
+        events = graph.event_table
         rows = np.flatnonzero(events.kind == EventKind.MEMORY).astype(np.int32)
         if not len(rows):
             return cls([], {"row": rows})
         details = read_details(graph.trace, KEYS, rows)
-        numbers = {key: _numbers(details[key], 0 if key == "Bytes" else -1) for key in KEYS}
+        numbers = {
+            key: np.array([value if isinstance(value, int) else absent for value in details[key].tolist()], np.int64)
+            for key in KEYS
+            for absent in [0 if key == "Bytes" else -1]
+        }
+        # Frees and allocations share instants: the allocator's own counter says which came first, else the file.
         order = np.lexsort((events.index[rows], numbers["Ev Idx"], events.start[rows]))
         return cls(
-            [_device(details, at) for at in order.tolist()],
+            [device_name(details, at) for at in order.tolist()],
             {
                 "row": rows[order],
                 "moved": numbers["Bytes"][order],
@@ -120,23 +129,22 @@ class _Recorded:
         )
 
     def of_scope(self, scope: Scope) -> list[Allocations]:
+        """Return those that belong to a stretch, device by device."""
         inside = scope.holds(self.columns["row"])
         device = np.array(self.device, dtype=object)
         names = sorted(set(device[inside].tolist()))
-        return [self._of_device(scope, name, np.flatnonzero(inside & (device == name))) for name in names]
+        return [self._on_device(scope, name, np.flatnonzero(inside & (device == name))) for name in names]
 
-    def _of_device(self, scope: Scope, name: str, at: Ints) -> Allocations:
+    def _on_device(self, scope: Scope, name: str, at: Ints) -> Allocations:
         columns = {key: freeze(column[at]) for key, column in self.columns.items()}
+        # Old profilers write changes but no totals: then these count from the first event.
         if (columns["allocated"] < 0).any():
             columns["allocated"] = freeze(np.cumsum(columns["moved"]))
         return Allocations(scope, name, **columns)
 
 
-def _numbers(values: Objects, absent: int) -> Ints:
-    return np.array([value if isinstance(value, int) else absent for value in values.tolist()], np.int64)
-
-
-def _device(details: Details, at: int) -> str:
+def device_name(details: Details, at: int) -> str:
+    """Name the device of a memory event."""
     kind, number = details["Device Type"][at], details["Device Id"][at]
     name = DEVICES.get(kind, "unknown device" if kind is None else f"device type {kind}")
     return f"{name} {number}" if isinstance(number, int) and number >= 0 else name
@@ -152,13 +160,14 @@ def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
         peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
         was highest at the beginning).
     """
-    frame = pd.DataFrame([_peak(item) for item in found], columns=PEAKS)
+    frame = pd.DataFrame([peak_row(item) for item in found], columns=PEAKS)
     return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
 
 
-def _peak(item: Allocations) -> list[Any]:
+def peak_row(item: Allocations) -> list[Any]:
+    """Return the row of one device."""
     peak, at = item.peak
-    index = item.scope.graph.trace.events.index
+    index = item.scope.graph.event_table.index
     return [
         item.scope.rank,
         item.scope.label,
@@ -183,16 +192,16 @@ def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
     Returns:
         rank, scope, device, name, allocations, alive_bytes, alive_share (of the peak); most bytes first.
     """
-    parts = [_alive(item) for item in found]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=ALIVE)
+    return joined([owners_at_peak(item) for item in found], ALIVE)
 
 
-def _alive(item: Allocations) -> pd.DataFrame:
+def owners_at_peak(item: Allocations) -> pd.DataFrame:
+    """List the owners of one device's memory, most first."""
     peak, last = item.peak
-    at = _unfreed(item.address[: last + 1], item.moved[: last + 1])
+    at = unfreed_at_end(item.address[: last + 1], item.moved[: last + 1])
     names, place = np.unique(item.names[at].astype(str), return_inverse=True)
-    size = np.zeros(len(names), np.int64)
-    np.add.at(size, place, item.moved[at])
+    size = summed_by(place, item.moved[at], len(names))
+    # What is not accounted for was there before the recording: so the rows add up to the peak.
     earlier = int(peak - size.sum())
     columns = {
         "name": [*names.tolist(), EARLIER],
@@ -205,11 +214,11 @@ def _alive(item: Allocations) -> pd.DataFrame:
     return frame.sort_values(["alive_bytes", "name"], ascending=[False, True])
 
 
-def _unfreed(address: Ints, moved: Ints) -> Ints:
+def unfreed_at_end(address: Ints, moved: Ints) -> Ints:
     """Return the places of the allocations whose address has no later event."""
+    # Sorted by address, in order of time within one: the last event of each tells whether it is still in use.
     order = np.argsort(address, kind="stable")
-    is_last = np.append(np.diff(address[order]) != 0, True)[: len(order)]
-    last = order[is_last]
+    last = order[last_of_runs(address[order])]
     return np.sort(last[moved[last] > 0])
 
 
@@ -220,12 +229,12 @@ def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
         rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
         reserved_bytes after it (-1: not recorded), name (on whose behalf).
     """
-    parts = [_events(item) for item in found]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=EVENTS)
+    return joined([event_rows(item) for item in found], EVENTS)
 
 
-def _events(item: Allocations) -> pd.DataFrame:
-    events = item.scope.graph.trace.events
+def event_rows(item: Allocations) -> pd.DataFrame:
+    """List the events of one device."""
+    events = item.scope.graph.event_table
     columns = {
         "event_index": events.index[item.row],
         "time_ns": events.start[item.row],
@@ -237,15 +246,18 @@ def _events(item: Allocations) -> pd.DataFrame:
     return pd.DataFrame({"rank": item.scope.rank, "scope": item.scope.label, "device": item.device} | columns)
 
 
-def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
+def answer(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> Answer:
     """Answer the command."""
     found = allocations(scopes, by)
     tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
-    return Answer(tables, [note for scope in scopes if (note := _note(scope, found))], {"events": memory_events(found)})
+    return Answer(
+        tables, [note for scope in scopes if (note := missing_note(scope, found))], {"events": memory_events(found)}
+    )
 
 
-def _note(scope: Scope, found: Sequence[Allocations]) -> str:
-    if not (scope.graph.trace.events.kind == EventKind.MEMORY).any():
+def missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
+    """Say what was not recorded, and how to record it."""
+    if not (scope.graph.event_table.kind == EventKind.MEMORY).any():
         return (
             f"rank {scope.rank}: the trace holds no [memory] events; record with profile_memory=True, "
             "or give the raw memory timeline that the profiler's export_memory_timeline wrote"
@@ -272,3 +284,10 @@ def figure(found: Answer) -> Figure:
             if (part["reserved_bytes"] > 0).any():
                 lines[f"{label}: reserved"] = at, (part["reserved_bytes"] / 2**20).to_numpy()
     return step_lines(lines, title="Memory over time", x="ms since the first event", y="MiB")
+
+
+TABLES = {
+    "memory": Table(peaks, PEAKS),
+    "alive_at_the_peak": Table(alive_at_peak, ALIVE),
+    "events": Table(memory_events, EVENTS),
+}

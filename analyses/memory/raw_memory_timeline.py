@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.display.charts import SERIES, empty_figure, new_figure, show, thinned
+from analyses.display.charts import SERIES, empty_figure, new_figure, thinned
+from analyses.tables import Table
+from hta_graph.columns import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
 from hta_graph.trace.source import GZIP_MAGIC, read_bytes
@@ -21,7 +23,16 @@ from hta_graph.trace.source import GZIP_MAGIC, read_bytes
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["CATEGORIES", "MemoryAnalysis", "RawTimeline", "answer", "figure", "is_raw_timeline", "read_raw_timeline"]
+__all__ = [
+    "CATEGORIES",
+    "TABLES",
+    "RawTimeline",
+    "answer",
+    "figure",
+    "is_raw_timeline",
+    "read_raw_timeline",
+    "timeline_table",
+]
 
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
 """What tensors are for, in the order of the export's numbers."""
@@ -31,6 +42,7 @@ BEFORE = -1
 
 POINTS = 20_000
 COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
+TIME_COLUMNS = ["time_ns", *(f"{name}_bytes" for name in CATEGORIES), "all_bytes"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,7 @@ def is_raw_timeline(path: Path) -> bool:
         with path.open("rb") as file:
             begin = file.read(4096)
         if begin.startswith(GZIP_MAGIC):
+            # A gzip file may be gigabytes inside: the first bytes are enough.
             begin = zlib.decompressobj(wbits=31).decompress(begin, 256)
     except (OSError, zlib.error):
         return False
@@ -75,17 +88,19 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
         rows = np.array(msgspec.json.decode(content.data, type=list[tuple[int, int, int, int]]), np.int64)
     except (msgspec.DecodeError, OverflowError):
         raise TraceError(path, "is not a raw memory timeline (a list of [time, action, bytes, category])") from None
-    rows = rows.reshape(-1, 4)
+    rows = rows.reshape(-1, 4)  # an empty list has no second axis
     if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
         raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
-    return _totals(rows[:, 0], rows[:, 2], rows[:, 3])
+    return running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
 
 
-def _totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
+def running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
+    """Add up the changes of each category, one row of totals for each instant."""
     changes = np.zeros((len(time), len(CATEGORIES)), np.int64)
     changes[np.arange(len(time)), category] = moved
-    last = np.flatnonzero(np.append(np.diff(time) != 0, True)[: len(time)])
+    last = np.flatnonzero(last_of_runs(time))
     at = time[last]
+    # What existed before the profiler began has time -1, far from all others: it is drawn at the beginning.
     earliest = int(at[at >= 0].min(initial=np.iinfo(np.int64).max)) if (at >= 0).any() else 0
     return RawTimeline(np.where(at == BEFORE, earliest, at), np.cumsum(changes, axis=0)[last])
 
@@ -112,9 +127,14 @@ def peak_table(timeline: RawTimeline) -> pd.DataFrame:
 
 
 def timeline_table(timeline: RawTimeline) -> pd.DataFrame:
-    """Return time_ns and one column of bytes for each category, and ``all_bytes``."""
-    columns = {f"{name}_bytes": timeline.totals[:, at] for at, name in enumerate(CATEGORIES)}
-    return pd.DataFrame({"time_ns": timeline.time} | columns | {"all_bytes": timeline.totals.sum(axis=1)})
+    """List the running totals.
+
+    Returns:
+        time_ns, one column of bytes for each category (parameter_bytes, optimizer_state_bytes, input_bytes,
+        temporary_bytes, activation_bytes, gradient_bytes, autograd_bytes, unknown_bytes), and all_bytes.
+    """
+    columns = [timeline.time, *timeline.totals.T, timeline.totals.sum(axis=1)]
+    return pd.DataFrame(dict(zip(TIME_COLUMNS, columns, strict=True)))
 
 
 def answer(timeline: RawTimeline) -> Answer:
@@ -141,30 +161,4 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-class MemoryAnalysis:
-    """HTA's class over a raw export: change the import."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = path
-
-    @cached_property
-    def timeline(self) -> RawTimeline:
-        """The running totals, read when first asked for."""
-        return read_raw_timeline(self.path)
-
-    def get_memory_timeline(self) -> pd.DataFrame:
-        """Return :func:`timeline_table`: time_ns, eight categories and all of them together, in bytes."""
-        return timeline_table(self.timeline)
-
-    def plot_memory_timeline(self, save_graph: bool = False) -> Figure:  # noqa: FBT001, FBT002
-        """Show the stacked areas in a notebook, or save them as ``images/memory_plot.png`` (that needs kaleido).
-
-        HTA returns nothing; this returns the figure.
-        """
-        made = figure(answer(self.timeline))
-        if save_graph:
-            Path("images").mkdir(exist_ok=True)
-            made.write_image("images/memory_plot.png")
-        else:
-            show(made)
-        return made
+TABLES = {"memory_by_category": Table(peak_table, COLUMNS), "timeline": Table(timeline_table, TIME_COLUMNS)}

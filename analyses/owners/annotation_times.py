@@ -11,20 +11,30 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
+from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.time.intervals import union
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.algorithms.who.owners import members, owners, totals
-from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.model import EventKind, Ids
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["annotated_activities", "annotation_durations", "annotation_rows", "annotation_times", "answer", "figure"]
+__all__ = [
+    "TABLES",
+    "annotated_activities",
+    "annotation_durations",
+    "annotation_rows",
+    "annotation_times",
+    "answer",
+    "figure",
+]
 
 NONE = "(none)"
 BARS = 25
 CPU = ("count", "cpu_ns", "cpu_covered_ns")
 GPU = ("activities", "gpu_ns", "gpu_self_ns", "gpu_busy_ns")
+COLUMNS = ["rank", "scope", "annotation", *CPU, *GPU]
 DURATIONS = ["rank", "scope", "side", "annotation", "count", "sum_ns", "min_ns", "mean_ns", "max_ns"]
 UNDER = ("annotation", "annotation_index", "gpu_annotation", "gpu_annotation_index")
 
@@ -42,48 +52,48 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
         twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
         gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
     """
-    parts = [_of_scope(scope) for scope in scopes]
-    columns = ["rank", "scope", "annotation", *CPU, *GPU]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return table_of(scopes, both_sides, COLUMNS)
 
 
-def _of_scope(scope: Scope) -> pd.DataFrame:
-    names = scope.graph.trace.names
-    on_cpu = pd.DataFrame.from_dict(_on_cpu(scope), orient="index", columns=list(CPU))
-    on_gpu = _on_gpu(scope)
+def both_sides(scope: Scope) -> pd.DataFrame:
+    """Put what a scope's annotations did on the CPU beside what they did on the GPU."""
+    names = scope.graph.names
+    on_cpu = pd.DataFrame.from_dict(cpu_columns(scope), orient="index", columns=list(CPU))
+    on_gpu = gpu_columns(scope)
+    # An annotation may be on one side only; the other then counts 0.
     codes = on_cpu.index.union(on_gpu.index)
     frame = pd.concat([side.reindex(codes, fill_value=0) for side in (on_cpu, on_gpu)], axis=1).astype(np.int64)
-    frame.insert(0, "annotation", [names[code] if code >= 0 else NONE for code in frame.index.tolist()])
-    frame.insert(0, "scope", scope.label)
-    frame.insert(0, "rank", scope.rank)
+    frame["annotation"] = [names[code] if code >= 0 else NONE for code in frame.index.tolist()]
     return frame.sort_values(["gpu_ns", "cpu_ns", "annotation"], ascending=[False, False, True])
 
 
 def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
     """Return the annotations (canonical rows) that start in a stretch; copies on the GPU with their originals."""
-    events = scope.graph.trace.events
+    events = scope.graph.event_table
     if on_gpu:
         copies, original = originals(scope.graph)
+        # A copy belongs where its original does: it starts later, perhaps in the next step.
         return copies[scope.holds(np.where(original >= 0, original, copies))]
     rows = np.flatnonzero(events.kind == EventKind.ANNOTATION).astype(np.int32)
     return rows[scope.holds(rows)]
 
 
-def _on_cpu(scope: Scope) -> dict[int, list[int]]:
+def cpu_columns(scope: Scope) -> dict[int, list[int]]:
     """Return the CPU columns by name code."""
-    events = scope.graph.trace.events
+    events = scope.graph.event_table
     length = events.end - events.start
     return {
         code: [len(rows), int(length[rows].sum()), union(events.start[rows], events.end[rows]).total]
-        for code, rows in _by_name(scope, annotation_rows(scope, on_gpu=False))
+        for code, rows in rows_by_name(scope, annotation_rows(scope, on_gpu=False))
     }
 
 
-def _on_gpu(scope: Scope) -> pd.DataFrame:
+def gpu_columns(scope: Scope) -> pd.DataFrame:
     """Return the GPU columns by name code; -1 stands for work outside all annotations."""
-    work, labels = scope.work, scope.graph.trace.events.name
+    work, labels = scope.work, scope.graph.event_table.name
     found = owners(scope.graph, "annotation")
     sums = totals(found, labels, work.call, work.end - work.start)
+    # Overlapping work of one annotation keeps the GPU busy once.
     busy = {code: union(work.start[at], work.end[at]).total for code, at in members(found, labels, work.call)}
     columns = {
         "activities": sums.total_count,
@@ -94,8 +104,9 @@ def _on_gpu(scope: Scope) -> pd.DataFrame:
     return pd.DataFrame(columns, index=sums.label)
 
 
-def _by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
-    codes = scope.graph.trace.events.name[rows]
+def rows_by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
+    """Divide rows by the codes of their names."""
+    codes = scope.graph.event_table.name[rows]
     order = np.argsort(codes, kind="stable")
     distinct, first = np.unique(codes[order], return_index=True)
     return list(zip(distinct.tolist(), np.split(rows[order], first[1:]), strict=True)) if len(rows) else []
@@ -110,65 +121,59 @@ def annotation_durations(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, side (``cpu`` or ``gpu``), annotation, count, sum_ns, min_ns, mean_ns, max_ns; longest sum first.
     """
-    rows = [row for scope in scopes for on_gpu in (False, True) for row in _durations(scope, on_gpu=on_gpu)]
+    rows = [row for scope in scopes for on_gpu in (False, True) for row in instance_lengths(scope, on_gpu=on_gpu)]
     return pd.DataFrame(rows, columns=DURATIONS)
 
 
-def _durations(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
-    trace = scope.graph.trace
-    length = trace.events.end - trace.events.start
-    rows: list[list[Any]] = [
-        [scope.rank, scope.label, "gpu" if on_gpu else "cpu", trace.names[code], *_statistics(length[chosen])]
-        for code, chosen in _by_name(scope, annotation_rows(scope, on_gpu=on_gpu))
-    ]
+def instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
+    """Describe the instances of each annotation of a scope on one side, longest sum first."""
+    graph = scope.graph
+    length = graph.event_table.end - graph.event_table.start
+    rows: list[list[Any]] = []
+    for code, chosen in rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu)):
+        own = length[chosen]
+        numbers = [len(own), int(own.sum()), int(own.min()), round(own.mean()), int(own.max())]
+        rows.append([scope.rank, scope.label, "gpu" if on_gpu else "cpu", graph.names[code], *numbers])
     return sorted(rows, key=lambda row: (-row[5], row[3]))
-
-
-def _statistics(lengths: Ints) -> list[int]:
-    return [len(lengths), int(lengths.sum()), int(lengths.min()), round(lengths.mean()), int(lengths.max())]
 
 
 def annotated_activities(scopes: Sequence[Scope]) -> pd.DataFrame:
     """List every GPU activity with its annotations.
 
     Returns:
-        rank, scope, event_index, activity, gpu_ns, annotation (the innermost one around the launch) and its index,
-        gpu_annotation (the shortest copy on the stream that it overlaps) and its index; missing where there is none.
+        rank, scope, event_index, activity, gpu_ns, annotation (the innermost one around the launch), annotation_index,
+        gpu_annotation (the shortest copy on the stream that it overlaps), gpu_annotation_index; missing where there is
+        none.
     """
-    parts = [_annotated(scope) for scope in scopes]
-    columns = ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return table_of(scopes, annotated_rows, ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER])
 
 
-def _annotated(scope: Scope) -> pd.DataFrame:
-    events, work = scope.graph.trace.events, scope.work
-    texts = np.array([*scope.graph.trace.names, None], dtype=object)
-    frame = pd.DataFrame({
-        "rank": scope.rank,
-        "scope": scope.label,
+def annotated_rows(scope: Scope) -> dict[str, Any]:
+    """Return the columns of a scope's activities."""
+    events, work = scope.graph.event_table, scope.work
+    columns = {
         "event_index": events.index[work.row],
-        "activity": texts[events.name[work.row]],
+        "activity": event_names(scope.graph, work.row),
         "gpu_ns": work.end - work.start,
-    })  # fmt: skip
+    }
     around = {
         "annotation": owners(scope.graph, "annotation").innermost(work.call),
         "gpu_annotation": gpu_annotation_over(scope.graph, work.row),
     }
     for column, rows in around.items():
-        frame[column] = texts[np.where(rows >= 0, events.name[rows], -1)]
-        frame[f"{column}_index"] = pd.array(events.index[rows], "Int64")
-        frame.loc[rows < 0, f"{column}_index"] = pd.NA
-    return frame
+        columns |= {column: event_names(scope.graph, rows), f"{column}_index": event_indices(scope.graph, rows)}
+    return columns
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
     """Answer the command."""
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
-    return Answer(tables, [note for scope in scopes if (note := _note(scope))])
+    return Answer(tables, [note for scope in scopes if (note := missing_note(scope))])
 
 
-def _note(scope: Scope) -> str:
-    if not (scope.graph.trace.events.kind == EventKind.ANNOTATION).any():
+def missing_note(scope: Scope) -> str:
+    """Say why there is nothing to sum up."""
+    if not (scope.graph.event_table.kind == EventKind.ANNOTATION).any():
         return (
             f"rank {scope.rank}: the trace holds no annotation; put torch.profiler.record_function(...) around the "
             "parts of the program, and call prof.step() after each step"
@@ -185,15 +190,18 @@ def figure(found: Answer) -> Figure:
     top = frame.groupby("annotation")[["cpu_covered_ns", "gpu_busy_ns", "gpu_self_ns"]].sum()
     top = top.sort_values(["gpu_busy_ns", "cpu_covered_ns"], ascending=False, kind="stable").head(BARS)[::-1]
     made = new_figure(title=title, x="ms")
+    names = [name if len(name) <= 50 else f"{name[:49]}…" for name in top.index]
     for column, label in (
         ("cpu_covered_ns", "open on the CPU"),
         ("gpu_busy_ns", "GPU busy with its work"),
         ("gpu_self_ns", "GPU work of no inner annotation"),
     ):
-        made.add_bar(name=label, x=top[column] / 1e6, y=_shortened(top.index), orientation="h")
+        made.add_bar(name=label, x=top[column] / 1e6, y=names, orientation="h")
     made.update_layout(barmode="group", bargap=0.2)
     return made
 
 
-def _shortened(names: pd.Index[str]) -> list[str]:
-    return [name if len(name) <= 50 else f"{name[:49]}…" for name in names]
+TABLES = {
+    "annotations": Table(annotation_times, COLUMNS),
+    "durations": Table(annotation_durations, DURATIONS),
+}

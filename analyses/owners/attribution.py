@@ -11,7 +11,9 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
+from analyses.flags import ATTRIBUTED_TO, AttributionFlags
 from analyses.scope import Scope
+from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.who.owners import OWNERS, owners, totals
 from hta_graph.errors import UsageError
 from hta_graph.model import Bools, Ids
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
 
     from hta_graph.graph import DependencyGraph
 
-__all__ = ["BY", "activity_owners", "answer", "attribution", "figure"]
+__all__ = ["BY", "TABLES", "activity_owners", "answer", "attribution", "figure"]
 
-BY = ("operator", "frame", "module", "module-class", "annotation", "activity")
-"""What GPU time can be attributed to; ``activity`` lists every activity with all its owners."""
+BY = ATTRIBUTED_TO
 
 UNKNOWN = "(unknown)"
 BARS = 25
-COLUMNS = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
+TIMES = ["rank", "scope", "name", "instances", "activities", "gpu_self_ns", "gpu_total_ns"]
+COLUMNS = [*TIMES, "gpu_self_share", "gpu_total_share"]
+OWNED = [column for kind in ("call", *OWNERS) for column in (kind, f"{kind}_index")]
+ACTIVITY_COLUMNS = ["rank", "scope", "event_index", "name", "gpu_ns", *OWNED]
 ALIKE = {"frame": re.compile(r" at 0x[0-9a-fA-F]+"), "module-class": re.compile(r"_\d+$")}
 """What is cut out of names: the addresses of objects, the numbers of modules."""
 
@@ -40,7 +44,7 @@ RECORD = {
 """How to record what an attribution needs."""
 
 
-def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
+def attribution(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> pd.DataFrame:
     """Sum GPU time per operator, Python frame, module (object or class) or annotation.
 
     Every activity is followed to its launching call and to what was open around that call; Python frames and
@@ -50,7 +54,7 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
 
     Returns:
         rank, scope, name, instances (owners with GPU work), activities (in all), gpu_self_ns, gpu_total_ns, their
-        shares of all activities' time; most of ``gpu_self_ns`` first.
+        shares of all activities' time (gpu_self_share, gpu_total_share); most of ``gpu_self_ns`` first.
 
     Raises:
         UsageError: ``by`` is none of :data:`BY` but ``activity``.
@@ -58,42 +62,40 @@ def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
     if by not in BY[:-1]:
         raise UsageError(f"there is no attribution by {by!r}; there are: {', '.join(BY[:-1])}")
     known: dict[DependencyGraph, Any] = {}
-    parts = []
-    for scope in scopes:
-        if scope.graph not in known:
-            known[scope.graph] = owners(scope.graph, by.removesuffix("-class")), *_labels(scope.graph, by)
-        parts.append(_of_scope(scope, *known[scope.graph]))
-    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+    for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
+        known[graph] = owners(graph, by.removesuffix("-class")), *label_codes(graph, by)
+    frame = table_of(scopes, lambda scope: times_by_label(scope, *known[scope.graph]), TIMES)
+    # Own times sum to all activities' time, so their sum is what shares are of.
     every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
     for part in ("self", "total"):
         frame[f"gpu_{part}_share"] = frame[f"gpu_{part}_ns"] / every.where(every > 0)
     return frame
 
 
-def _labels(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
+def label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     """Return a label code for every event and the labels' texts: names without what tells equal things apart."""
-    names = graph.trace.names
+    names = graph.names
     if by not in ALIKE:
-        return graph.trace.events.name, list(names)
+        return graph.event_table.name, list(names)
     alike = [ALIKE[by].sub("", name) for name in names]
+    # Codes in order of the texts: equal labels get one code, and ties fall the same way in every run.
     texts = sorted(set(alike))
     number = {text: code for code, text in enumerate(texts)}
     codes = np.array([number[text] for text in alike] or [0], np.int32)
-    return codes[graph.trace.events.name], texts
+    return codes[graph.event_table.name], texts
 
 
-def _of_scope(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+def times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+    """Sum a scope's GPU time by label, most of its own first."""
     work = scope.work
     sums = totals(found, labels, work.call, work.end - work.start)
     frame = pd.DataFrame({
-        "rank": scope.rank,
-        "scope": scope.label,
         "name": [texts[code] if code >= 0 else UNKNOWN for code in sums.label.tolist()],
         "instances": np.where(sums.label >= 0, sums.owners, 0),
         "activities": sums.total_count,
         "gpu_self_ns": sums.own,
         "gpu_total_ns": sums.total,
-    }, columns=COLUMNS)  # fmt: skip
+    })  # fmt: skip
     return frame.sort_values(["gpu_self_ns", "gpu_total_ns", "name"], ascending=[False, False, True])
 
 
@@ -101,46 +103,44 @@ def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
     """Name for every GPU activity its launching call and the operator, frame, module and annotation around that.
 
     Returns:
-        rank, scope, event_index, name, gpu_ns, then of ``call``, ``operator``, ``frame``, ``module`` and
-        ``annotation`` the name and the event index (missing where unknown); longest activities first.
+        rank, scope, event_index, name, gpu_ns, then names and event indices (missing where unknown): call, call_index,
+        operator, operator_index, frame, frame_index, module, module_index, annotation, annotation_index; longest
+        activities first.
     """
-    parts = [_activities_of(scope) for scope in scopes]
-    owned = [column for kind in ("call", *OWNERS) for column in (kind, f"{kind}_index")]
-    columns = ["rank", "scope", "event_index", "name", "gpu_ns", *owned]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return table_of(scopes, owned_activities, ACTIVITY_COLUMNS)
 
 
-def _activities_of(scope: Scope) -> pd.DataFrame:
-    events, work = scope.graph.trace.events, scope.work
-    frame = pd.DataFrame({
-        "rank": scope.rank,
-        "scope": scope.label,
-        "event_index": events.index[work.row],
-        "name": _names(scope.graph, work.row),
+def owned_activities(scope: Scope) -> pd.DataFrame:
+    """List a scope's activities with what was open around their calls."""
+    graph, work = scope.graph, scope.work
+    columns = {
+        "event_index": graph.event_table.index[work.row],
+        "name": event_names(graph, work.row),
         "gpu_ns": work.end - work.start,
-    })  # fmt: skip
-    around = {"call": work.call} | {kind: owners(scope.graph, kind).innermost(work.call) for kind in OWNERS}
+    }
+    around = {"call": work.call} | {kind: owners(graph, kind).innermost(work.call) for kind in OWNERS}
     for kind, rows in around.items():
-        frame[kind] = _names(scope.graph, rows)
-        frame[f"{kind}_index"] = pd.array(events.index[rows], "Int64")
-        frame.loc[rows < 0, f"{kind}_index"] = pd.NA
-    return frame.sort_values(["gpu_ns", "event_index"], ascending=[False, True])
+        columns |= {kind: event_names(graph, rows), f"{kind}_index": event_indices(graph, rows)}
+    return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
 
 
-def _names(graph: DependencyGraph, rows: Ids) -> np.ndarray[Any, np.dtype[np.object_]]:
-    texts: np.ndarray[Any, np.dtype[np.object_]] = np.array([*graph.trace.names, None], dtype=object)
-    named: np.ndarray[Any, np.dtype[np.object_]] = texts[np.where(rows >= 0, graph.trace.events.name[rows], -1)]
-    return named
-
-
-def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
+def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
     """Answer the command."""
-    notes = [note for scope in scopes for note in _notes(scope, by)]
+    notes = [note for scope in scopes for note in missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
-    return Answer({f"gpu_time_by_{by.replace('-', '_')}": frame}, notes)
+    return Answer({table_name(by): frame}, notes)
 
 
-def _notes(scope: Scope, by: str) -> list[str]:
+def table_name(by: str) -> str:
+    """Return how the table of an attribution is called.
+
+    >>> table_name("module-class")
+    'gpu_time_by_module_class'
+    """
+    return f"gpu_time_by_{by.replace('-', '_')}"
+
+
+def missing_notes(scope: Scope, by: str) -> list[str]:
     """Say what could not be attributed and why."""
     if missing := scope.missing():
         return [missing]
@@ -148,16 +148,18 @@ def _notes(scope: Scope, by: str) -> list[str]:
         return []
     kind = by.removesuffix("-class")
     orphans = scope.work.call < 0
+    # Two different reasons with different remedies: the call is missing, or nothing was open around it.
     owned = owners(scope.graph, kind).innermost(scope.work.call) >= 0
     remedy = f"; {RECORD[kind]}" if kind in RECORD and not owned.any() else ""
     reasons = (
         (orphans, "by calls that are not in the trace (before it began)"),
         (~orphans & ~owned, f"where no {kind} is open{remedy}"),
     )
-    return [_sentence(scope, chosen, why) for chosen, why in reasons if chosen.any()]
+    return [not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
 
 
-def _sentence(scope: Scope, chosen: Bools, why: str) -> str:
+def not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
+    """Say how many activities, and how much of their time, have no owner for one reason."""
     spent = int((scope.work.end - scope.work.start)[chosen].sum()) / 1e6
     counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({spent:,.3f} ms)"
     return f"rank {scope.rank}, {scope.label}: {counts} were launched {why}"
@@ -185,3 +187,8 @@ def figure(found: Answer) -> Figure:
     made.update_yaxes(tickvals=list(range(len(top))), ticktext=names)
     made.update_layout(barmode="group", bargap=0.2)
     return made
+
+
+TABLES = {table_name(by): Table(attribution, COLUMNS) for by in BY[:-1]} | {
+    table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS)
+}

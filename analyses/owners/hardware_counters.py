@@ -10,7 +10,9 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
-from analyses.scope import Scope, earliest_ns
+from analyses.scope import Scope
+from analyses.tables import MORE, Table, event_names, table_of
+from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
 from hta_graph.trace.profiler_ranges import ProfilerRanges, read_profiler_ranges
@@ -19,7 +21,7 @@ from hta_graph.trace.vocabulary import KERNEL_LAUNCH_CALL, PROFILER_RANGE
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "counted_ranges", "figure", "hardware_counters", "hta_cupti_counter_data_with_operators"]
+__all__ = ["KEYS", "TABLES", "answer", "counted_ranges", "figure", "hardware_counters"]
 
 KEYS = ("rank", "scope", "event_index", "name", "call_index", "operator", "operator_stack")
 COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_share")
@@ -39,22 +41,20 @@ def counted_ranges(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, event_index, name, call_index of the launch (-1 where unknown), operator (the innermost; empty
         where none is open), operator_stack (names, outermost first), then a column per counter.
     """
-    parts = [_ranges(scope) for scope in scopes]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(KEYS))
+    return table_of(scopes, ranges_of_scope, (*KEYS, MORE))
 
 
-def _ranges(scope: Scope) -> pd.DataFrame:
-    trace, ranges = scope.graph.trace, read_profiler_ranges(scope.graph.trace)
-    calls = _launches(scope.graph, ranges)
-    stacks = _stacks(scope.graph, calls)
-    index = trace.events.index
+def ranges_of_scope(scope: Scope) -> pd.DataFrame:
+    """List the ranges of one scope."""
+    graph, ranges = scope.graph, read_profiler_ranges(scope.graph.trace)
+    calls = launching_calls(graph, ranges)
+    stacks = operator_stacks(graph, calls)
+    index = graph.event_table.index
     frame = pd.DataFrame(
         {
-            "rank": scope.rank,
-            "scope": scope.label,
             "event_index": index[ranges.row],
-            "name": [trace.names[code] for code in trace.events.name[ranges.row].tolist()],
-            "call_index": np.where(calls >= 0, index[calls], -1) if len(calls) else np.empty(0, np.int32),
+            "name": event_names(graph, ranges.row),
+            "call_index": picked(index, calls),
             "operator": [stack[-1] if stack else "" for stack in stacks],
             "operator_stack": stacks,
             **ranges.counters,
@@ -63,22 +63,24 @@ def _ranges(scope: Scope) -> pd.DataFrame:
     return frame[scope.is_open | scope.holds(np.where(calls >= 0, calls, ranges.row))].reset_index(drop=True)
 
 
-def _launches(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
+def launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
     """Return the call that launched each range's kernel; -1 for all where their numbers differ."""
-    events = graph.trace.events
+    events = graph.event_table
+    # Ranges carry no correlation: only equal counts justify pairing them with launches one by one.
     launches = graph.trace.names_starting_with(KERNEL_LAUNCH_CALL)[events.name] & (events.kind == EventKind.RUNTIME)
     calls = np.flatnonzero(launches).astype(np.int32)
     return calls if len(calls) == len(ranges) else np.full(len(ranges), -1, np.int32)
 
 
-def _stacks(graph: DependencyGraph, calls: Ids) -> list[list[str]]:
+def operator_stacks(graph: DependencyGraph, calls: Ids) -> list[list[str]]:
     """Return the names of the operators around each call, outermost first."""
-    trace, around = graph.trace, graph.operator_around
+    around = graph.operator_around
+    # One step outwards a level, until no call has a further operator around it.
     levels = [np.where(calls >= 0, around[calls], -1)] if len(calls) else []
     while levels and (levels[-1] >= 0).any():
         levels.append(np.where(levels[-1] >= 0, around[levels[-1]], -1))
     stacked = np.array(levels[::-1]).T.tolist()
-    return [[trace.names[trace.events.name[row]] for row in stack if row >= 0] for stack in stacked]
+    return [[graph.names[graph.event_table.name[row]] for row in stack if row >= 0] for stack in stacked]
 
 
 def hardware_counters(ranges: pd.DataFrame) -> pd.DataFrame:
@@ -93,14 +95,15 @@ def hardware_counters(ranges: pd.DataFrame) -> pd.DataFrame:
     """
     counters = [name for name in ranges.columns if name not in KEYS]
     parts = [part for _, part in ranges.groupby(["rank", "scope"], sort=False)]
-    rows = [row for part in parts for name in counters for row in _by_operator(part, name)]
+    rows = [row for part in parts for name in counters for row in sums_by_operator(part, name)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
+def sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
     """Return the rows of one counter, largest first."""
     operators, group = np.unique(part["operator"].to_numpy(str), return_inverse=True)
     values = part[counter].to_numpy()
+    # NaN differs from itself: a counter that a range does not have is left out.
     own = [values[(group == at) & (values == values)] for at in range(len(operators))]  # not NaN
     sums = [item.sum().item() for item in own]
     whole = sum(sums)
@@ -123,11 +126,12 @@ def _by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
 def answer(scopes: Sequence[Scope]) -> Answer:
     """Answer the command."""
     ranges = counted_ranges(scopes)
-    notes = [note for scope in scopes if (note := _missing(scope, ranges))]
+    notes = [note for scope in scopes if (note := missing_note(scope, ranges))]
     return Answer({"hardware_counters": hardware_counters(ranges)}, notes, {"ranges": ranges})
 
 
-def _missing(scope: Scope, ranges: pd.DataFrame) -> str:
+def missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
+    """Say what was not counted, and how to record it."""
     own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
     if own.empty:
         return (
@@ -163,42 +167,7 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: int | None = None) -> list[pd.DataFrame]:
-    """Return what HTA's ``get_cupti_counter_data_with_operators`` does: one table for each rank that has counters.
-
-    HTA pairs ranges with calls of cudaLaunchKernel only, and fails where a launch has no operator; here such a range
-    has an empty op_stack. Its loader's columns that do not concern ranges are left out.
-
-    Args:
-        scopes: one a rank.
-        origin_ns: what ts (µs) counts from; the earliest event of the scopes' traces if not given.
-
-    Returns:
-        index, cat, name, ts, dur, end (µs), a column per counter, index_runtime, op_stack (outermost first),
-        top_level_op, bottom_level_op; ranks whose ranges and launches differ in number are left out, as in HTA.
-    """
-    scopes = [scope for scope in scopes if (scope.graph.trace.events.kind == EventKind.OTHER).any()]
-    origin = earliest_ns(scopes) if origin_ns is None else origin_ns
-    frames = [(scope, _ranges(scope)) for scope in scopes]
-    return [_hta_frame(scope, frame, origin) for scope, frame in frames if (frame["call_index"] >= 0).any()]
-
-
-def _hta_frame(scope: Scope, frame: pd.DataFrame, origin: int) -> pd.DataFrame:
-    events = scope.graph.trace.events
-    rows = np.flatnonzero(np.isin(events.index, frame["event_index"]))
-    start, end = (events.start[rows] - origin) / 1e3, (events.end[rows] - origin) / 1e3
-    return pd.DataFrame(
-        {
-            "index": frame["event_index"],
-            "cat": PROFILER_RANGE,
-            "name": frame["name"],
-            "ts": start,
-            "dur": end - start,
-            "end": end,
-            **{name: frame[name] for name in frame.columns if name not in KEYS},
-            "index_runtime": frame["call_index"],
-            "op_stack": frame["operator_stack"],
-            "top_level_op": [stack[0] if stack else "" for stack in frame["operator_stack"]],
-            "bottom_level_op": frame["operator"],
-        }
-    )
+TABLES = {
+    "hardware_counters": Table(hardware_counters, COLUMNS),
+    "ranges": Table(counted_ranges, (*KEYS, MORE)),
+}

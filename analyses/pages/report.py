@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analyses import catalogue
+from analyses.catalogue import Analysis
 from analyses.display.charts import BOUND_COLOUR, new_figure
 from analyses.pages.report_page import Section, page
 from analyses.paths.path_report import MEANING
@@ -24,53 +25,53 @@ __all__ = ["report_page"]
 
 
 @dataclass(frozen=True)
-class _Part:
+class ReportPart:
     """A section that one analysis answers with some of its tables: about every rank, or about the slowest one."""
 
     title: str
-    module: str
+    analysis: Analysis[Any]
     meaning: str
     tables: tuple[str, ...]
     every_rank: bool = False
 
 
 PARTS = (
-    _Part(
+    ReportPart(
         "Where the GPU's time goes",
-        "gpu_time.temporal_breakdown",
+        catalogue.temporal_breakdown,
         "Compute, communication and copies that nothing hides, and idle time.",
         ("temporal_breakdown",),
         every_rank=True,
     ),
-    _Part(
+    ReportPart(
         "Top kernels",
-        "gpu_time.kernel_breakdown",
+        catalogue.kernel_breakdown,
         "GPU time by type of work, and the kernels that take most of it.",
         ("kernel_types", "kernels"),
     ),
-    _Part(
+    ReportPart(
         "Why the GPU is idle",
-        "idle.idle_time",
+        catalogue.idle_time,
         "What each gap between GPU activities waited for.",
         ("idle_time", "waits", "longest_gaps"),
     ),
-    _Part(
+    ReportPart(
         "Communication and overlap",
-        "gpu_time.overlap",
+        catalogue.overlap,
         "How much communication computation hides, and which collectives are exposed.",
         ("overlap", "most_exposed"),
         every_rank=True,
     ),
-    _Part(
+    ReportPart(
         "Ranks compared",
-        "ranks.collectives",
+        catalogue.collectives,
         "Who comes last to each collective, and how long the others wait.",
         ("ranks", "collectives"),
         every_rank=True,
     ),
-    _Part(
+    ReportPart(
         "Launches",
-        "launches.launch_stats",
+        catalogue.launch_stats,
         "How long launch calls take, and how long their kernels then wait.",
         ("launch_stats",),
     ),
@@ -90,34 +91,36 @@ def report_page(
         paths: the critical path of each rank.
         overlay: a file with the path on top of the trace, to link.
     """
+    # The whole job waits for the slowest rank: where one rank is enough, it is that.
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     sections = [
-        _path_section(paths),
-        *(_part(scopes, part, slowest) for part in PARTS),
-        _unexplained(paths),
-        _open(overlay),
+        path_section(paths),
+        *(part_section(scopes, part, slowest) for part in PARTS),
+        unexplained_section(paths),
+        overlay_section(overlay),
     ]
     first = next(iter(paths.values()))
-    name = first.graph.trace.path
+    name = first.graph.path
     title = f"{name.parent.name}/{name.name}" if len(paths) == 1 else f"{name.parent.name}, {len(paths)} ranks"
     return page(f"Report of {title}", verdict(paths), sections)
 
 
-def _part(scopes: Sequence[Scope], part: _Part, slowest: int) -> Section:
+def part_section(scopes: Sequence[Scope], part: ReportPart, slowest: int) -> Section:
     """Ask one analysis; what it cannot answer is said on the page."""
-    analysis = import_module(f"analyses.{part.module}")
     chosen = scopes if part.every_rank else [scope for scope in scopes if scope.rank == slowest]
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
     try:
-        found = analysis.answer(chosen)
+        found = part.analysis.answer(chosen, part.analysis.flags())
+    # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])
-    figures = [analysis.figure(found)] if any(map(len, found.tables.values())) else []
+    figures = [part.analysis.figure(found)] if any(map(len, found.tables.values())) else []
     tables = [(name.replace("_", " "), found.tables[name]) for name in part.tables]
     return Section(title, part.meaning, figures, tables, list(found.notes))
 
 
-def _path_section(paths: Mapping[int, CriticalPath]) -> Section:
+def path_section(paths: Mapping[int, CriticalPath]) -> Section:
+    """Show the critical paths."""
     rows = [
         {"rank": rank, "scope": path.window.label, "window_ns": path.length_ns, "explained_share": path.coverage}
         | {f"{bound}_ns": ns for bound, ns in path.by_bound_ns.items()}
@@ -125,29 +128,28 @@ def _path_section(paths: Mapping[int, CriticalPath]) -> Section:
     ]
     frame = pd.DataFrame(rows)
     meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
+    # Classes without any time on any rank would only widen the table.
     empty = [name for name in map(str, frame.columns) if name.endswith("_ns") and not frame[name].any()]
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
+    shown = [bound for bound in MEANING if frame[f"{bound}_ns"].any()]
     tables = [
         ("time on the path by class", frame.drop(columns=empty)),
-        (f"what to look at first, rank {slowest}", _things(paths[slowest])),
-        ("what the classes mean", _meanings(frame)),
+        (f"what to look at first, rank {slowest}", path_events(paths[slowest])),
+        ("what the classes mean", pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})),
     ]
-    return Section("Critical path", meaning, [_path_figure(frame)], tables)
+    return Section("Critical path", meaning, [path_figure(frame)], tables)
 
 
-def _things(path: CriticalPath) -> pd.DataFrame:
+def path_events(path: CriticalPath) -> pd.DataFrame:
+    """List what takes most of a path."""
     frame = pd.DataFrame(path.event_totals())
     frame["share"] = frame["time_ns"] / max(path.length_ns, 1)
     frame["name"] = frame["name"].fillna("(nothing recorded)")
     return frame.rename(columns={"share": "path_share"})[["time_ns", "path_share", "calls", "bound_by", "name"]]
 
 
-def _meanings(frame: pd.DataFrame) -> pd.DataFrame:
-    shown = [bound for bound in MEANING if frame[f"{bound}_ns"].any()]
-    return pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})
-
-
-def _path_figure(frame: pd.DataFrame) -> Figure:
+def path_figure(frame: pd.DataFrame) -> Figure:
+    """Draw the classes of each rank's path as a bar."""
     made = new_figure(title="")
     made.update_xaxes(ticksuffix=" ms")
     labels = [f"rank {rank}" for rank in frame["rank"]]
@@ -165,7 +167,8 @@ def _path_figure(frame: pd.DataFrame) -> Figure:
     return made
 
 
-def _unexplained(paths: Mapping[int, CriticalPath]) -> Section:
+def unexplained_section(paths: Mapping[int, CriticalPath]) -> Section:
+    """List the stretches without a cause, and what was repaired or dropped."""
     rows: list[dict[str, Any]] = []
     for rank, path in paths.items():
         found = path.segments[path.segments["bound_by"] == "unexplained"]
@@ -191,7 +194,8 @@ def _unexplained(paths: Mapping[int, CriticalPath]) -> Section:
     )
 
 
-def _open(overlay: str) -> Section:
+def overlay_section(overlay: str) -> Section:
+    """Tell where the path can be looked at."""
     from html import escape
 
     meaning = "The path drawn on top of the trace opens in ui.perfetto.dev; the graph of it in any browser."

@@ -60,58 +60,65 @@ class Section:
 
 def page(title: str, verdict: Sequence[str], sections: Sequence[Section]) -> bytes:
     """Return the page; the drawing library stands in it once."""
-    links = "".join(f'<a href="#{_anchor(section)}">{escape(section.title)}</a>' for section in sections)
-    body = "\n".join([_section(section) for section in sections])
+    links = "".join(f'<a href="#{anchor_of(section)}">{escape(section.title)}</a>' for section in sections)
+    body = "\n".join([section_html(section) for section in sections])
     said = "".join(f"<p>{escape(line)}</p>" for line in verdict)
     heading = f'<h1>{escape(title)}</h1>\n<div class="verdict">{said}</div>\n<nav>{links}</nav>'
-    script = _library() if any(section.figures for section in sections) else ""
+    # Megabytes of script, needed only by figures.
+    script = ""
+    if any(section.figures for section in sections):
+        from plotly.offline import get_plotlyjs
+
+        script = get_plotlyjs()
     return html_page(title, f"{heading}\n{body}", style=STYLE, script=script)
 
 
-def _library() -> str:
-    from plotly.offline import get_plotlyjs
-
-    script: str = get_plotlyjs()
-    return script
-
-
-def _anchor(section: Section) -> str:
+def anchor_of(section: Section) -> str:
+    """Return where a link to a section leads."""
     return "".join(char if char.isalnum() else "-" for char in section.title.lower())
 
 
-def _section(section: Section) -> str:
-    parts = [f'<section><h2 id="{_anchor(section)}">{escape(section.title)}</h2>', f"<p>{escape(section.meaning)}</p>"]
+def section_html(section: Section) -> str:
+    """Return a section."""
+    parts = [
+        f'<section><h2 id="{anchor_of(section)}">{escape(section.title)}</h2>',
+        f"<p>{escape(section.meaning)}</p>",
+    ]
     parts += [f'<p class="note">{escape(note)}</p>' for note in section.notes]
-    parts += [_figure(made) for made in section.figures]
-    parts += [_table(title, frame) for title, frame in section.tables if len(frame)]
+    parts += [figure_part(made) for made in section.figures]
+    parts += [table_html(title, frame) for title, frame in section.tables if len(frame)]
     return "\n".join([*parts, section.html, "</section>"])
 
 
-def _figure(made: Any) -> str:
+def figure_part(made: Any) -> str:
+    """Return a figure without its title, which the section says."""
     made.update_layout(title=None, margin={"t": 15})
-    height = f"{made.layout.height or 440}px"
+    height = f"{made.layout.height or 440}px"  # plotly shrinks a figure to its box if that has no height
     text: str = made.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, default_height=height)
     return text
 
 
-def _table(title: str, frame: pd.DataFrame) -> str:
+def table_html(title: str, frame: pd.DataFrame) -> str:
+    """Return the first rows of a table."""
     shown = display(frame, ROWS)
-    head = "".join(f"<th{_kind(at, shown.texts)}>{escape(text)}</th>" for at, text in enumerate(shown.headings))
+    head = "".join(f"<th{cell_class(at, shown.texts)}>{escape(text)}</th>" for at, text in enumerate(shown.headings))
     rows = "".join(
-        "<tr>" + "".join(_cell(at, text, shown.texts) for at, text in enumerate(row)) + "</tr>" for row in shown.cells
+        "<tr>" + "".join(cell_html(at, text, shown.texts) for at, text in enumerate(row)) + "</tr>"
+        for row in shown.cells
     )
     rest = f'<p class="quiet">… and {shown.left_out:,} more rows</p>' if shown.left_out else ""
     heading = f"<h3>{escape(title)}{escape(': ' + shown.shared) if shown.shared else ''}</h3>"
     return f'{heading}<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>{rest}'
 
 
-def _cell(at: int, text: str, texts: Sequence[int]) -> str:
+def cell_html(at: int, text: str, texts: Sequence[int]) -> str:
+    """Return a cell; a long text is cut and shown whole where the pointer is."""
     short = clipped(text, LONGEST_CELL)
     full = f' title="{escape(text[:2000])}"' if short != text else ""
-    return f"<td{_kind(at, texts, short)}{full}>{escape(short)}</td>"
+    return f"<td{cell_class(at, texts, short)}{full}>{escape(short)}</td>"
 
 
-def _kind(at: int, texts: Sequence[int], text: str = "") -> str:
+def cell_class(at: int, texts: Sequence[int], text: str = "") -> str:
     """Let texts stand at the left, and long ones wrap."""
     kinds = ["text"] * (at in texts) + ["long"] * (len(text) > SHORT_TEXT)
     return f' class="{" ".join(kinds)}"' if kinds else ""

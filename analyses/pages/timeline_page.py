@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.charts import BOUND_COLOUR
+from analyses.display.charts import BOUND_COLOUR, plotly_objects
 from analyses.display.page import html_page
 from analyses.display.terminal import clipped, milliseconds
 from analyses.pages.timeline_scene import GROUPS, Bars, Floats, Scene, plain, scene_of
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.errors import MissingExtraError
 from hta_graph.model import BoundBy
 
 __all__ = ["timeline_figure", "timeline_html"]
@@ -65,7 +64,7 @@ def timeline_figure(path: CriticalPath, *, limit: int = 20_000) -> Any:
         MissingExtraError: plotly is not installed.
         UsageError: the limit is below 1.
     """
-    return _figure(path, scene_of(path, limit), titled=True)
+    return drawn_scene(path, scene_of(path, limit), titled=True)
 
 
 def timeline_html(path: CriticalPath, *, limit: int = 20_000) -> bytes:
@@ -76,44 +75,41 @@ def timeline_html(path: CriticalPath, *, limit: int = 20_000) -> bytes:
         UsageError: the limit is below 1.
     """
     scene = scene_of(path, limit)
-    figure = _figure(path, scene, titled=False)
+    figure = drawn_scene(path, scene, titled=False)
     plot = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, div_id="timeline")
     body = BODY.format(
-        title=escape(_title(path)),
-        verdict=escape(_verdict(path)),
+        title=escape(page_title(path)),
+        verdict=escape(verdict_line(path)),
         left_out=f'<p class="left-out">{escape(scene.left_out)}</p>\n' if scene.left_out else "",
         figure=plot,
     )
-    return html_page(_title(path), body, style=STYLE)
+    return html_page(page_title(path), body, style=STYLE)
 
 
-def _figure(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:
-    go = _plotly()
+def drawn_scene(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:
+    """Draw a scene."""
+    go = plotly_objects("a timeline")
     bounds = {bound.label: BOUND_COLOUR.get(bound.label, BAND) for bound in BoundBy}
     figure = go.Figure([
-        *_bar_traces(go, scene.segments, bounds),
-        *_bar_traces(go, scene.events, {group: KIND_COLOUR[group] for group in GROUPS}),
-        *_path_traces(go, *scene.runs),
+        *bar_traces(go, scene.segments, bounds),
+        *bar_traces(go, scene.events, {group: KIND_COLOUR[group] for group in GROUPS}),
+        *path_traces(go, *scene.runs),
     ])  # fmt: skip
-    figure.update_layout(**_layout(path, scene, titled=titled), title=_heading(path, scene) if titled else None)
+    figure.update_layout(
+        **page_layout(path, scene, titled=titled), title=figure_heading(path, scene) if titled else None
+    )
     return figure
 
 
-def _plotly() -> Any:
-    try:
-        import plotly.graph_objects as go
-    except ImportError:
-        raise MissingExtraError("a timeline", "plot") from None
-    return go
-
-
-def _bar_traces(go: Any, bars: Bars, colours: dict[str, str]) -> list[Any]:
+def bar_traces(go: Any, bars: Bars, colours: dict[str, str]) -> list[Any]:
     """Make one trace a colour."""
+    # A trace a colour, not a bar: plotly draws thousands of bars of one trace quickly.
     found = [(number, label) for number, label in enumerate(colours) if (bars.group == number).any()]
-    return [_bar_trace(go, bars.of(number), label, colours[label]) for number, label in found]
+    return [bar_trace(go, bars.of_group(number), label, colours[label]) for number, label in found]
 
 
-def _bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
+def bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
+    """Draw the bars of one colour."""
     return go.Bar(
         name=label,
         orientation="h",
@@ -128,10 +124,11 @@ def _bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
     )
 
 
-def _path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any]:
+def path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any]:
     """Draw the path bold along its lanes and thin between them, so that many changes of lane hide nothing."""
-    along = {"x": _broken(start, end), "y": _broken(height, height), "line": {"color": PATH_COLOUR, "width": 4}}
-    across = {"x": _broken(start[1:], start[1:]), "y": _broken(height[:-1], height[1:]), "opacity": 0.3}
+    # Two lines of many pieces with breaks between them: a shape for each piece would take seconds.
+    along = {"x": with_breaks(start, end), "y": with_breaks(height, height), "line": {"color": PATH_COLOUR, "width": 4}}
+    across = {"x": with_breaks(start[1:], start[1:]), "y": with_breaks(height[:-1], height[1:]), "opacity": 0.3}
     across["line"] = {"color": PATH_COLOUR, "width": 1.5}
     common = {"mode": "lines", "hoverinfo": "skip", "legendgroup": "path"}
     return [
@@ -140,13 +137,14 @@ def _path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[An
     ]
 
 
-def _broken(*columns: Floats) -> Floats:
+def with_breaks(*columns: Floats) -> Floats:
     """Weave columns into one, with a break after each row."""
     return np.stack([*columns, np.full(len(columns[0]), np.nan)], axis=1).reshape(-1)
 
 
-def _layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]:
-    plot_px = round(scene.height * ROW_PX)
+def page_layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]:
+    """Return axes, bands and labels."""
+    plot_px = round(scene.height * ROW_PX)  # the legend is placed in pixels below a plot of any height
     return {
         "barmode": "overlay",
         "bargap": 0,
@@ -167,35 +165,46 @@ def _layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]
             "zeroline": False,
         },
         "yaxis": {"visible": False, "fixedrange": True, "range": [scene.height + 0.3, 0]},
-        "shapes": [_band(top, bottom) for _, top, bottom in scene.lanes],
-        "annotations": [_lane_label("critical path", 0.0), *(_lane_label(text, top) for text, top, _ in scene.lanes)],
+        "shapes": [lane_band(top, bottom) for _, top, bottom in scene.lanes],
+        "annotations": [lane_label("critical path", 0.0), *(lane_label(text, top) for text, top, _ in scene.lanes)],
     }
 
 
-def _band(top: float, bottom: float) -> dict[str, Any]:
+def lane_band(top: float, bottom: float) -> dict[str, Any]:
+    """Return the grey rectangle behind a lane."""
     span = {"x0": 0, "x1": 1, "y0": top, "y1": bottom}
     return {"type": "rect", "xref": "paper", "layer": "below", "line": {"width": 0}, "fillcolor": BAND, **span}
 
 
-def _lane_label(text: str, top: float) -> dict[str, Any]:
+def lane_label(text: str, top: float) -> dict[str, Any]:
+    """Return the label at the head of a lane."""
     place = {"xref": "paper", "x": 0, "xanchor": "left", "y": top + 0.55, "yanchor": "middle"}
     return {"text": f"<b>{plain(text)}</b>", "showarrow": False, "font": {"size": 11}, **place}
 
 
-def _heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
-    lines: Sequence[str] = [line for line in (_verdict(path), scene.left_out) if line]
+def figure_heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
+    """Return the title of a figure and the line below it."""
+    lines: Sequence[str] = [line for line in (verdict_line(path), scene.left_out) if line]
     below = {"text": escape("; ".join(lines), quote=False)}
-    return {"text": escape(_title(path), quote=False), "subtitle": below, "x": 0, "xref": "paper", "xanchor": "left"}
+    return {
+        "text": escape(page_title(path), quote=False),
+        "subtitle": below,
+        "x": 0,
+        "xref": "paper",
+        "xanchor": "left",
+    }
 
 
-def _title(path: CriticalPath) -> str:
-    rank = path.graph.trace.rank
+def page_title(path: CriticalPath) -> str:
+    """Name the window and the rank."""
+    rank = path.graph.rank
     return f"Timeline of {clipped(path.window.label, 60)}" + (f", rank {rank}" if rank is not None else "")
 
 
-def _verdict(path: CriticalPath) -> str:
+def verdict_line(path: CriticalPath) -> str:
+    """Say how long the path is and what bounds it."""
     largest, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-    name = clipped(path.graph.trace.path.name, 60)
+    name = clipped(path.graph.path.name, 60)
     return (
         f"{name}: {milliseconds(path.length_ns)}, of which {milliseconds(ns)} {largest}; {path.coverage:.1%} explained"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from analyses.display.terminal import clipped
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.columns import first_of_runs, last_of_runs, picked
 from hta_graph.errors import UsageError
 from hta_graph.graph.views import labels
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask
@@ -46,10 +47,10 @@ class Bars:
     text: Texts
     faded: Bools
 
-    def of(self, group: int) -> Bars:
+    def of_group(self, group: int) -> Bars:
         """Select the bars of one colour."""
         rows = self.group == group
-        return Bars(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return Bars(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -72,36 +73,38 @@ def scene_of(path: CriticalPath, limit: int) -> Scene:
     """
     if limit < 1:
         raise UsageError(f"a timeline of at most {limit} bars shows nothing")
-    rows, depth, deep = _events_in_window(path)
-    kept = _longest(path.graph.trace.events.end[rows] - path.graph.trace.events.start[rows], limit)
+    rows, depth, deep = events_in_window(path)
+    kept = longest_places(path.graph.event_table.end[rows] - path.graph.event_table.start[rows], limit)
     rows, depth, hidden = rows[kept], depth[kept], len(rows) - len(kept)
-    segments, lumped = _segment_bars(path, max(limit // 4, 1))
-    lanes, top = _lanes(path, rows, depth)
+    segments, lumped = segment_bars(path, max(limit // 4, 1))
+    lanes, top = stacked_lanes(path, rows, depth)
     counts = [(hidden, "of the shortest events"), (deep, f"events nested more than {DEEPEST} deep"), lumped]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
     return Scene(
-        _event_bars(path, rows, top[path.graph.trace.events.lane[rows]] + HEADER + depth + 0.5),
+        event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
         segments,
         lanes,
-        _runs(path, top),
+        lane_runs(path, top),
         lanes[-1][2] if lanes else HEADER + 1,
         f"left out: {said}" if said else "",
     )
 
 
-def _events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
+def events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
     """Return the canonical rows in the window, how deep each is nested, and how many are too deep to draw."""
-    events, window = path.graph.trace.events, path.window
+    events, window = path.graph.event_table, path.window
     meets = (events.start < window.end_ns) & (events.end > window.start_ns)
+    # A row of no length at the window's very edge overlaps nothing but belongs to it.
     meets |= (events.start == events.end) & (events.start >= window.start_ns) & (events.end <= window.end_ns)
     rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + ON_STREAMS))
-    depth = _depth(path.graph.timeline.lookups(*ON_THREADS).parent, rows)
+    depth = nesting_depth(path.graph.nesting(*ON_THREADS).parent, rows)
     shown = depth < DEEPEST
     return rows[shown], depth[shown], int(np.count_nonzero(~shown))
 
 
-def _depth(parent: Ids, rows: Ints) -> Ints:
+def nesting_depth(parent: Ids, rows: Ints) -> Ints:
     """Count the rows around each row."""
+    # All rows step outwards together; a row stays where it is once nothing is around it.
     depth = np.zeros(len(rows), np.int64)
     around = parent[rows]
     while (around >= 0).any():
@@ -110,77 +113,85 @@ def _depth(parent: Ids, rows: Ints) -> Ints:
     return depth
 
 
-def _longest(length: Ints, limit: int) -> Ints:
+def longest_places(length: Ints, limit: int) -> Ints:
     """Return the places of the longest, in their order."""
-    return np.sort(np.argsort(-length, kind="stable")[:limit])
+    return np.sort(np.argsort(-length, kind="stable")[:limit])  # longest first to choose, then back in their order
 
 
-def _lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
+def stacked_lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
     """Stack the lanes that have events or path, threads first; return (label, top, bottom) and the top of each lane."""
-    trace = path.graph.trace
-    size = np.zeros(len(trace.lanes.labels) + 1)
-    np.maximum.at(size, trace.events.lane[rows], depth + 1.0)
+    graph = path.graph
+    size = np.zeros(len(graph.lanes.labels) + 1)
+    np.maximum.at(size, graph.event_table.lane[rows], depth + 1.0)
     np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1.0)
     top = np.zeros(len(size))
+    # 0        the strip of segments, above all lanes
+    # top      a lane's label, then the line along which the path runs
+    # HEADER   below that a row for each depth of nesting, until the band ends
     lanes = []
     at = HEADER + 1.5
-    for lane in sorted(np.flatnonzero(size).tolist(), key=lambda lane: (bool(trace.lanes.is_stream[lane]), lane)):
+    for lane in sorted(np.flatnonzero(size).tolist(), key=lambda lane: (bool(graph.lanes.is_stream[lane]), lane)):
         top[lane] = at
-        lanes.append((trace.lanes.labels[lane], at, at + HEADER + float(size[lane]) + 0.3))
+        lanes.append((graph.lanes.labels[lane], at, at + HEADER + float(size[lane]) + 0.3))
         at = lanes[-1][2] + 0.3
     return lanes, top
 
 
-def _event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
-    events = path.graph.event_table
+def event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
+    """Return a bar for each event."""
+    graph, events = path.graph, path.graph.event_table
     group_of = np.array([GROUPS.index(kind.label) if kind.label in GROUPS else -1 for kind in EventKind])
     group = group_of[events.kind[rows]]
-    group[path.graph.marks.communicates[rows]] = GROUPS.index("communication kernel")
+    group[graph.marks.communicates[rows]] = GROUPS.index("communication kernel")
     on_path = np.zeros(len(events) + 1, np.bool_)
     on_path[path.pieces.event] = True
-    start, length = _ms(path, events.start[rows]), (events.end[rows] - events.start[rows]) / 1e6
+    start, length = since_start(path, events.start[rows]), (events.end[rows] - events.start[rows]) / 1e6
     index = events.index[rows].astype(np.int64)
-    return Bars(start, length, y, group, index, _names(path, rows) + _numbered(index), ~on_path[rows])
+    return Bars(start, length, y, group, index, plotly_names(path, rows) + numbers_shown(index), ~on_path[rows])
 
 
-def _segment_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
+def segment_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
     """Return a bar a segment; of too many, one for each stretch of one class, and what that hides."""
-    pieces, events = path.pieces, path.graph.trace.events
+    pieces, events = path.pieces, path.graph.event_table
     if len(pieces) > limit:
-        return _class_bars(path, limit)
+        return class_bars(path, limit)
     edge = np.where(pieces.edge_kind >= 0, labels(EdgeKind, pieces.edge_kind), "no edge")
-    index = np.append(events.index, -1)[pieces.event].astype(np.int64)
+    index = picked(events.index, pieces.event).astype(np.int64)
     through = "<br>through " + edge + np.where(pieces.inferred, ", inferred", "")
-    text = _names(path, pieces.event) + _numbered(index) + through
-    return _strip(path, pieces.start, pieces.end, pieces.bound, index, text), (0, "")
+    text = plotly_names(path, pieces.event) + numbers_shown(index) + through
+    return strip_bars(path, pieces.start, pieces.end, pieces.bound, index, text), (0, "")
 
 
-def _class_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
+def class_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
+    """Return a bar for each stretch of one class, the longest ones."""
     pieces = path.pieces
-    first = np.flatnonzero(_changes(pieces.bound))
-    last = np.append(first[1:], len(pieces)) - 1
-    kept = _longest(pieces.end[last] - pieces.start[first], limit)
+    first = np.flatnonzero(first_of_runs(pieces.bound))
+    last = np.flatnonzero(last_of_runs(pieces.bound))
+    kept = longest_places(pieces.end[last] - pieces.start[first], limit)
     first, last = first[kept], last[kept]
     text = np.array([f"{count:,} segments" for count in (last - first + 1).tolist()], object)
-    bars = _strip(path, pieces.start[first], pieces.end[last], pieces.bound[first], np.full(len(first), -1), text)
+    bars = strip_bars(path, pieces.start[first], pieces.end[last], pieces.bound[first], np.full(len(first), -1), text)
     return bars, (len(pieces), "single segments of the top strip, which shows stretches of one class")
 
 
-def _strip(path: CriticalPath, start: Ints, end: Ints, bound: Codes, index: Ints, text: Texts) -> Bars:
+def strip_bars(path: CriticalPath, start: Ints, end: Ints, bound: Codes, index: Ints, text: Texts) -> Bars:
+    """Return bars of the strip above all lanes."""
     y, faded = np.full(len(start), HEADER + 0.1), np.zeros(len(start), np.bool_)
-    return Bars(_ms(path, start), (end - start) / 1e6, y, bound.astype(np.int64), index, text, faded)
+    return Bars(since_start(path, start), (end - start) / 1e6, y, bound.astype(np.int64), index, text, faded)
 
 
-def _numbered(index: Ints) -> Texts:
+def numbers_shown(index: Ints) -> Texts:
+    """Print the numbers of events; nothing for -1."""
     return np.array([*(f" #{number}" if number >= 0 else "" for number in index.tolist()), ""], object)[:-1]
 
 
-def _names(path: CriticalPath, rows: Ints | Ids) -> Texts:
+def plotly_names(path: CriticalPath, rows: Ints | Ids) -> Texts:
     """Return names as plotly prints them, whose text is HTML; each is shortened once."""
-    trace = path.graph.trace
-    codes = np.append(trace.events.name, -1)[rows]
+    graph = path.graph
+    codes = picked(graph.event_table.name, rows)
+    # Names repeat thousandfold: each is escaped and cut once.
     used, inverse = np.unique(codes, return_inverse=True)
-    shown = ["nothing recorded" if code < 0 else plain(trace.names[code]) for code in used.tolist()]
+    shown = ["nothing recorded" if code < 0 else plain(graph.names[code]) for code in used.tolist()]
     return np.array([*shown, ""], object)[inverse.reshape(-1)]
 
 
@@ -189,21 +200,15 @@ def plain(name: str) -> str:
     return escape(clipped(name, NAME_SIZE), quote=False) or "(no name)"
 
 
-def _ms(path: CriticalPath, times: Ints) -> Floats:
+def since_start(path: CriticalPath, times: Ints) -> Floats:
+    """Return times in ms after the window's start."""
     return (times - path.window.start_ns) / 1e6
 
 
-def _runs(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
+def lane_runs(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
     """Return where the path stays on a lane: start and end (ms), and the height of the strip (NaN: no lane known)."""
     pieces = path.pieces
-    new = np.flatnonzero(_changes(pieces.lane))
+    new = np.flatnonzero(first_of_runs(pieces.lane))
     ends = np.append(pieces.start[new[1:]], pieces.end[-1:])
     height = np.where(pieces.lane[new] >= 0, top[pieces.lane[new]] + STRIP, np.nan)
-    return _ms(path, pieces.start[new]), _ms(path, ends), height
-
-
-def _changes(column: Ids | Codes) -> Bools:
-    """Mark the first row of each run of equal values."""
-    changes = np.ones(len(column), np.bool_)
-    changes[1:] = column[1:] != column[:-1]
-    return changes
+    return since_start(path, pieces.start[new]), since_start(path, ends), height

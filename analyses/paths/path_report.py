@@ -36,8 +36,8 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
     window = path.window
     return {
         "schema": "hta-graph/critical-path/1",
-        "file": printable(path.graph.trace.path),
-        "rank": path.graph.trace.rank,
+        "file": printable(path.graph.path),
+        "rank": path.graph.rank,
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -54,43 +54,50 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
 
 def path_lines(path: CriticalPath) -> list[str]:
     """Render the path: what bounds the window, what is not known, the ten things to look at."""
-    return [*_verdict(path), "", "time on the critical path", *_classes(path), "", *_things(path)]
+    return [*verdict_lines(path), "", "time on the critical path", *class_lines(path), "", *event_lines(path)]
 
 
-def _verdict(path: CriticalPath) -> list[str]:
-    window, trace = path.window, path.graph.trace
-    rank = "" if trace.rank is None else f", rank {trace.rank}"
+def verdict_lines(path: CriticalPath) -> list[str]:
+    """Say what bounds the window."""
+    window, graph = path.window, path.graph
+    rank = "" if graph.rank is None else f", rank {graph.rank}"
     lengths = f"CPU {milliseconds(window.cpu_ns)}, GPU {milliseconds(window.gpu_ns)}"
+    # Of equal classes the one that comes first in the order of the table.
     largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     length = max(path.length_ns, 1)
     return [
-        f"{trace.path.name}{rank}",
+        f"{graph.path.name}{rank}",
         f"{clipped(window.label, 60)}: {milliseconds(path.length_ns)} ({lengths})",
         f"bound by {largest}: {milliseconds(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
-        _unexplained(path, length),
+        unexplained_line(path, length),
     ]
 
 
-def _unexplained(path: CriticalPath, length: int) -> str:
+def unexplained_line(path: CriticalPath, length: int) -> str:
+    """Say how much has no cause, and where the largest stretch of it lies."""
     pieces = path.pieces
     rows = np.flatnonzero(pieces.bound == BoundBy.UNEXPLAINED)
     if not len(rows):
         return "unexplained: nothing, every nanosecond has a cause"
     total = path.by_bound_ns["unexplained"]
-    largest = int(rows[np.argmax((pieces.end - pieces.start)[rows])])
+    largest = int(
+        rows[np.argmax((pieces.end - pieces.start)[rows])]
+    )  # one long stretch tells more than the sum of many short ones
     event = int(pieces.event[largest])
-    where = f"in {clipped(path.graph.trace.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
+    where = f"in {clipped(path.graph.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
     size = milliseconds(int(pieces.end[largest] - pieces.start[largest]))
     return f"unexplained: {milliseconds(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
 
 
-def _classes(path: CriticalPath) -> list[str]:
+def class_lines(path: CriticalPath) -> list[str]:
+    """List the classes, longest first."""
     length = max(path.length_ns, 1)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
     return table([[milliseconds(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
 
 
-def _things(path: CriticalPath) -> list[str]:
+def event_lines(path: CriticalPath) -> list[str]:
+    """List what takes most of the path."""
     totals = path.event_totals()
     length = max(path.length_ns, 1)
     rows = [

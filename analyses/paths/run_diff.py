@@ -13,6 +13,7 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.terminal import clipped, milliseconds
 from analyses.scope import Scope
+from analyses.tables import Table
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.who.call_paths import CallPaths
@@ -22,7 +23,16 @@ from hta_graph.trace.vocabulary import STEP_NAME
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "call_path_diff", "figure", "kernel_changes", "name_diff", "path_class_diff", "path_event_diff"]
+__all__ = [
+    "TABLES",
+    "answer",
+    "call_path_diff",
+    "figure",
+    "kernel_changes",
+    "name_diff",
+    "path_class_diff",
+    "path_event_diff",
+]
 
 SIDES = ("control", "test")
 CPU_ROWS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION, EventKind.OVERHEAD)
@@ -39,18 +49,22 @@ def path_class_diff(control: CriticalPath, test: CriticalPath) -> pd.DataFrame:
     frame = pd.DataFrame({"bound_by": list(control.by_bound_ns)})
     frame["control_ns"] = list(control.by_bound_ns.values())
     frame["test_ns"] = list(test.by_bound_ns.values())
-    return _largest_first(frame)
+    return largest_change_first(frame)
 
 
 def path_event_diff(control: CriticalPath, test: CriticalPath) -> pd.DataFrame:
-    """Compare what the paths ran through: name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns."""
+    """Compare what the paths ran through.
+
+    Returns:
+        name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns; largest change first.
+    """
     sides = []
     for path in (control, test):
         totals = pd.DataFrame(path.event_totals())
-        totals["name"] = totals["name"].fillna("(nothing recorded)").map(_without_number)
+        totals["name"] = totals["name"].fillna("(nothing recorded)").map(without_step_number)
         parts = totals.rename(columns={"time_ns": "ns"}).groupby(["name", "bound_by"], as_index=False)
         sides.append(parts[["calls", "ns"]].sum())
-    return _merged(sides, ["name", "bound_by"], ["calls", "ns"])
+    return both_sides_of(sides, ["name", "bound_by"], ["calls", "ns"])
 
 
 def call_path_diff(control: Scope, test: Scope) -> pd.DataFrame:
@@ -60,21 +74,23 @@ def call_path_diff(control: Scope, test: Scope) -> pd.DataFrame:
         call_path (outermost first; empty where nothing was open), control_count, test_count, control_ns, test_ns,
         diff_ns; largest change first.
     """
+    # One table of paths for both sides: equal paths then have equal numbers.
     paths = CallPaths()
-    sides = [_by_path(paths, scope) for scope in (control, test)]
-    frame = _merged(sides, ["path"], ["count", "ns"])
+    sides = [times_by_path(paths, scope) for scope in (control, test)]
+    frame = both_sides_of(sides, ["path"], ["count", "ns"])
     frame.insert(0, "call_path", pd.Series([paths.label(path) for path in frame["path"]], dtype=object))
     return frame.drop(columns="path")
 
 
-def _by_path(paths: CallPaths, scope: Scope) -> pd.DataFrame:
+def times_by_path(paths: CallPaths, scope: Scope) -> pd.DataFrame:
+    """Count and add up a scope's activities by call path."""
     path = paths.around(scope.graph, scope.work.call)
     frame = pd.DataFrame({"path": path, "ns": scope.work.end - scope.work.start})
     return frame.groupby("path")["ns"].agg(count="size", ns="sum").reset_index()
 
 
 @dataclass(frozen=True)
-class _Sequence:
+class EnqueuedWork:
     """GPU activities in the order in which they were enqueued: canonical row, length, call path, name."""
 
     row: Ids
@@ -83,8 +99,10 @@ class _Sequence:
     name: Ids
 
     @classmethod
-    def of(cls, scope: Scope, paths: CallPaths) -> _Sequence:
-        events, work = scope.graph.trace.events, scope.work
+    def of(cls, scope: Scope, paths: CallPaths) -> EnqueuedWork:
+        """Order a stretch's work by when it was enqueued."""
+        events, work = scope.graph.event_table, scope.work
+        # The order of launches is the program's; that of starts differs from run to run where streams race.
         enqueued = np.where(work.call >= 0, events.start[work.call], work.start)
         order = np.lexsort((work.row, enqueued))
         work = work.take(order)
@@ -101,10 +119,10 @@ def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
         test_ns, diff_ns, control_index, test_index (the first event of each side, null where there is none).
     """
     paths = CallPaths()
-    left, right = _Sequence.of(control, paths), _Sequence.of(test, paths)
-    codes = _tokens(left, right, control, test)
-    matched = align(*codes)
-    rows = _same_kernels(left, right, matched, control, test) + _changed_runs(left, right, matched, control, test)
+    left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
+    matched = align(*common_codes(left, right, control, test))
+    rows = same_kernels(left, right, matched, control, test)
+    rows += changed_runs(left, right, matched, control, test)
     keys = ["change", "path", "kernels"]
     columns = [*keys, "times", "control_ns", "test_ns", "control_index", "test_index"]
     frame = pd.DataFrame(rows, columns=columns)
@@ -114,24 +132,24 @@ def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
     for side in SIDES:
         frame[f"{side}_index"] = frame[f"{side}_index"].astype("Int64")
     indices = {name: frame.pop(name) for name in ("control_index", "test_index")}
-    return _largest_first(frame.assign(**indices))
+    return largest_change_first(frame.assign(**indices))
 
 
-def _tokens(left: _Sequence, right: _Sequence, control: Scope, test: Scope) -> tuple[Ints, Ints]:
+def common_codes(left: EnqueuedWork, right: EnqueuedWork, control: Scope, test: Scope) -> tuple[Ints, Ints]:
     """Number (call path, kernel name) alike on both sides."""
     number: dict[str, int] = {}
     sides = []
     for sequence, scope in ((left, control), (right, test)):
-        names = scope.graph.trace.names
+        names = scope.graph.names
         code = np.zeros(len(names) + 1, np.int64)
         for name in np.unique(sequence.name).tolist():
             code[name] = number.setdefault(names[name], len(number))
-        sides.append(sequence.path.astype(np.int64) << 32 | code[sequence.name])
+        sides.append(sequence.path.astype(np.int64) << 32 | code[sequence.name])  # both fit 32 bits: one number a pair
     return sides[0], sides[1]
 
 
-def _same_kernels(
-    left: _Sequence, right: _Sequence, matched: tuple[Ints, Ints], control: Scope, test: Scope
+def same_kernels(
+    left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
 ) -> list[tuple[Any, ...]]:
     """Sum the matched kernels by call path and name."""
     a, b = matched
@@ -143,48 +161,56 @@ def _same_kernels(
     rows = []
     for (path, name), times, was, now, one, other in found.itertuples():
         if was != now:
-            kernel = control.graph.trace.names[name]
-            index = _index(control, one), _index(test, other)
+            kernel = control.graph.names[name]
+            index = event_number(control, one), event_number(test, other)
             rows.append(("slower" if now > was else "faster", path, kernel, times, was, now, *index))
     return rows
 
 
-def _changed_runs(
-    left: _Sequence, right: _Sequence, matched: tuple[Ints, Ints], control: Scope, test: Scope
+def changed_runs(
+    left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
 ) -> list[tuple[Any, ...]]:
     """List the stretches between matched kernels: what one side has and the other has not."""
+    # Between one matched pair and the next lies what only one side has, or what one has in place of the other's:
+    # control   A  B  x  C        x is replaced by y, z is added
+    # test      A  B  y  C  z
     a = np.concatenate([[-1], matched[0], [len(left.row)]])
     b = np.concatenate([[-1], matched[1], [len(right.row)]])
     rows = []
     for at in np.flatnonzero((np.diff(a) > 1) | (np.diff(b) > 1)).tolist():
         mine, theirs = slice(int(a[at]) + 1, int(a[at + 1])), slice(int(b[at]) + 1, int(b[at + 1]))
-        rows.append(_run(left, right, mine, theirs, control, test))
+        rows.append(changed_run(left, right, mine, theirs, control, test))
     return rows
 
 
-def _run(left: _Sequence, right: _Sequence, mine: slice, theirs: slice, control: Scope, test: Scope) -> tuple[Any, ...]:
+def changed_run(
+    left: EnqueuedWork, right: EnqueuedWork, mine: slice, theirs: slice, control: Scope, test: Scope
+) -> tuple[Any, ...]:
+    """Describe one stretch between matched kernels."""
     was, now = left.row[mine], right.row[theirs]
     change = "replaced" if len(was) and len(now) else "removed" if len(was) else "added"
     path = int(left.path[mine][0]) if len(was) else int(right.path[theirs][0])
     return (
         change,
         path,
-        " ⇒ ".join(filter(None, (_kernels(control, was), _kernels(test, now)))),
+        " ⇒ ".join(filter(None, (first_kernels(control, was), first_kernels(test, now)))),
         1,
         int(left.length[mine].sum()),
         int(right.length[theirs].sum()),
-        _index(control, int(was[0])) if len(was) else None,
-        _index(test, int(now[0])) if len(now) else None,
+        event_number(control, int(was[0])) if len(was) else None,
+        event_number(test, int(now[0])) if len(now) else None,
     )
 
 
-def _kernels(scope: Scope, rows: Ids) -> str:
-    names = [scope.graph.trace.name_of(row) for row in rows[:NAMES_SHOWN].tolist()]
+def first_kernels(scope: Scope, rows: Ids) -> str:
+    """Name the first kernels of a run."""
+    names = [scope.graph.name_of(row) for row in rows[:NAMES_SHOWN].tolist()]
     return " → ".join(names) + (f" → {len(rows) - NAMES_SHOWN} more" if len(rows) > NAMES_SHOWN else "")
 
 
-def _index(scope: Scope, row: int) -> int:
-    return int(scope.graph.trace.events.index[row])
+def event_number(scope: Scope, row: int) -> int:
+    """Return the place of an event in its file."""
+    return int(scope.graph.event_table.index[row])
 
 
 def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
@@ -198,13 +224,14 @@ def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = Tr
     """
     sides = []
     for scopes in (control, test):
-        parts = pd.concat([_by_name(scope, gpu=gpu, cpu=cpu) for scope in scopes])
+        parts = pd.concat([times_by_name(scope, gpu=gpu, cpu=cpu) for scope in scopes])
         sides.append(parts.groupby("name", as_index=False).sum())
-    return _merged(sides, ["name"], ["count", "ns"])
+    return both_sides_of(sides, ["name"], ["count", "ns"])
 
 
-def _by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
-    events, names = scope.graph.trace.events, scope.graph.trace.names
+def times_by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
+    """Count and add up a scope's rows by name."""
+    events, names = scope.graph.event_table, scope.graph.names
     on_cpu = np.flatnonzero(kind_mask(events.kind, CPU_ROWS))
     rows = np.concatenate([on_cpu[scope.holds(on_cpu)] if cpu else on_cpu[:0], scope.work.row if gpu else on_cpu[:0]])
     frame = pd.DataFrame({"name": events.name[rows], "ns": events.end[rows] - events.start[rows]})
@@ -213,19 +240,21 @@ def _by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
     return found
 
 
-def _merged(sides: list[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
+def both_sides_of(sides: list[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
     """Join both sides; what one lacks counts zero."""
+    # What only one side has is a change too.
     frame = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_control", "_test"))
     for value in values:
         for side in SIDES:
             frame[f"{side}_{value}"] = frame.pop(f"{value}_{side}").fillna(0).astype(np.int64)
-    return _largest_first(frame)
+    return largest_change_first(frame)
 
 
-def _largest_first(frame: pd.DataFrame) -> pd.DataFrame:
+def largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the difference behind the times and sort by its size."""
     at = list(frame.columns).index("test_ns") + 1
     frame.insert(at, "diff_ns", frame["test_ns"] - frame["control_ns"])
+    # By the size of the change, whichever way it went.
     order = (-frame["diff_ns"].abs()).argsort(kind="stable")
     return frame.iloc[order].reset_index(drop=True)
 
@@ -236,25 +265,27 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
     by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
     tables = {
         "critical_path_by_class": path_class_diff(*paths),
-        "critical_path_by_name": _changed(events),
-        "gpu_time_by_call_path": _changed(by_call),
+        "critical_path_by_name": changed_rows(events),
+        "gpu_time_by_call_path": changed_rows(by_call),
         "kernels_in_order": changes,
-        "by_name": _changed(names[names["name"].map(_without_number) == names["name"]]),
+        "by_name": changed_rows(names[names["name"].map(without_step_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
-    return Answer(tables, [*missing, *_verdict(paths, events)])
+    return Answer(tables, [*missing, *verdict_lines(paths, events)])
 
 
-def _without_number(name: str) -> str:
+def without_step_number(name: str) -> str:
     """Let the steps of both sides be one thing: their lengths are compared as windows."""
     return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
 
 
-def _changed(frame: pd.DataFrame) -> pd.DataFrame:
+def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what takes as long on both sides."""
     return frame[frame["diff_ns"] != 0].reset_index(drop=True)
 
 
-def _verdict(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> list[str]:
+def verdict_lines(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> list[str]:
+    """Say how much longer one path is, and what made it so."""
     control, test = paths
     change = test.length_ns - control.length_ns
     share = f" ({change / control.length_ns:+.1%})".replace("%", " %") if control.length_ns else ""
@@ -263,15 +294,18 @@ def _verdict(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> 
     parts = path_class_diff(control, test)
     moved = parts[parts["diff_ns"] != 0].head(3)
     if len(moved):
-        listed = ", ".join(f"{_signed(row.diff_ns)} {row.bound_by}" for row in moved.itertuples())
+        listed = ", ".join(f"{signed_milliseconds(row.diff_ns)} {row.bound_by}" for row in moved.itertuples())
         said.append(f"On its critical path: {listed}.")
     if len(events) and events.loc[0, "diff_ns"]:
         top = events.loc[0]
-        said.append(f"The largest single change there: {clipped(str(top['name']), 60)}, {_signed(top['diff_ns'])}.")
+        said.append(
+            f"The largest single change there: {clipped(str(top['name']), 60)}, {signed_milliseconds(top['diff_ns'])}."
+        )
     return said
 
 
-def _signed(ns: Any) -> str:
+def signed_milliseconds(ns: Any) -> str:
+    """Print a difference with its sign."""
     return ("+" if ns > 0 else "-") + milliseconds(abs(int(ns)))
 
 
@@ -290,3 +324,18 @@ def figure(found: Answer) -> Figure:
         hovertemplate="%{y}: %{x:+,.3f} ms",
     )
     return made
+
+
+COUNTED = ["control_count", "test_count", "control_ns", "test_ns", "diff_ns"]
+TABLES = {
+    "critical_path_by_class": Table(path_class_diff, ["bound_by", "control_ns", "test_ns", "diff_ns"]),
+    "critical_path_by_name": Table(
+        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", "control_ns", "test_ns", "diff_ns"]
+    ),
+    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED]),
+    "kernels_in_order": Table(
+        kernel_changes,
+        ["change", "call_path", "kernels", "times", "control_ns", "test_ns", "diff_ns", "control_index", "test_index"],
+    ),
+    "by_name": Table(name_diff, ["name", *COUNTED]),
+}

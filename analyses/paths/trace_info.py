@@ -16,21 +16,20 @@ __all__ = ["info_document", "info_lines"]
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
     """Return one rank's counts per kind, lanes, steps, GPUs, span (ns), edges per kind and evidence, diagnostics."""
-    trace = graph.trace
-    events = trace.events
+    events = graph.event_table
     kinds = np.bincount(events.kind, minlength=len(EventKind))
-    per_lane = np.bincount(events.lane, minlength=len(trace.lanes.labels))
+    per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
-        "file": printable(trace.path),
-        "rank": trace.rank,
-        "world_size": trace.world_size,
+        "file": printable(graph.path),
+        "rank": graph.rank,
+        "world_size": graph.trace.world_size,
         "events": len(events),
         "kinds": {kind.label: int(kinds[kind]) for kind in EventKind},
         "lanes": [
-            {"lane": label, "events": int(count)} for label, count in zip(trace.lanes.labels, per_lane, strict=True)
+            {"lane": label, "events": int(count)} for label, count in zip(graph.lanes.labels, per_lane, strict=True)
         ],
-        "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in trace.steps()],
-        "gpus": list(trace.gpu_names),
+        "steps": [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s in graph.steps()],
+        "gpus": list(graph.trace.gpu_names),
         "start_ns": int(events.start.min()) if len(events) else None,
         "end_ns": int(events.end.max()) if len(events) else None,
         "edges": graph.edge_counts(),
@@ -50,12 +49,12 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     span = milliseconds(info["end_ns"] - info["start_ns"])
     lines = [
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
-        _gpus(info["gpus"]),
-        _steps(info["steps"]),
+        gpu_line(info["gpus"]),
+        step_line(info["steps"]),
         "",
     ]
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
-    lines += ["lanes", *_lanes(info["lanes"]), ""]
+    lines += ["lanes", *lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind] for kind, n in info["edges"].items()]
     lines += ["edges", *table(edges, ["recorded", "inferred", "kind"], left=[2]), ""]
     found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
@@ -64,8 +63,9 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     )
 
 
-def _gpus(names: list[str]) -> str:
-    unique = list(dict.fromkeys(names))
+def gpu_line(names: list[str]) -> str:
+    """Name the GPUs."""
+    unique = list(dict.fromkeys(names))  # usually one model, many times
     return (
         f"GPUs of the host: {len(names)} × {clipped(', '.join(unique), 60)}"
         if names
@@ -73,7 +73,8 @@ def _gpus(names: list[str]) -> str:
     )
 
 
-def _steps(steps: list[dict[str, int]]) -> str:
+def step_line(steps: list[dict[str, int]]) -> str:
+    """Tell how many steps there are and how long they are."""
     if not steps:
         return "steps: none recorded"
     lengths = [s["end_ns"] - s["start_ns"] for s in steps]
@@ -81,7 +82,8 @@ def _steps(steps: list[dict[str, int]]) -> str:
     return f"steps: {len(steps)} ({numbers}), {milliseconds(min(lengths))} to {milliseconds(max(lengths))}"
 
 
-def _lanes(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+def lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+    """List the busiest lanes."""
     busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
     rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])
     return rows + ([f"  and {len(lanes) - limit} more"] if len(lanes) > limit else [])

@@ -15,10 +15,11 @@ def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
     """Say in three sentences what bounds the slowest rank, what is largest on its path, and how much is explained."""
     rank = max(paths, key=lambda item: paths[item].length_ns)
     path = paths[rank]
-    return [_bound(rank, path, len(paths)), _largest(path), _known(path)]
+    return [bound_sentence(rank, path, len(paths)), largest_sentence(path), known_sentence(path)]
 
 
-def _bound(rank: int, path: CriticalPath, ranks: int) -> str:
+def bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
+    """Say what the slowest rank is bound by."""
     bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     who = f"Rank {rank}, the slowest of {ranks}," if ranks > 1 else f"Rank {rank}"
     length = max(path.length_ns, 1)
@@ -29,7 +30,8 @@ def _bound(rank: int, path: CriticalPath, ranks: int) -> str:
     )
 
 
-def _largest(path: CriticalPath) -> str:
+def largest_sentence(path: CriticalPath) -> str:
+    """Say what takes most of its path."""
     totals = path.event_totals()
     named = [at for at, name in enumerate(totals["name"]) if name is not None]
     if not named:
@@ -42,7 +44,8 @@ def _largest(path: CriticalPath) -> str:
     )
 
 
-def _known(path: CriticalPath) -> str:
+def known_sentence(path: CriticalPath) -> str:
+    """Say how much of it has a cause."""
     unexplained = path.by_bound_ns["unexplained"]
     if not unexplained:
         return "Every nanosecond of it has a cause in the trace."

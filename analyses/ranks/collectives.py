@@ -12,14 +12,14 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
+from analyses.tables import Table, joined
 from hta_graph.job.matching.collective_times import MATCHED_BY
 from hta_graph.job.matching.communication_kernels import CommunicationKernels
-from hta_graph.model import Ints
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "collective_kernels", "collectives", "figure", "waits_by_rank"]
+__all__ = ["TABLES", "answer", "collective_kernels", "collectives", "figure", "waits_by_rank"]
 
 COLLECTIVES = [
     *("scope", "collective", "number", "ranks", "last_rank", "waited_ns", "longest_wait_ns", "transfer_ns"),
@@ -38,13 +38,13 @@ def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
         last end), elements (of the larger of input and output), dtype, matched_by, group, kernel; most waiting
         first.
     """
-    parts = [_collectives(item) for item in matched if len(item.found)]
-    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLLECTIVES)
+    frame = joined([collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
     frame = frame.astype({"elements": "Int64"})
     return frame.sort_values(["waited_ns", "number"], ascending=[False, True], ignore_index=True)
 
 
-def _collectives(item: Matched) -> pd.DataFrame:
+def collectives_of(item: Matched) -> pd.DataFrame:
+    """List the collectives of one stretch."""
     found = item.found
     first, last = found.first, found.last
     columns = {
@@ -57,18 +57,13 @@ def _collectives(item: Matched) -> pd.DataFrame:
         "transfer_ns": np.maximum.reduceat(found.end, first) - found.start[last],
         "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
     }
-    said = zip(*map(_said, *_kernels_at(item, last)), strict=True)
-    named = zip(("collective", "elements", "dtype", "group", "kernel"), said, strict=True)
-    return pd.DataFrame(
-        columns | {name: pd.Series(values, dtype=object) for name, values in named}, columns=COLLECTIVES
-    )
+    kernels = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
+    recorded = zip(*(recorded_of(item.ranks[rank], place) for rank, place in kernels), strict=True)
+    named = zip(("collective", "elements", "dtype", "group", "kernel"), recorded, strict=True)
+    return pd.DataFrame(columns | {name: pd.Series(values, dtype=object) for name, values in named})
 
 
-def _kernels_at(item: Matched, at: Ints) -> tuple[list[CommunicationKernels], list[int]]:
-    return [item.ranks[rank] for rank in item.found.rank[at].tolist()], item.found.place[at].tolist()
-
-
-def _said(own: CommunicationKernels, place: int) -> tuple[Any, ...]:
+def recorded_of(own: CommunicationKernels, place: int) -> tuple[Any, ...]:
     """Return what a rank's trace says about one of its kernels."""
     said = {key: values[place] for key, values in own.said.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
@@ -83,11 +78,14 @@ def collective_kernels(matched: Sequence[Matched]) -> pd.DataFrame:
         rank, scope, number, event_index, start_ns, duration_ns = wait_ns (until the last rank came) + transfer_ns,
         is_last.
     """
-    parts = [_kernels(item) for item in matched if len(item.found)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=KERNELS)
+    return joined([kernels_of(item) for item in matched if len(item.found)], KERNELS)
 
 
-def _kernels(item: Matched) -> pd.DataFrame:
+def kernels_of(item: Matched) -> pd.DataFrame:
+    """List the kernels of one stretch's collectives."""
+    # rank 0   [== wait ==|= transfer =]
+    # rank 1        [wait |= transfer =]
+    # rank 2              [= transfer =]    the last one: is_last
     found = item.found
     every = np.arange(len(found.number))
     rows = zip(found.rank.tolist(), item.rows(every).tolist(), strict=True)
@@ -96,14 +94,14 @@ def _kernels(item: Matched) -> pd.DataFrame:
         "rank": found.rank,
         "scope": item.label,
         "number": found.number,
-        "event_index": [int(item.scopes[rank].graph.trace.events.index[row]) for rank, row in rows],
+        "event_index": [int(item.scopes[rank].graph.event_table.index[row]) for rank, row in rows],
         "start_ns": found.start,
         "duration_ns": duration,
         "wait_ns": found.wait,
         "transfer_ns": duration - found.wait,
         "is_last": np.isin(every, found.last),
     }
-    return pd.DataFrame(columns, columns=KERNELS)
+    return pd.DataFrame(columns)
 
 
 def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
@@ -113,6 +111,7 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
         rank, scope, kernels, duration_ns = wait_ns + transfer_ns, times_last, wait_caused_ns (the waiting of the others
         in the collectives to which this rank came last).
     """
+    # All waiting in a collective is the doing of the rank that came last, and counts for it alone.
     caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
     columns = {
         "kernels": ("number", "count"),
@@ -121,7 +120,9 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
         "wait_caused_ns": ("wait_caused_ns", "sum"),
     }
     frame = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False).agg(**columns).reset_index()
-    order = {label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))}
+    order = {
+        label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
+    }  # steps in their own order, not that of their names
     in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
     return frame[RANKS].iloc[in_order].reset_index(drop=True)
 
@@ -152,3 +153,10 @@ def figure(found: Answer) -> Figure:
     )  # fmt: skip
     made.update_layout(barmode="stack", bargap=0.3)
     return made
+
+
+TABLES = {
+    "collectives": Table(collectives, COLLECTIVES),
+    "ranks": Table(waits_by_rank, RANKS),
+    "kernels": Table(collective_kernels, KERNELS),
+}

@@ -50,11 +50,13 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
     ranks = {rank: read_communication_kernels(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    # Matched over whole traces: at the border of a step ranks may be in different steps.
     found = match_collectives(ranks)
-    return [_of(Matched(label, own, ranks, found)) for label, own in by_label.items()]
+    return [belonging_to(Matched(label, own, ranks, found)) for label, own in by_label.items()]
 
 
-def _of(every: Matched) -> Matched:
+def belonging_to(every: Matched) -> Matched:
+    """Select the collectives whose last kernel belongs to the scopes: of that, all others wait for it."""
     last = every.found.last
     work = {rank: set(scope.work.row.tolist()) for rank, scope in every.scopes.items()}
     pairs = zip(every.found.rank[last].tolist(), every.rows(last).tolist(), strict=True)
@@ -64,8 +66,9 @@ def _of(every: Matched) -> Matched:
 def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
     """Say what could not be compared, and how to record it."""
     ranks = {scope.rank: scope.graph.trace for scope in scopes}
+    # A single rank may be all there is, or all that was given: two different things to tell.
     if len(ranks) < 2:
-        return [_alone(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
+        return [nobody_to_compare(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
     own, found = matched[0].ranks, matched[0].found
     if not sum(map(len, own.values())):
         return ["no communication kernels are recognised on any rank"]
@@ -83,7 +86,8 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared)
 
 
-def _alone(world: int) -> str:
+def nobody_to_compare(world: int) -> str:
+    """Say that a rank is alone, in the job or in what was given."""
     if world == 1:
         return "the job has a single rank: there is nobody to compare it with"
     of = f"one rank of {world}" if world else "one rank"

@@ -10,15 +10,15 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
-from analyses.hta.trace_frame import iterations
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
-from hta_graph.errors import QueryError
+from analyses.tables import Table, joined
+from hta_graph.columns import summed_by
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["answer", "figure", "hta_potential_stragglers", "hta_profiler_steps", "stragglers"]
+__all__ = ["TABLES", "answer", "figure", "stragglers"]
 
 COLUMNS = ["rank", "scope", "collectives", "times_last", "last_share", "wait_caused_ns", "wait_caused_share"]
 
@@ -33,18 +33,16 @@ def stragglers(matched: Sequence[Matched]) -> pd.DataFrame:
         rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
         all ranks' waiting in the stretch); the worst first.
     """
-    parts = [_of(item) for item in matched if len(item.found)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS)
+    return joined([waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
 
 
-def _of(item: Matched) -> pd.DataFrame:
+def waiting_caused(item: Matched) -> pd.DataFrame:
+    """Add up what each rank caused in one stretch, the worst first."""
     found = item.found
     ranks = np.array(sorted(item.scopes), np.int64)
-    last = np.searchsorted(ranks, found.rank[found.last])
-    waited = np.zeros(len(found), np.int64)
-    np.add.at(waited, found.number, found.wait)
-    caused = np.zeros(len(ranks), np.int64)
-    np.add.at(caused, last, waited)
+    last = np.searchsorted(ranks, found.rank[found.last])  # ranks need not be numbered from 0
+    waited = summed_by(found.number, found.wait, len(found))
+    caused = summed_by(last, waited, len(ranks))
     taken = np.bincount(np.searchsorted(ranks, found.rank), minlength=len(ranks))
     times = np.bincount(last, minlength=len(ranks))
     frame = pd.DataFrame({
@@ -55,55 +53,8 @@ def _of(item: Matched) -> pd.DataFrame:
         "last_share": times / len(found),
         "wait_caused_ns": caused,
         "wait_caused_share": caused / max(int(caused.sum()), 1),
-    }, columns=COLUMNS)  # fmt: skip
+    })  # fmt: skip
     return frame.sort_values(["wait_caused_ns", "times_last", "rank"], ascending=[False, False, True])
-
-
-def hta_profiler_steps(scopes: Sequence[Scope]) -> list[int]:
-    """Return the numbers of the steps in the scopes, sorted; steps that the profiler copied to the GPU do not count."""
-    steps = ((scope, step) for scope in scopes for step in scope.graph.trace.steps())
-    return sorted({step.number for scope, step in steps if scope.holds(np.array([step.event]))[0]})
-
-
-def hta_potential_stragglers(
-    scopes: Sequence[Scope], profiler_steps: Sequence[int] | None = None, num_candidates: int = 2
-) -> list[int]:
-    """Return up to ``num_candidates`` ranks, the one that causes most waiting first.
-
-    HTA's answer rests on the one kernel name whose durations vary most, knows the ``ncclKernel`` prefix only, needs
-    steps and equal stream numbers, and orders equal ranks by chance. A rank that nobody waits for is no straggler here.
-
-    Args:
-        scopes: one for each rank.
-        profiler_steps: only collectives launched in these steps (by the rank that came last); all if not given.
-        num_candidates: how many ranks to name at most.
-
-    Raises:
-        QueryError: none of the steps is there.
-    """
-    matched = matched_collectives(scopes)
-    if profiler_steps is not None:
-        known = hta_profiler_steps(scopes)
-        if not set(profiler_steps) & set(known):
-            listed = ", ".join(map(str, known)) or "none"
-            raise QueryError(f"no step of {list(profiler_steps)} is in the traces; there are: {listed}")
-        matched = [item.take(step in set(profiler_steps) for step in _steps(item)) for item in matched]
-    frame = stragglers(matched)
-    if not len(frame):
-        return []
-    caused = frame.groupby("rank")["wait_caused_ns"].sum()
-    worst = caused[caused > 0].sort_values(ascending=False, kind="stable")
-    return [int(rank) for rank in worst.index[:num_candidates]]
-
-
-def _steps(item: Matched) -> list[int]:
-    """Return the step in which the last rank launched each collective."""
-    last = item.found.last
-    step = np.full(len(last), -1, np.int64)
-    rank, rows = item.found.rank[last], item.rows(last)
-    for one in np.unique(rank).tolist():
-        step[rank == one] = iterations(item.scopes[one].graph, rows[rank == one].astype(np.int32))
-    return [int(number) for number in step]
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -130,3 +81,6 @@ def figure(found: Answer) -> Figure:
         )
     made.update_layout(barmode="stack", bargap=0.3)
     return made
+
+
+TABLES = {"stragglers": Table(stragglers, COLUMNS)}

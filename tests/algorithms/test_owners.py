@@ -13,9 +13,9 @@ from hta_graph.algorithms.who.owners import OWNERS, members, owners, totals
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.errors import UsageError
 from hta_graph.model import EventKind
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.shared_traces import graph_of_file, shared_traces
 
 
 def training_step() -> TraceBuilder:
@@ -145,9 +145,9 @@ def check_sums(graph: hg.DependencyGraph) -> None:
 
 
 @pytest.mark.shared
-def test_own_weights_sum_to_all_on_every_trace() -> None:
-    for path in shared_traces():
-        check_sums(hg.build_graph(hg.read_trace(path)))
+def test_own_weights_sum_to_all_on_every_trace(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        check_sums(graph_of_file(path))
 
 
 @pytest.mark.shared

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from analyses import catalogue
 from analyses.answer import answer_document
-from analyses.command_line.catalogue import ANALYSES
 from analyses.command_line.cli import main
 from analyses.owners.attribution import BY, activity_owners, answer, attribution, figure
 from analyses.scope import per_step, whole
@@ -107,9 +107,8 @@ def test_the_figure_has_a_bar_for_own_and_for_total_times(tmp_path: Path) -> Non
 
 
 def test_the_command_offers_what_the_analysis_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = next(item for item in ANALYSES if item.name == "attribution")
-    flag = command.run.args[2][0]  # type: ignore[attr-defined]
-    assert [flag.kind(by) for by in BY] == list(BY)
+    (flag,) = catalogue.attribution.listed_flags
+    assert [flag.read(by) for by in BY] == list(BY)
     path = str(build(tmp_path).write(tmp_path / "t.json"))
     assert main(["attribution", path, "--by", "module-class"]) == 0
     assert "Linear" in capsys.readouterr().out

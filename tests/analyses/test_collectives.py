@@ -10,18 +10,20 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
+from analyses.hta.hta_stragglers import hta_potential_stragglers, hta_profiler_steps
+from analyses.hta.hta_window import like_hta
 from analyses.ranks import collectives as collectives_module
 from analyses.ranks import stragglers as stragglers_module
 from analyses.ranks.collectives import collective_kernels, collectives, waits_by_rank
 from analyses.ranks.matched_collectives import matched_collectives, notes_on
-from analyses.ranks.stragglers import hta_potential_stragglers, hta_profiler_steps, stragglers
-from analyses.scope import Scope, like_hta, per_step, whole
+from analyses.ranks.stragglers import stragglers
+from analyses.scope import Scope, per_step, whole
 from hta_graph.errors import QueryError
 from hta_graph.job.matching.collective_times import MATCHED_BY, match_collectives
 from hta_graph.job.matching.communication_kernels import read_communication_kernels
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
 from tests.support.golden import graphs
+from tests.support.shared_traces import SHARED
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 Runs = list[tuple[float, float]]

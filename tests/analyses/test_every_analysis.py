@@ -5,19 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analyses.command_line.catalogue import ANALYSES
-from tests.analyses.command_line.test_command_line import run
-from tests.conftest import SHARED
-from tests.simulator import Dialect, random_program, simulate, to_bytes, write
-from tests.support.builder import PID, TraceBuilder
+from analyses.catalogue import CATALOGUE
+from tests.support.command_line import run_command
+from tests.support.depth import deep
+from tests.support.poor_traces import POOR_TRACES, broken_off, cuda
+from tests.support.shared_traces import SHARED
 
-COMMANDS = {command.name: (command.name,) for command in ANALYSES} | {
+COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
     "kernel-sequences": ("kernel-sequences", "--operator", "aten::")
 }
 COUNTED = ("rank", "scope")
@@ -25,98 +24,7 @@ NOTHING = re.compile(r"\b(nan|NaN|None|inf|<NA>|NaT)\b")
 """What a program prints where it has no number."""
 
 
-def simulated(dialect: Dialect, rank: int = 0, world: int = 1) -> bytes:
-    document = write(simulate(random_program(rank + 3, "pytorch", 40)), dialect).document
-    document["distributedInfo"] = {"rank": rank, "world_size": world}
-    return to_bytes(document)
-
-
-def cpu_only(folder: Path) -> list[Path]:
-    trace = TraceBuilder()
-    trace.annotation("ProfilerStep#1", 0, 50)
-    trace.op("aten::add", 0, 5)
-    trace.op("aten::mm", 10, 30)
-    return [trace.write(folder / "cpu.json")]
-
-
-def no_steps(folder: Path) -> list[Path]:
-    trace = TraceBuilder(distributedInfo={"rank": 3, "world_size": 8})
-    trace.op("aten::mm", 0, 9)
-    trace.launch("gemm", (1, 2), (10, 20), 1)
-    return [trace.write(folder / "one_of_eight.json")]
-
-
-def no_events(folder: Path) -> list[Path]:
-    return [TraceBuilder().write(folder / "empty.json")]
-
-
-def only_metadata(folder: Path) -> list[Path]:
-    trace = TraceBuilder()
-    trace.row(ph="M", name="process_name", pid=PID, tid=0, ts=0, args={"name": "python"})
-    return [trace.write(folder / "metadata.json")]
-
-
-def only_instants(folder: Path) -> list[Path]:
-    trace = TraceBuilder()
-    trace.row(ph="i", cat="cpu_instant_event", name="[memory]", pid=PID, tid=1, ts=10, args={"Bytes": 5})
-    return [trace.write(folder / "instants.json")]
-
-
-def work_of_no_time_without_launches(folder: Path) -> list[Path]:
-    trace = TraceBuilder()
-    for at in range(3):
-        trace.kernel("k", 10, 10, at + 1)
-        trace.copy("Memcpy HtoD (Pageable -> Device)", 10, 10, at + 10)
-    return [trace.write(folder / "no_time.json")]
-
-
-def nothing_but_communication(folder: Path) -> list[Path]:
-    trace = TraceBuilder()
-    trace.annotation("ProfilerStep#1", 0, 30)
-    trace.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", (1, 2), (10, 20), 1)
-    return [trace.write(folder / "nccl.json")]
-
-
-def cuda(folder: Path) -> list[Path]:
-    return [saved(folder / "cuda.json", simulated(Dialect()))]
-
-
-def amd(folder: Path) -> list[Path]:
-    return [saved(folder / "amd.json", simulated(Dialect(vendor="rocm")))]
-
-
-def two_vendors(folder: Path) -> list[Path]:
-    for rank, vendor in enumerate(("cuda", "rocm")):
-        saved(folder / f"rank{rank}.json", simulated(Dialect(vendor=vendor), rank, 2))  # type: ignore[arg-type]
-    return [folder]
-
-
-def broken_off(folder: Path) -> list[Path]:
-    whole = simulated(Dialect())
-    return [saved(folder / "broken.json", whole[: len(whole) // 3])]
-
-
-def saved(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
-    return path
-
-
-MADE: tuple[Callable[[Path], list[Path]], ...] = (
-    cpu_only,
-    no_steps,
-    no_events,
-    only_metadata,
-    only_instants,
-    work_of_no_time_without_launches,
-    nothing_but_communication,
-    cuda,
-    amd,
-    two_vendors,
-    broken_off,
-)
-
-
-@pytest.fixture(scope="module", params=MADE, ids=lambda make: make.__name__)
+@pytest.fixture(scope="module", params=POOR_TRACES, ids=lambda make: make.__name__)
 def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp(request.param.__name__)
     paths = request.param(folder)
@@ -133,7 +41,7 @@ def check(
     """Ask for everything at once; on failure there is one line, and no file."""
     outputs = [folder / name for name in ("answer.json", "answer.csv", "answer.html")[: 2 + plot]]
     written = [item for pair in zip(("--json", "--csv", "--plot"), outputs, strict=False) for item in pair]
-    status, out, err = run(capsys, *command, *arguments, *written)
+    status, out, err = run_command(capsys, *command, *arguments, *written)
     lines = [line for line in err.splitlines() if "read up to" not in line and "salvaged" not in line]
     assert "Traceback" not in err
     if not all(path.exists() for path in outputs):
@@ -172,16 +80,22 @@ def check_columns(path: Path) -> None:
     assert not any(cell.lower() in ("nan", "inf", "-inf", "none", "<na>") for row in rows for cell in row)
 
 
+@pytest.mark.parametrize("plot", [False, deep(True)], ids=["tables", "pages too"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_files_are_written_whole_or_not_at_all(
-    name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], plot: bool
 ) -> None:
-    check(capsys, tmp_path, COMMANDS[name], inputs, plot=True)
+    check(capsys, tmp_path, COMMANDS[name], inputs, plot)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_is_written_of_what_has_an_answer(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check(capsys, tmp_path, COMMANDS[name], cuda(tmp_path), plot=True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = run(capsys, *COMMANDS[name], *inputs)
+    status, out, err = run_command(capsys, *COMMANDS[name], *inputs)
     assert status in (0, 1)
     assert "Traceback" not in err
     assert out.strip() or len(err.splitlines()) == 1

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.owners.hardware_counters import (
-    answer,
-    counted_ranges,
-    figure,
-    hardware_counters,
-    hta_cupti_counter_data_with_operators,
-)
-from analyses.scope import in_window, like_hta, whole
+from analyses.hta.hta_counters import hta_cupti_counter_data_with_operators
+from analyses.hta.hta_window import like_hta
+from analyses.owners.hardware_counters import answer, counted_ranges, figure, hardware_counters
+from analyses.scope import in_window, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import TraceError
 from hta_graph.trace.profiler_ranges import read_profiler_ranges

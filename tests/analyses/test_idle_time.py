@@ -14,9 +14,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.hta.hta_idle_time import hta_idle_time
+from analyses.hta.hta_window import like_hta
 from analyses.idle.idle_time import answer, figure, idle_time, idle_waits, longest_gaps, stream_idle_time
-from analyses.idle.launch_gaps import hta_idle_time, launch_gaps
-from analyses.scope import in_window, like_hta, per_step, whole
+from analyses.idle.launch_gaps import launch_gaps
+from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.gap_causes import GapExplainer
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
@@ -25,9 +27,9 @@ from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
 from hta_graph.errors import UsageError
 from hta_graph.model import EdgeKind
-from tests.conftest import SHARED, shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, graph_of_file
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
@@ -294,9 +296,9 @@ def sums(keys: Any, lengths: Any) -> dict[int, int]:
 
 
 @pytest.mark.shared
-def test_causes_sum_to_the_idle_time_of_every_step_and_trace() -> None:
-    for path in shared_traces():
-        check_identities(hg.build_graph(hg.read_trace(path)))
+def test_causes_sum_to_the_idle_time_of_every_step_and_trace(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        check_identities(graph_of_file(path))
 
 
 @cache

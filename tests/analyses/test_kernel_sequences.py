@@ -13,15 +13,17 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.launches.kernel_sequences import answer, figure, hta_frequent_cuda_kernel_sequences, kernel_sequences
-from analyses.scope import in_window, like_hta, whole
+from analyses.hta.hta_launches import hta_frequent_cuda_kernel_sequences
+from analyses.hta.hta_window import like_hta
+from analyses.launches.kernel_sequences import answer, figure, kernel_sequences
+from analyses.scope import in_window, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import OutputError
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
-from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, graphs
+from tests.support.shared_traces import SHARED
 
 ERRORS = "select name, sum(value) from stats where severity in ('error', 'data_loss') and value > 0 group by name"
 MARKS = """
@@ -157,6 +159,7 @@ def test_slices_of_a_track_never_overlap(tmp_path: Path) -> None:
     assert times == [("B", 30), ("E", 40), ("B", 40), ("E", 50), ("i", 60)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=f"the sequences' browser test needs {missing()}")
 def test_every_mark_arrives_in_perfetto(tmp_path: Path) -> None:
     graph = layers().graph(tmp_path)

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.launches.launch_stats import answer, figure, hta_cuda_kernel_launch_stats, launch_stats, launches
-from analyses.scope import Scope, in_window, like_hta, whole
+from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
+from analyses.hta.hta_window import like_hta
+from analyses.launches.launch_stats import answer, figure, launch_stats, launches
+from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between, step
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
+from tests.support.shared_traces import graph_of_file
 
 PARTS = ["behind_stream_ns", "behind_event_ns", "overhead_ns"]
 
@@ -132,9 +134,9 @@ def test_delays_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-def test_delays_add_up_on_real_traces() -> None:
-    for path in shared_traces():
-        graph = hg.build_graph(hg.read_trace(path))
+def test_delays_add_up_on_real_traces(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        graph = graph_of_file(path)
         assert_delays_add_up([whole(0, graph)])
         if graph.trace.steps():
             assert_delays_add_up([in_window(0, graph, step(graph.trace.steps()[0].number))])

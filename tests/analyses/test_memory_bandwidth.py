@@ -9,20 +9,15 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.memory.memory_bandwidth import (
-    answer,
-    figure,
-    hta_memory_bw_summary,
-    hta_memory_bw_time_series,
-    memory_bandwidth,
-    memory_bandwidth_time_series,
-)
-from analyses.scope import Scope, in_window, like_hta, whole
+from analyses.hta.hta_bandwidth import hta_memory_bw_summary, hta_memory_bw_time_series
+from analyses.hta.hta_window import like_hta
+from analyses.memory.memory_bandwidth import answer, figure, memory_bandwidth, memory_bandwidth_time_series
+from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.copies import exact_running_sums
-from tests.conftest import shared_traces
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs
+from tests.support.shared_traces import graph_of_file
 
 GBPS = "memory bandwidth (GB/s)"
 DTOD, HTOD = "Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pageable -> Device)"
@@ -164,9 +159,9 @@ def test_what_copies_moved_survives_a_saved_graph_and_a_filter(tmp_path: Path) -
 
 
 @pytest.mark.shared
-def test_series_and_sums_agree_on_real_traces() -> None:
-    for path in shared_traces():
-        scope = whole(0, hg.build_graph(hg.read_trace(path)))
+def test_series_and_sums_agree_on_real_traces(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        scope = whole(0, graph_of_file(path))
         series = memory_bandwidth_time_series([scope])
         assert (series["bandwidth_gbps"] >= 0).all(), path
         assert (series.groupby("kind")["bandwidth_gbps"].last() == 0).all(), path

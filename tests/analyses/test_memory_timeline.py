@@ -10,20 +10,15 @@ from typing import Any
 import pytest
 
 from analyses.command_line.cli import main
+from analyses.hta.memory_analysis import MemoryAnalysis
 from analyses.memory import raw_memory_timeline as memory_raw
 from analyses.memory.memory_timeline import alive_at_peak, allocations, answer, figure, memory_events, peaks
-from analyses.memory.raw_memory_timeline import (
-    CATEGORIES,
-    MemoryAnalysis,
-    is_raw_timeline,
-    peak_table,
-    read_raw_timeline,
-)
+from analyses.memory.raw_memory_timeline import CATEGORIES, is_raw_timeline, peak_table, read_raw_timeline
 from analyses.scope import per_step, whole
 from hta_graph.errors import TraceError, UsageError
-from tests.conftest import SHARED
 from tests.support.builder import PID, TraceBuilder
 from tests.support.golden import graphs
+from tests.support.shared_traces import SHARED
 
 RAW = [[-1, 1, 100, 0], [-1, 1, 10, 7], [50, 2, 5, 4], [60, 2, 7, 5], [60, 3, -5, 4], [60, 3, 5, 3], [70, 4, -7, 5]]
 

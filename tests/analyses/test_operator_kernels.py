@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.launches.operator_kernels import answer, figure, hta_aten_op_kernels_and_delay, operator_kernels
-from analyses.scope import in_window, like_hta, whole
+from analyses.hta.hta_launches import hta_aten_op_kernels_and_delay
+from analyses.hta.hta_window import like_hta
+from analyses.launches.operator_kernels import answer, figure, operator_kernels
+from analyses.scope import in_window, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import QueryError
-from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, graphs
+from tests.support.shared_traces import SHARED
 
 VARIED = [
     "vllm_hipgraph_mi300x", "sam_compile_cudagraph_a100", "mtia_inference", "cpu_only_gloo", "oldest_format_array",

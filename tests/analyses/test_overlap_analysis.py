@@ -21,18 +21,19 @@ from analyses.gpu_time.overlap import (
     communication_kernels,
     exposed_copies,
     figure,
-    hta_overlap,
 )
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
-from analyses.scope import in_window, like_hta, per_step, whole
+from analyses.hta.hta_gpu_time import hta_overlap
+from analyses.hta.hta_window import like_hta
+from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.intervals import union
 from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.activities import Activities
 from hta_graph.algorithms.work.exposure import exposure
 from hta_graph.errors import TraceError
-from tests.conftest import SHARED, shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, graph_of_file
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
@@ -183,9 +184,9 @@ def check_identities(graph: hg.DependencyGraph) -> None:
 
 
 @pytest.mark.shared
-def test_every_step_and_trace_is_an_identity() -> None:
-    for path in shared_traces():
-        check_identities(hg.build_graph(hg.read_trace(path)))
+def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        check_identities(graph_of_file(path))
 
 
 @cache

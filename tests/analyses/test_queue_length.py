@@ -12,23 +12,21 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import answer_document
-from analyses.launches.queue_length import (
-    answer,
-    figure,
+from analyses.hta.hta_queues import (
     hta_queue_length_summary,
     hta_queue_length_summary_from_time_series,
     hta_queue_length_time_series,
     hta_time_spent_blocked_on_full_queue,
-    queue_length,
-    queue_length_time_series,
 )
-from analyses.scope import Scope, in_window, like_hta, per_step, whole
+from analyses.hta.hta_window import like_hta
+from analyses.launches.queue_length import answer, figure, queue_length, queue_length_time_series
+from analyses.scope import Scope, in_window, per_step, whole
 from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import QueryError
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import TRACES, WHOLE_MICROSECONDS, answered, exact_scopes, graphs, kept_as_documented
+from tests.support.shared_traces import graph_of_file
 
 UNTIED = ("execution_trace_sample", "sync_alexnet_a100", "owlv2_pystack_h100")
 """Traces without changes of a queue at one instant, also after HTA's rounding."""
@@ -217,9 +215,9 @@ def test_every_launch_enters_and_leaves_on_simulated_programs(seed: int, tmp_pat
 
 
 @pytest.mark.shared
-def test_every_launch_enters_and_leaves_on_real_traces() -> None:
-    for path in shared_traces():
-        graph = hg.build_graph(hg.read_trace(path))
+def test_every_launch_enters_and_leaves_on_real_traces(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        graph = graph_of_file(path)
         assert_queues_empty(whole(0, graph))
         if graph.trace.steps():
             frame = queue_length(per_step(0, graph), 100)

@@ -14,8 +14,8 @@ from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.time.critical_path import critical_path
 from hta_graph.algorithms.who.call_paths import CallPaths
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED
 
 
 def run(kernels: list[tuple[str, str, float]], tmp_path: Path, name: str) -> Scope:

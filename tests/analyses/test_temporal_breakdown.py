@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.gpu_time.temporal_breakdown import answer, figure, hta_frame, temporal_breakdown
-from analyses.scope import in_window, like_hta, per_step, whole
+from analyses.gpu_time.temporal_breakdown import answer, figure, temporal_breakdown
+from analyses.hta.hta_gpu_time import hta_temporal_breakdown
+from analyses.hta.hta_window import like_hta
+from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.windows import between
-from tests.conftest import SHARED, shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED, graph_of_file
 
 PARTS = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 
@@ -54,13 +56,13 @@ def test_no_gpu_work_is_a_sentence_and_a_picture_without_bars(tmp_path: Path) ->
     assert found.main["window_ns"].tolist() == [0]
     assert "no GPU activity" in found.notes[0]
     assert not figure(found).data
-    assert hta_frame([whole(0, trace.graph(tmp_path))]).empty
+    assert hta_temporal_breakdown([whole(0, trace.graph(tmp_path))]).empty
 
 
 @pytest.mark.shared
-def test_every_step_and_trace_is_an_identity() -> None:
-    for path in shared_traces():
-        graph = hg.build_graph(hg.read_trace(path))
+def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        graph = graph_of_file(path)
         scopes = [whole(0, graph), *(per_step(0, graph) if graph.trace.steps() else [])]
         frame = temporal_breakdown(scopes)
         assert (frame[PARTS].sum(axis=1) == frame["window_ns"]).all(), path
@@ -89,7 +91,7 @@ def test_shares_are_of_the_window(tmp_path: Path) -> None:
     trace.launch("gemm", (1, 2), (30, 50), 2)
     frame = temporal_breakdown([whole(3, trace.graph(tmp_path))])
     assert np.isclose(frame.loc[0, "compute_share"], 0.75)
-    assert hta_frame([whole(3, trace.graph(tmp_path))]).to_dict("records") == [
+    assert hta_temporal_breakdown([whole(3, trace.graph(tmp_path))]).to_dict("records") == [
         {
             "rank": 3,
             "idle_time(us)": 10.0,

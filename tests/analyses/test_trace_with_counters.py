@@ -12,14 +12,16 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.launches.counter_series import TimeSeriesTypes, counter_tracks, hta_generate_trace_with_counters
-from analyses.scope import like_hta, whole
+from analyses.hta.hta_counters import hta_generate_trace_with_counters
+from analyses.hta.hta_window import like_hta
+from analyses.launches.counter_series import TimeSeriesTypes, counter_tracks
+from analyses.scope import whole
 from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, WHOLE_MICROSECONDS, answered, graphs
+from tests.support.shared_traces import SHARED
 
 GBPS = "memory bandwidth (GB/s)"
 TRACKS = """
@@ -131,6 +133,7 @@ def test_command_writes_one_file_or_a_folder_of_ranks(tmp_path: Path, capsys: py
     assert main(["counters", str(ranks / "rank0.json"), "-o", str(ranks / "rank0.json")]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason=f"the counters' browser test needs {missing()}")
 def test_every_track_arrives_in_perfetto(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(two_streams().write(tmp_path / "t.json")))

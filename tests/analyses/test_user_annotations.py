@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import hta_graph as hg
 from analyses.hta.hta_annotations import hta_gpu_kernels_with_user_annotations, hta_gpu_user_annotation_breakdown
+from analyses.hta.hta_window import like_hta
 from analyses.hta.trace_frame import hta_trace_frames
 from analyses.owners.annotation_times import (
     annotated_activities,
@@ -19,13 +19,13 @@ from analyses.owners.annotation_times import (
     answer,
     figure,
 )
-from analyses.scope import like_hta, per_step, whole
+from analyses.scope import per_step, whole
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over, originals
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind
-from tests.conftest import shared_traces
 from tests.support.builder import PID, TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, WHOLE_MICROSECONDS, answered, graphs
+from tests.support.shared_traces import graph_of_file
 
 UNROUNDED = ("nccl_args_a100", "nanogpt_ab_current", "nanogpt_ddp_8xh100", "owlv2_pystack_h100")
 """Nanosecond traces of which HTA answered without rounding too, and kept all copies of annotations."""
@@ -139,9 +139,9 @@ def test_others_are_all_instances_of_the_rest_and_allowed_names_stay(tmp_path: P
 
 
 @pytest.mark.shared
-def test_own_times_sum_to_all_in_every_step_of_every_trace() -> None:
-    for path in shared_traces():
-        graph = hg.build_graph(hg.read_trace(path))
+def test_own_times_sum_to_all_in_every_step_of_every_trace(real_traces: list[Path]) -> None:
+    for path in real_traces:
+        graph = graph_of_file(path)
         for scope in [whole(0, graph), *(per_step(0, graph) if graph.trace.steps() else [])]:
             frame = annotation_times([scope])
             assert frame["gpu_self_ns"].sum() == (scope.work.end - scope.work.start).sum()

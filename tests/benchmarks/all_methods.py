@@ -14,7 +14,7 @@ from typing import Any
 from tests.benchmarks.cold import run_cold
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.methods_alone import CALLS, arguments_of
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 FOLDER = SHARED / "traces" / "nanogpt_ddp_8xh100"
 TARGET_S = 15

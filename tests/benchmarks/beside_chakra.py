@@ -23,7 +23,7 @@ import orjson
 from hta_graph.trace.source import read_bytes
 from tests.benchmarks.made_host import pair
 from tests.benchmarks.repeat import repeated
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 SETS = ("execution_trace_sample", "megatron_tp2_v100", "dlrm_8xv100")
 MADE = ("sync_alexnet_a100", "sync_simple_add", "nccl_args_a100")

@@ -21,7 +21,7 @@ from typing import Any
 from tests.benchmarks import hta_alone
 from tests.benchmarks.cold import Run, run_cold
 from tests.benchmarks.machine import machine, versions
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 TRACES = (SHARED / "traces" / "ddp_v100" / "rank1.json.gz", SHARED / "traces" / "sam_eager_a100" / "rank0.json.gz")
 JSON_LOADS = "import gzip, json, sys; json.loads(gzip.open(sys.argv[1]).read())"

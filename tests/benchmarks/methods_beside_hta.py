@@ -22,7 +22,7 @@ from typing import Any
 from tests.benchmarks import methods_alone
 from tests.benchmarks.beside_hta import make_hta_venv, markdown
 from tests.benchmarks.machine import machine, versions
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 TRACES = (("ddp_v100", 1), ("owlv2_pystack_h100", 0))
 TARGET = 5

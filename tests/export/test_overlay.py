@@ -20,9 +20,9 @@ from hta_graph.errors import OutputError, TraceError
 from hta_graph.export.perfetto import path_overlay
 from hta_graph.export.perfetto.path_overlay import OverlayCounts, overlay_bytes, write_overlay
 from hta_graph.model import BoundBy
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.shared_traces import shared_traces
 
 Rows = list[dict[str, Any]]
 BASE = 1_711_964_646_000_000_000
@@ -34,7 +34,7 @@ def path_through(folder: Path, text: bytes | str, name: str = "trace.json") -> C
     return critical_path(hg.build_graph(hg.read_trace(folder / name)), whole())
 
 
-def parsed(text: bytes) -> tuple[Rows, dict[str, Any]]:
+def parsed_rows(text: bytes) -> tuple[Rows, dict[str, Any]]:
     document = json.loads(text, parse_float=Decimal)
     return (document, {}) if isinstance(document, list) else (document.pop("traceEvents"), document)
 
@@ -54,7 +54,7 @@ def text_of(trace: TraceBuilder) -> str:
     return json.dumps(trace.document())
 
 
-def ns(row: dict[str, Any], base_ns: int) -> int:
+def as_nanoseconds(row: dict[str, Any], base_ns: int) -> int:
     exact = Decimal(row["ts"]) * 1000
     assert exact == int(exact), "no fraction of a nanosecond"
     return int(exact) + base_ns
@@ -69,9 +69,9 @@ def slices(rows: Rows, base_ns: int) -> list[tuple[int, int, dict[str, Any]]]:
             opened.append(row)
         elif row["ph"] == "E":
             begin = opened.pop()
-            found.append((ns(begin, base_ns), ns(row, base_ns), begin))
+            found.append((as_nanoseconds(begin, base_ns), as_nanoseconds(row, base_ns), begin))
         elif row["ph"] == "i":
-            found.append((ns(row, base_ns), ns(row, base_ns) + length_of(row), row))
+            found.append((as_nanoseconds(row, base_ns), as_nanoseconds(row, base_ns) + length_of(row), row))
     assert not opened
     return found
 
@@ -81,12 +81,12 @@ def length_of(row: dict[str, Any]) -> int:
     return length
 
 
-def check(path: CriticalPath, *, base_ns: int = 0, original: bytes = b"", arrows: int = 500) -> Rows:
+def check_overlay(path: CriticalPath, *, base_ns: int = 0, original: bytes = b"", arrows: int = 500) -> Rows:
     """Check every promise of an overlay; return the rows that it added."""
     original = original or path.graph.trace.path.read_bytes()
     overlay = overlay_bytes(path, arrows=arrows)
-    old, header = parsed(original)
-    rows, new_header = parsed(overlay)
+    old, header = parsed_rows(original)
+    rows, new_header = parsed_rows(overlay)
     added = rows[len(old) :]
     assert (rows[: len(old)], new_header) == (old, header)
     check_slices(path, slices(added, base_ns))
@@ -125,11 +125,11 @@ def check_arrows(path: CriticalPath, old: Rows, added: Rows, own: tuple[Any, Any
         head = heads[id_]
         assert head["bp"] == "e"
         assert "bp" not in tail
-        assert ns(tail, base_ns) <= ns(head, base_ns)
+        assert as_nanoseconds(tail, base_ns) <= as_nanoseconds(head, base_ns)
         on_path, on_event = sorted((tail, head), key=lambda row: (row["pid"], row["tid"]) != own)
-        index = segments[ns(on_path, base_ns)]
+        index = segments[as_nanoseconds(on_path, base_ns)]
         assert (on_event.get("pid"), on_event.get("tid")) == (old[index].get("pid"), old[index].get("tid"))
-        assert ns(on_event, base_ns) == start_of[index]
+        assert as_nanoseconds(on_event, base_ns) == start_of[index]
 
 
 # -- the original file ------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_rows_are_appended_between_the_original_bytes(tmp_path: Path, head: str,
     rows = json.dumps(step().rows, indent=1)
     text = f'{head}"baseTimeNanoseconds": {BASE}, "traceEvents" : {rows[:-1]}\n ]{tail}'
     path = path_through(tmp_path, text)
-    check(path, base_ns=BASE)
+    check_overlay(path, base_ns=BASE)
     overlay = overlay_bytes(path).decode()
     end = text.rindex("]", 0, len(text) - len(tail))
     assert overlay.startswith(text[:end])
@@ -153,7 +153,7 @@ def test_rows_are_appended_between_the_original_bytes(tmp_path: Path, head: str,
 def test_bare_array(tmp_path: Path) -> None:
     text = f"\n {json.dumps(step().rows)} \n"
     path = path_through(tmp_path, text)
-    check(path)
+    check_overlay(path)
     assert overlay_bytes(path).decode().startswith(text.rstrip()[:-1])
 
 
@@ -165,13 +165,13 @@ def test_trace_without_rows(tmp_path: Path, text: str) -> None:
     pieces = Pieces.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, **nobody)
     graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
     path = CriticalPath(graph, window, walk_back(graph, -1, 0), pieces)
-    assert [row["ph"] for row in check(path)] == ["M"] * 4 + ["B", "E"]
+    assert [row["ph"] for row in check_overlay(path)] == ["M"] * 4 + ["B", "E"]
 
 
 def test_last_traceevents_counts_as_it_does_for_readers(tmp_path: Path) -> None:
     rows = json.dumps(step().rows)
     text = f'{{"traceEvents": [], "baseTimeNanoseconds": {BASE}, "traceEvents": {rows}}}'
-    check(path_through(tmp_path, text), base_ns=BASE)
+    check_overlay(path_through(tmp_path, text), base_ns=BASE)
 
 
 def test_rows_that_are_no_events_stay(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_rows_that_are_no_events_stay(tmp_path: Path) -> None:
     odd = [7, "x", None, [1, {"a": 2}], True, 1.5, {}, {"ph": "M", "pid": "Spans", "args": {"sort_index": -50}}]
     odd += [{"ph": "M", "name": 3, "pid": [1], "id": {}, "args": 3}, {"ph": "s", "id": "1"}, {"ph": "s", "id": 2}]
     path = path_through(tmp_path, json.dumps({"traceEvents": odd + rows}))
-    added = check(path)
+    added = check_overlay(path)
     assert next(row["args"]["sort_index"] for row in added if row.get("name") == "process_sort_index") == -51
 
 
@@ -190,7 +190,7 @@ def test_file_that_only_a_tolerant_parser_reads_becomes_strict(tmp_path: Path) -
     text = text_of(trace).replace("\\t", "\t").replace('"ts": 0,', '"ts": 0.0000,')
     path = path_through(tmp_path, text)
     mended = text.replace("NaN", "null").replace("\\ud800", "\\ufffd").replace("\t", "\\t")
-    check(path, base_ns=BASE, original=mended.encode())
+    check_overlay(path, base_ns=BASE, original=mended.encode())
     assert b'"ts":0.0000,' in overlay_bytes(path)
 
 
@@ -198,7 +198,7 @@ def test_escaped_backslash_before_a_u_is_no_surrogate(tmp_path: Path) -> None:
     trace = step()
     trace.rows[0]["args"] = {"path": "C:\\ud800", "nan": float("nan")}
     text = text_of(trace)
-    check(path_through(tmp_path, text), base_ns=BASE, original=text.replace("NaN", "null").encode())
+    check_overlay(path_through(tmp_path, text), base_ns=BASE, original=text.replace("NaN", "null").encode())
 
 
 def test_salvaged_file_is_closed(tmp_path: Path) -> None:
@@ -207,13 +207,13 @@ def test_salvaged_file_is_closed(tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_text(text[:cut])
     trace = hg.read_trace(tmp_path / "trace.json", salvage=True)
     path = critical_path(hg.build_graph(trace), whole())
-    check(path, base_ns=BASE, original=(text[: text.rindex("}, {") + 1] + "]}").encode())
+    check_overlay(path, base_ns=BASE, original=(text[: text.rindex("}, {") + 1] + "]}").encode())
 
 
 def test_names_with_quotes_and_control_characters(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.op('say "]}" \\ \u0001\n\u2028' + "x" * 500, 0, 10)
-    (begin,) = [row for row in check(path_through(tmp_path, text_of(trace))) if row["ph"] == "B"]
+    (begin,) = [row for row in check_overlay(path_through(tmp_path, text_of(trace))) if row["ph"] == "B"]
     assert begin["name"].startswith('cpu_bound: say "]}" \\ \u0001\n\u2028x')
     assert len(begin["name"]) < 80
     assert len(begin["args"]["event"]) > 500
@@ -242,15 +242,15 @@ def test_file_that_has_changed_is_refused(tmp_path: Path) -> None:
 )
 def test_simulated_traces_in_every_dialect(tmp_path: Path, family: Any, dialect: Dialect) -> None:
     text = to_bytes(write(simulate(random_program(7, family, 150)), dialect).document)
-    base = int(parsed(text)[1].get("baseTimeNanoseconds", 0))
-    check(path_through(tmp_path, text), base_ns=base)
+    base = int(parsed_rows(text)[1].get("baseTimeNanoseconds", 0))
+    check_overlay(path_through(tmp_path, text), base_ns=base)
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_epoch_microseconds_keep_every_digit(tmp_path: Path, quote: str) -> None:
     row = '{{"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": {0}{1}{0}, "dur": 3.007}}'
     path = path_through(tmp_path, f'{{"traceEvents": [{row.format(quote, EPOCH_US + ".047")}]}}')
-    check(path)
+    check_overlay(path)
     overlay = overlay_bytes(path).decode()
     assert f'"ph":"B","pid":1000000,"tid":1,"ts":{EPOCH_US}.047' in overlay
     assert f'"ph":"E","pid":1000000,"tid":1,"ts":{EPOCH_US[:-2]}92.054' in overlay
@@ -261,7 +261,7 @@ def test_slices_that_a_float_rounds_to_nothing_are_instants(tmp_path: Path) -> N
         f'{{"ph": "X", "cat": "cpu_op", "name": "op{at}", "pid": 1, "tid": 1, "ts": {EPOCH_US}.{at}, "dur": {dur}}}'
         for at, dur in (("000", 0.1), ("100", 0.02), ("120", 0.88))
     ]
-    added = check(path_through(tmp_path, f'{{"traceEvents": [{", ".join(rows)}]}}'))
+    added = check_overlay(path_through(tmp_path, f'{{"traceEvents": [{", ".join(rows)}]}}'))
     assert [row["ph"] for row in added if row["ph"] in "Bi"] == ["i", "i", "B"]
 
 
@@ -269,7 +269,7 @@ def test_times_before_the_base(tmp_path: Path) -> None:
     trace = TraceBuilder(baseTimeNanoseconds=BASE)
     trace.op("a", -7.501, -2.25)
     trace.op("b", -2.25, 0.001)
-    check(path_through(tmp_path, text_of(trace)), base_ns=BASE)
+    check_overlay(path_through(tmp_path, text_of(trace)), base_ns=BASE)
 
 
 # -- ids and arrows ---------------------------------------------------------------------------------------------------
@@ -278,20 +278,20 @@ def test_times_before_the_base(tmp_path: Path) -> None:
 def test_process_id_is_free_in_every_reading(tmp_path: Path) -> None:
     trace = step()
     trace.rows += [{"ph": "M", "name": "n", "pid": pid} for pid in (1_000_000, "1000001", "F4242", 1_000_003.0)]
-    added = check(path_through(tmp_path, text_of(trace)), base_ns=BASE)
+    added = check_overlay(path_through(tmp_path, text_of(trace)), base_ns=BASE)
     assert {row["pid"] for row in added if row["ph"] == "B"} == {1_000_004}  # F4242 is 1,000,002
 
 
 def test_arrows_take_ids_that_no_row_has(tmp_path: Path) -> None:
     trace = step()
     trace.rows += [{"ph": "s", "cat": "ac2g", "name": "ac2g", "id": id_} for id_ in (1, "2", "0x3", 5)]
-    added = check(path_through(tmp_path, text_of(trace)), base_ns=BASE)
+    added = check_overlay(path_through(tmp_path, text_of(trace)), base_ns=BASE)
     assert sorted(row["id"] for row in added if row["ph"] == "s")[:3] == [4, 6, 7]
 
 
 def test_arrows_at_changes_of_lane_and_large_segments(tmp_path: Path) -> None:
     path = path_through(tmp_path, text_of(step()))
-    added = check(path, base_ns=BASE)
+    added = check_overlay(path, base_ns=BASE)
     on_gpu = {(row["pid"], row["tid"]) for row in added if row["ph"] in "sf"}
     assert (0, 7) in on_gpu
     assert (PID, 1) in on_gpu
@@ -303,10 +303,10 @@ def test_longest_segments_come_first_where_arrows_are_limited(tmp_path: Path) ->
     limited = write_overlay(path, tmp_path / "two.json", arrows=2)
     assert everything.arrows_left_out == 0
     assert limited == OverlayCounts(everything.segments, 2, everything.arrows - 2)
-    added = check(path, base_ns=BASE, arrows=1)
+    added = check_overlay(path, base_ns=BASE, arrows=1)
     (tail,) = [row for row in added if row["ph"] == "s"]
     longest = max(slices(added, BASE), key=lambda item: item[1] - item[0])
-    assert ns(tail, BASE) == longest[0]
+    assert as_nanoseconds(tail, BASE) == longest[0]
     assert write_overlay(path, tmp_path / "none.json", arrows=0).arrows == 0
 
 
@@ -316,8 +316,8 @@ def test_no_arrow_into_a_slice_that_viewers_drop(tmp_path: Path) -> None:
     path = path_through(tmp_path, text_of(trace))
     names = [row["name"] for row in trace.rows]
     starts = {int(path.graph.trace.events.start[at]) for at in range(len(path.graph.trace.events))}
-    added = check(path, base_ns=BASE)
-    targets = [ns(row, BASE) for row in added if row["ph"] in "sf" and row["pid"] == 0]
+    added = check_overlay(path, base_ns=BASE)
+    targets = [as_nanoseconds(row, BASE) for row in added if row["ph"] in "sf" and row["pid"] == 0]
     assert targets
     assert set(targets) <= starts
     assert BASE + trace.rows[names.index("late")]["ts"] * 1000 not in targets
@@ -326,7 +326,7 @@ def test_no_arrow_into_a_slice_that_viewers_drop(tmp_path: Path) -> None:
 def test_names_and_order(tmp_path: Path) -> None:
     trace = step()
     trace.row(ph="M", name="process_sort_index", pid=0, args={"sort_index": 5_000_000})
-    added = check(path_through(tmp_path, text_of(trace)), base_ns=BASE)
+    added = check_overlay(path_through(tmp_path, text_of(trace)), base_ns=BASE)
     names = {row["name"]: row["args"] for row in added if row["ph"] == "M"}
     assert names["process_name"] == {"name": "Critical path"}
     assert names["process_sort_index"] == {"sort_index": -1}
@@ -350,7 +350,7 @@ def test_gzip_by_name(tmp_path: Path) -> None:
 
 def test_packed_input(tmp_path: Path) -> None:
     text = text_of(step()).encode()
-    check(path_through(tmp_path, gzip.compress(text), "trace.json.gz"), base_ns=BASE, original=text)
+    check_overlay(path_through(tmp_path, gzip.compress(text), "trace.json.gz"), base_ns=BASE, original=text)
 
 
 def test_the_input_is_never_overwritten(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_no_partial_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.Monk
 def test_overlay_can_be_read_again(tmp_path: Path) -> None:
     path = path_through(tmp_path, text_of(step()))
     again = path_through(tmp_path, overlay_bytes(path), "overlay.json")
-    added = check(again, base_ns=BASE)
+    added = check_overlay(again, base_ns=BASE)
     assert {row["pid"] for row in added if row["ph"] == "B"} == {path_overlay.FIRST_PID + 1}
 
 
@@ -393,5 +393,5 @@ def test_real_traces(name: str) -> None:
     source = next(trace for trace in shared_traces() if trace.parent.name == name)
     path = critical_path(hg.build_graph(hg.read_trace(source)))
     text = gzip.decompress(source.read_bytes())
-    header = parsed(text)[1]
-    check(path, base_ns=int(header.get("baseTimeNanoseconds", 0)), original=text)
+    header = parsed_rows(text)[1]
+    check_overlay(path, base_ns=int(header.get("baseTimeNanoseconds", 0)), original=text)

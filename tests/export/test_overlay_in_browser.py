@@ -13,13 +13,16 @@ import hta_graph as hg
 from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
 from hta_graph.export.perfetto.path_overlay import overlay_bytes, write_overlay
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
-from tests.conftest import SHARED
 from tests.support.make_sample import SAMPLE
+from tests.support.shared_traces import SHARED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=f"the overlay's browser test needs {missing()}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"the overlay's browser test needs {missing()}"),
+]
 
 TRACES = [
     pytest.param(SAMPLE, id="sample"),

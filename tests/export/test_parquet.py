@@ -13,9 +13,9 @@ import pytest
 import analyses
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
-from tests.analyses.command_line.test_command_line import contents, one_error, run, two_steps
-from tests.conftest import shared_traces
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import folder_contents, one_error, run_command, two_steps
+from tests.support.shared_traces import shared_traces
 
 pytest.importorskip("pyarrow")
 SAMPLE = Path(analyses.__file__).parent / "sample" / "sample_trace.json.gz"
@@ -23,7 +23,7 @@ TABLES = ("events", "edges", "wait_calls", "syncs", "copies", "flows")
 FILES = {"graph.json", *(f"{name}.parquet" for name in TABLES)}
 
 
-def rich() -> TraceBuilder:
+def rich_graph() -> TraceBuilder:
     """Steps, synchronisation rows, flows, a collective, odd names and dropped rows."""
     trace = two_steps()
     collective: dict[str, Any] = {"Collective name": "allreduce"}
@@ -39,7 +39,7 @@ def rich() -> TraceBuilder:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> hg.DependencyGraph:
-    return rich().graph(tmp_path)
+    return rich_graph().graph(tmp_path)
 
 
 def assert_equal(loaded: hg.DependencyGraph, saved: hg.DependencyGraph) -> None:
@@ -116,7 +116,7 @@ def test_tables_have_the_columns_of_the_contract(graph: hg.DependencyGraph, tmp_
 def test_the_command_writes_what_the_library_writes(
     capsys: pytest.CaptureFixture[str], graph: hg.DependencyGraph, tmp_path: Path
 ) -> None:
-    status, out, err = run(capsys, "graph", graph.trace.path, "--parquet", tmp_path / "g")
+    status, out, err = run_command(capsys, "graph", graph.trace.path, "--parquet", tmp_path / "g")
     assert (status, out) == (0, "")
     assert "(rows_dropped_no_name)" in err
     assert_equal(hg.load_graph(tmp_path / "g"), graph)
@@ -153,7 +153,7 @@ def test_a_failure_leaves_the_earlier_graph_and_nothing_else(
     import pyarrow.parquet
 
     hg.save_graph(graph, tmp_path / "g")
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     write, calls = pyarrow.parquet.write_table, []
 
     def fail(*arguments: Any, **options: Any) -> None:
@@ -165,7 +165,7 @@ def test_a_failure_leaves_the_earlier_graph_and_nothing_else(
     monkeypatch.setattr(pyarrow.parquet, "write_table", fail)
     with pytest.raises(OutputError, match="No space left on device"):
         hg.save_graph(graph.filter(kind="kernel"), tmp_path / "g")
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("fails_at", [0, 1])
@@ -173,7 +173,7 @@ def test_a_failed_rename_leaves_the_earlier_graph(
     graph: hg.DependencyGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     hg.save_graph(graph, tmp_path / "g")
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     rename, calls = Path.rename, []
 
     def fail(path: Path, target: Any) -> Path:
@@ -186,7 +186,7 @@ def test_a_failed_rename_leaves_the_earlier_graph(
     with pytest.raises(OutputError, match="Input/output error"):
         hg.save_graph(graph.filter(kind="kernel"), tmp_path / "g")
     monkeypatch.undo()
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 FOREIGN: dict[str, dict[str, str]] = {
@@ -205,10 +205,10 @@ def test_a_folder_of_other_files_is_refused(
     (tmp_path / "g").mkdir()
     for name, text in FOREIGN[case].items():
         (tmp_path / "g" / name).write_text(text)
-    before = contents(tmp_path)
+    before = folder_contents(tmp_path)
     with pytest.raises(OutputError):
         hg.save_graph(graph, tmp_path / "g")
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "sub/notes.txt", "rank0.json"])
@@ -227,9 +227,9 @@ def test_the_input_inside_the_output_folder_is_never_deleted(
     capsys: pytest.CaptureFixture[str], graph: hg.DependencyGraph, tmp_path: Path
 ) -> None:
     hg.save_graph(graph, tmp_path / "g")
-    trace = rich().write(tmp_path / "g" / "trace.json")
+    trace = rich_graph().write(tmp_path / "g" / "trace.json")
     before = trace.read_bytes()
-    run(capsys, "graph", trace, "--parquet", tmp_path / "g")
+    run_command(capsys, "graph", trace, "--parquet", tmp_path / "g")
     assert trace.is_file()
     assert trace.read_bytes() == before
 
@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_is_refused(
     with pytest.raises(OutputError, match=message):
         hg.save_graph(graph, tmp_path / target)
     assert (tmp_path / "trace.json").is_file()
-    status, out, err = run(capsys, "graph", graph.trace.path, "--parquet", tmp_path / target)
+    status, out, err = run_command(capsys, "graph", graph.trace.path, "--parquet", tmp_path / target)
     assert (status, out, message in err.splitlines()[-1]) == (1, "", True)
 
 
@@ -259,14 +259,14 @@ def edit_table(folder: Path, name: str, change: Any) -> None:
     change(pd.read_parquet(path)).to_parquet(path, index=False)
 
 
-def cut(path: Path, size: int) -> None:
+def cut_file(path: Path, size: int) -> None:
     path.write_bytes(path.read_bytes()[:size])
 
 
 DAMAGE: dict[str, Any] = {
     "no header": lambda g: (g / "graph.json").unlink(),
     "empty header": lambda g: (g / "graph.json").write_text(""),
-    "truncated header": lambda g: cut(g / "graph.json", 50),
+    "truncated header": lambda g: cut_file(g / "graph.json", 50),
     "header not UTF-8": lambda g: (g / "graph.json").write_bytes(b"\xff\xfe"),
     "header a list": lambda g: (g / "graph.json").write_text("[]"),
     "header a number": lambda g: (g / "graph.json").write_text("7"),
@@ -285,7 +285,7 @@ DAMAGE: dict[str, Any] = {
     "diagnostics a list": lambda g: edit_header(g, building=[1]),
     "a table is missing": lambda g: (g / "edges.parquet").unlink(),
     "a table is empty": lambda g: (g / "events.parquet").write_bytes(b""),
-    "a table is truncated": lambda g: cut(g / "events.parquet", 300),
+    "a table is truncated": lambda g: cut_file(g / "events.parquet", 300),
     "a table is a folder": lambda g: ((g / "flows.parquet").unlink(), (g / "flows.parquet").mkdir()),
     "a table is text": lambda g: (g / "syncs.parquet").write_text("PAR1 hello"),
     "a column is missing": lambda g: edit_table(g, "events", lambda t: t.drop(columns="start")),

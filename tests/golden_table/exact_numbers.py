@@ -12,6 +12,7 @@ import hta_graph as hg
 from analyses.gpu_time.kernel_breakdown import kernel_breakdown, kernel_types
 from analyses.gpu_time.overlap import comm_comp_overlap
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.hta.hta_window import like_hta
 from analyses.idle.launch_gaps import launch_gaps
 from analyses.launches.launch_stats import launch_stats, launches
 from analyses.launches.queue_length import queue_length
@@ -19,9 +20,9 @@ from analyses.memory.memory_bandwidth import memory_bandwidth
 from analyses.paths.run_diff import name_diff
 from analyses.ranks.matched_collectives import matched_collectives
 from analyses.ranks.stragglers import stragglers
-from analyses.scope import Scope, in_window, like_hta, whole
-from tests.conftest import SHARED
+from analyses.scope import Scope, in_window, whole
 from tests.golden_table.ours import TRACES, analysis_of
+from tests.support.shared_traces import SHARED
 
 __all__ = ["Tally", "exact_traces", "tallies"]
 

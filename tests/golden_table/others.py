@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from tests.conftest import SHARED
 from tests.golden_table.faults import Fault, Faults
 from tests.golden_table.golden import Golden
 from tests.golden_table.launches import queue_series, rate_series
 from tests.golden_table.ours import counter_tracks, filters_asked
 from tests.golden_table.recorded import OPERATOR, Run
+from tests.support.shared_traces import SHARED
 
 __all__ = ["compared_part", "counted", "counters", "host_nodes"]
 

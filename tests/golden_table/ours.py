@@ -16,9 +16,9 @@ import pandas as pd
 import analyses
 from analyses import DeviceType, LabeledTrace, MemoryAnalysis, Trace, TraceAnalysis, TraceDiff
 from analyses.hta.filters import Filter
-from tests.conftest import SHARED
 from tests.golden_table.answers import encoded, highest
 from tests.golden_table.golden import Golden
+from tests.support.shared_traces import SHARED
 
 __all__ = ["FOLDER_ARGUMENT", "analysis_of", "asked_of_us", "counter_tracks", "filters_asked"]
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.conftest import SHARED
 from tests.golden_table.exact_numbers import Tally, exact_traces, tallies
 from tests.golden_table.faults import Fault
 from tests.golden_table.golden import Golden, golden_answers
 from tests.golden_table.judge import EQUAL, NOT_COVERED, RAISES, UNEXPLAINED, Verdict, judge
+from tests.support.shared_traces import SHARED
 
 __all__ = ["main"]
 

@@ -12,13 +12,13 @@ import networkx
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
 from hta_graph.model import EventKind
 from tests.support.builder import TraceBuilder, edges
+from tests.support.depth import for_all
 
 EVENT_COLUMNS = [
     "event_index", "kind", "name", "lane", "start_ns", "end_ns", "duration_ns", "correlation", "external_id",
@@ -311,8 +311,7 @@ def oracle(graph: hg.DependencyGraph) -> networkx.MultiDiGraph[Any]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
-@given(traces())
+@for_all(traces(), examples=60)
 def test_reachability_and_paths_agree_with_networkx(
     tmp_path_factory: pytest.TempPathFactory, trace: TraceBuilder
 ) -> None:
@@ -341,8 +340,7 @@ def check_paths(graph: hg.DependencyGraph, known: networkx.MultiDiGraph[Any], so
         assert not points or (points[0], points[-1]) == ((source, "start"), (target, "end"))
 
 
-@settings(max_examples=40, deadline=None)
-@given(traces(), st.data())
+@for_all(traces(), st.data(), examples=40)
 def test_conversions_and_subgraphs_agree_with_the_tables(
     tmp_path_factory: pytest.TempPathFactory, trace: TraceBuilder, data: st.DataObject
 ) -> None:

@@ -30,16 +30,16 @@ from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.pool import Reading
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
-from tests.analyses.command_line.test_command_line import contents, run
-from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import folder_contents, run_command
+from tests.support.shared_traces import SHARED
 
 NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
 IS_LINUX = Path("/proc/self/task").is_dir()
 
 
-def job(folder: Path, *ranks: int) -> Path:
+def job_folder(folder: Path, *ranks: int) -> Path:
     """Write a trace for each rank; the rank tells its number of operators."""
     folder.mkdir(exist_ok=True)
     for rank in ranks:
@@ -60,7 +60,7 @@ def parts_of(item: Any) -> Iterator[Any]:
             yield f.name, repr(value.tolist()) if isinstance(value, np.ndarray) else value
 
 
-def same(one: hg.DependencyGraph, other: hg.DependencyGraph) -> bool:
+def same_graphs(one: hg.DependencyGraph, other: hg.DependencyGraph) -> bool:
     """Compare all that a graph holds."""
     tables = [(one.trace, other.trace), (one.edge_table, other.edge_table)]
     return one.diagnostics == other.diagnostics and all(list(parts_of(a)) == list(parts_of(b)) for a, b in tables)
@@ -76,7 +76,7 @@ def test_a_graph_survives_the_way_from_process_to_process(tmp_path: Path, seed: 
     graph = hg.build_graph(hg.read_trace(path))
     stream = BytesIO(b"".join(graph_pieces(graph)))
     found = read_graph(json.loads(stream.readline()), stream)
-    assert same(found, graph)
+    assert same_graphs(found, graph)
     assert stream.read() == b""
     assert not found.trace.events.start.flags.writeable
     assert hg.critical_path(found).pieces.start.tolist() == hg.critical_path(graph).pieces.start.tolist()
@@ -87,11 +87,11 @@ def test_odd_names_survive_it(tmp_path: Path) -> None:
     trace.op('"\n\x00é', 0, 10)
     graph = hg.build_graph(hg.read_trace(trace.write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n .json")))))
     stream = BytesIO(b"".join(graph_pieces(graph)))
-    assert same(read_graph(json.loads(stream.readline()), stream), graph)
+    assert same_graphs(read_graph(json.loads(stream.readline()), stream), graph)
 
 
 def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
-    graph = hg.build_graph(hg.read_trace(job(tmp_path, 3) / "trace_6.json.gz"))
+    graph = hg.build_graph(hg.read_trace(job_folder(tmp_path, 3) / "trace_6.json.gz"))
     stream = BytesIO(b"".join(graph_pieces(graph))[:-1])
     with pytest.raises(EOFError):
         read_graph(json.loads(stream.readline()), stream)
@@ -102,11 +102,11 @@ def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [None, 1, 2])
 def test_graphs_come_lowest_rank_first_and_are_those_of_single_files(tmp_path: Path, jobs: int | None) -> None:
-    job(tmp_path, 0, 2, 3)
+    job_folder(tmp_path, 0, 2, 3)
     found = {graph.trace.rank: graph for graph in hg.read_graphs(tmp_path, jobs=jobs)}
     assert list(found) == [0, 2, 3]
     for rank, graph in found.items():
-        assert same(graph, hg.build_graph(hg.read_trace(tmp_path / f"trace_{9 - (rank or 0)}.json.gz")))
+        assert same_graphs(graph, hg.build_graph(hg.read_trace(tmp_path / f"trace_{9 - (rank or 0)}.json.gz")))
 
 
 def test_a_rank_by_name_or_order_reaches_the_graph(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_rank_by_name_or_order_reaches_the_graph(tmp_path: Path) -> None:
 
 
 def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
-    job(tmp_path, 0, 1, 2)
+    job_folder(tmp_path, 0, 1, 2)
     (tmp_path / "trace_8.json.gz").write_bytes(b"broken")
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, ranks=[2, 0])] == [0, 2]
     with pytest.raises(TraceError, match="rank 7 is not there"):
@@ -130,7 +130,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "Pool", None)
-    job(tmp_path, 3)
+    job_folder(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
     with pytest.raises(TraceError, match="rank 0 is not there"):
@@ -139,18 +139,18 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "Pool", None)
-    assert len(list(hg.read_graphs(job(tmp_path, 0, 1, 2)))) == 3
+    assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1, 2)))) == 3
 
 
 def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(processes, "Pool", None)
-    assert len(list(hg.read_graphs(job(tmp_path, 0, 1), jobs=2))) == 2
+    assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
 @pytest.mark.parametrize("how", ["script", "standard input"])
 def test_a_script_needs_no_guard(tmp_path: Path, how: str) -> None:
-    job(tmp_path / "job", 0, 1)
+    job_folder(tmp_path / "job", 0, 1)
     script = tmp_path / "script.py"
     script.write_text(
         "import hta_graph as hg\nprint('started')\n"
@@ -166,7 +166,7 @@ def test_real_ranks_are_those_that_one_process_reads() -> None:
     there = list(hg.read_graphs([NANOGPT / "rank3.json.gz", NANOGPT / "rank1.json.gz"], jobs=2))
     here = list(hg.read_graphs([NANOGPT / "rank3.json.gz", NANOGPT / "rank1.json.gz"], jobs=1))
     assert [graph.trace.rank for graph in there] == [1, 3]
-    assert all(same(a, b) for a, b in zip(there, here, strict=True))
+    assert all(same_graphs(a, b) for a, b in zip(there, here, strict=True))
 
 
 # -- what goes wrong --------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_real_ranks_are_those_that_one_process_reads() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_broken_file_is_reported_and_left_out(tmp_path: Path, jobs: int) -> None:
-    path = job(tmp_path, 0, 1, 2) / "trace_8.json.gz"
+    path = job_folder(tmp_path, 0, 1, 2) / "trace_8.json.gz"
     path.write_bytes(path.read_bytes()[:-20])
     errors: list[HtaGraphError] = []
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, report=errors.append)] == [0, 2]
@@ -186,7 +186,7 @@ def test_a_broken_file_is_reported_and_left_out(tmp_path: Path, jobs: int) -> No
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_without_a_report_the_error_is_raised_in_its_place(tmp_path: Path, jobs: int) -> None:
-    path = job(tmp_path, 0, 1, 2) / "trace_8.json.gz"
+    path = job_folder(tmp_path, 0, 1, 2) / "trace_8.json.gz"
     path.write_bytes(path.read_bytes()[:-20])
     found = hg.read_graphs(tmp_path, jobs=jobs)
     assert next(found).trace.rank == 0
@@ -195,7 +195,7 @@ def test_without_a_report_the_error_is_raised_in_its_place(tmp_path: Path, jobs:
 
 
 def test_nothing_but_broken_files_is_an_error(tmp_path: Path) -> None:
-    for path in job(tmp_path, 0, 1).iterdir():
+    for path in job_folder(tmp_path, 0, 1).iterdir():
         path.write_bytes(b"")
     errors: list[HtaGraphError] = []
     with pytest.raises(TraceError, match="no sound trace among these files"):
@@ -227,7 +227,7 @@ def test_a_process_that_fails_costs_one_file(
         worker.read_trace = lambda path, salvage: ({fault}) if "_8.json" in str(path) else read(path, salvage=salvage)
         worker.serve()"""
     monkeypatch.setattr(processes, "PROGRAM", textwrap.dedent(program))
-    path = job(tmp_path, 0, 1, 2, 3) / "trace_8.json.gz"
+    path = job_folder(tmp_path, 0, 1, 2, 3) / "trace_8.json.gz"
     errors: list[HtaGraphError] = []
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=2, report=errors.append)]
     assert found == ([0, 2, 3] if cause else [0, 1, 2, 3])
@@ -241,7 +241,7 @@ def test_a_process_that_fails_costs_one_file(
 
 
 def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job(tmp_path, 0, 1)
+    job_folder(tmp_path, 0, 1)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
     errors: list[HtaGraphError] = []
     with pytest.raises(TraceError, match="no sound trace"):
@@ -282,7 +282,7 @@ def test_no_more_files_are_read_at_once_than_fit(
 ) -> None:
     monkeypatch.setattr(processes, "Pool", Counted)
     reading_now[:] = [0]
-    peak = peak_bytes(job(tmp_path, *range(8)) / "trace_2.json.gz")
+    peak = peak_bytes(job_folder(tmp_path, *range(8)) / "trace_2.json.gz")
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
     assert found == list(range(8))
     assert max(reading_now) == most
@@ -292,7 +292,7 @@ def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(processes, "Pool", Counted)
     monkeypatch.setattr(reading, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(reading, "graph_bytes", lambda _: 100)
-    job(tmp_path, *range(8))
+    job_folder(tmp_path, *range(8))
     reading_now[:] = [0]
     kept = list(hg.read_graphs(tmp_path, jobs=4, memory=400))
     assert len(kept) == 8
@@ -300,7 +300,7 @@ def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_estimates_are_sane(tmp_path: Path) -> None:
-    path = job(tmp_path, 3) / "trace_6.json.gz"
+    path = job_folder(tmp_path, 3) / "trace_6.json.gz"
     assert 50 << 20 < peak_bytes(path) < 500 << 20
     graph = hg.build_graph(hg.read_trace(path))
     assert len(graph.trace.events) * 50 < graph_bytes(graph) < len(graph.trace.events) * 500
@@ -312,7 +312,7 @@ def test_the_estimates_are_sane(tmp_path: Path) -> None:
 needs_proc = pytest.mark.skipif(not IS_LINUX, reason="needs /proc to see processes")
 
 
-def children(pid: int) -> set[int]:
+def child_processes(pid: int) -> set[int]:
     """Return the processes that a process has started."""
     found = set()
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -320,7 +320,7 @@ def children(pid: int) -> set[int]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """Wait for something."""
     end = time.monotonic() + seconds
     while not condition():
@@ -336,7 +336,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
+def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:
     """Start the program with another way to read, and wait until two processes read."""
     code = (
         f"import sys; import hta_graph.job.pool as pool; pool.PROGRAM = {worker!r}\n"
@@ -346,7 +346,7 @@ def started(worker: str, *arguments: object) -> subprocess.Popen[str]:
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    until(lambda: len(children(process.pid)) == 2)
+    wait_until(lambda: len(child_processes(process.pid)) == 2)
     return process
 
 
@@ -359,26 +359,26 @@ worker.serve()"""
 
 @needs_proc
 def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
-    folder = job(tmp_path / "job", *range(4))
-    before = contents(tmp_path)
-    process = started(SLOW_READER, "info", folder, "--jobs", 2, "--json", tmp_path / "out.json")
-    workers = children(process.pid)
+    folder = job_folder(tmp_path / "job", *range(4))
+    before = folder_contents(tmp_path)
+    process = started_program(SLOW_READER, "info", folder, "--jobs", 2, "--json", tmp_path / "out.json")
+    workers = child_processes(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
     assert process.returncode == 130
-    until(lambda: not any(map(is_running, workers)), 5)
-    assert contents(tmp_path) == before
+    wait_until(lambda: not any(map(is_running, workers)), 5)
+    assert folder_contents(tmp_path) == before
 
 
 @needs_proc
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_program_leaves_no_process(tmp_path: Path, kind: signal.Signals) -> None:
-    process = started(SLOW_READER, "info", job(tmp_path, *range(4)), "--jobs", 2)
-    workers = children(process.pid)
+    process = started_program(SLOW_READER, "info", job_folder(tmp_path, *range(4)), "--jobs", 2)
+    workers = child_processes(process.pid)
     time.sleep(0.3)
     process.send_signal(kind)
     process.communicate(timeout=20)
-    until(lambda: not any(map(is_running, workers)))
+    wait_until(lambda: not any(map(is_running, workers)))
 
 
 @needs_proc
@@ -396,22 +396,22 @@ def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
         tmp_path / "out.json",
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until(lambda: len(children(process.pid)) == 2)
-    workers = children(process.pid)
+    wait_until(lambda: len(child_processes(process.pid)) == 2)
+    workers = child_processes(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20) == ("", "hta-graph: interrupted\n")
     assert process.returncode == 130
-    until(lambda: not any(map(is_running, workers)), 5)
-    assert contents(tmp_path) == {}
+    wait_until(lambda: not any(map(is_running, workers)), 5)
+    assert folder_contents(tmp_path) == {}
 
 
 @needs_proc
 def test_an_error_ends_the_processes(tmp_path: Path) -> None:
-    path = job(tmp_path, *range(4)) / "trace_8.json.gz"
+    path = job_folder(tmp_path, *range(4)) / "trace_8.json.gz"
     path.write_bytes(path.read_bytes()[:-20])
     found = hg.read_graphs(tmp_path, jobs=2)
     next(found)
-    workers = children(os.getpid())
+    workers = child_processes(os.getpid())
     assert workers
     with pytest.raises(TraceError) as kept:
         next(found)
@@ -420,9 +420,9 @@ def test_an_error_ends_the_processes(tmp_path: Path) -> None:
 
 @needs_proc
 def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
-    found = hg.read_graphs(job(tmp_path, *range(4)), jobs=2)
+    found = hg.read_graphs(job_folder(tmp_path, *range(4)), jobs=2)
     next(found)
-    workers = children(os.getpid())
+    workers = child_processes(os.getpid())
     assert workers
     found.close()  # type: ignore[attr-defined]
     assert not any(map(is_running, workers))
@@ -443,15 +443,17 @@ def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
 def test_bad_limits_are_usage_errors(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    status, out, err = run(capsys, "info", job(tmp_path, 0, 1), *arguments)
+    status, out, err = run_command(capsys, "info", job_folder(tmp_path, 0, 1), *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert message in err
 
 
 @pytest.mark.parametrize("limits", [["--jobs", "2"], ["--jobs", "2", "--memory", "1"], ["--memory", "1.5GiB"]])
 def test_limits_do_not_change_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, limits: list[str]) -> None:
-    job(tmp_path, 0, 1, 2)
-    assert run(capsys, "info", tmp_path, "--json", "-", *limits) == run(capsys, "info", tmp_path, "--json", "-")
+    job_folder(tmp_path, 0, 1, 2)
+    assert run_command(capsys, "info", tmp_path, "--json", "-", *limits) == run_command(
+        capsys, "info", tmp_path, "--json", "-"
+    )
 
 
 def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
@@ -474,7 +476,7 @@ def on_a_terminal(*arguments: object) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_terminal_shows_a_bar_that_is_gone_at_the_end(tmp_path: Path, jobs: int) -> None:
-    job(tmp_path, 0, 1, 2)
+    job_folder(tmp_path, 0, 1, 2)
     (tmp_path / "trace_8.json.gz").write_bytes(b"broken")
     status, out, shown = on_a_terminal("info", tmp_path, "--jobs", jobs)
     assert (status, out.count(" events in ")) == (1, 2)
@@ -487,16 +489,16 @@ def test_a_terminal_shows_a_bar_that_is_gone_at_the_end(tmp_path: Path, jobs: in
 
 
 def test_a_single_file_shows_no_bar(tmp_path: Path) -> None:
-    job(tmp_path, 0)
+    job_folder(tmp_path, 0)
     assert on_a_terminal("info", tmp_path)[2] == ""
 
 
 def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run(capsys, "info", job(tmp_path, 0, 1), "--jobs", "2")[2] == ""
+    assert run_command(capsys, "info", job_folder(tmp_path, 0, 1), "--jobs", "2")[2] == ""
 
 
 def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job(tmp_path, 0, 1, 2)
+    job_folder(tmp_path, 0, 1, 2)
     read: list[str] = []
     whole = Path.read_bytes
 

@@ -30,14 +30,14 @@ def graph_of(program: Program) -> hg.DependencyGraph:
     return read(write(simulate(program), Dialect()))
 
 
-def found(graph: hg.DependencyGraph) -> int:
+def polls_found(graph: hg.DependencyGraph) -> int:
     return graph.edge_counts().get("host_poll", {}).get("inferred", 0)
 
 
 def test_the_time_of_a_spinning_host_is_the_kernels_and_not_pythons() -> None:
     graph = graph_of(spinning(8))
     path = hg.critical_path(graph, hg.whole())
-    assert found(graph) == 8
+    assert polls_found(graph) == 8
     assert path.by_bound_ns["gpu_compute_bound"] > 0.85 * path.length_ns
     assert path.by_bound_ns["cpu_gap"] < 0.01 * path.length_ns
     polled = path.segments[path.segments["edge"] == "host_poll"]
@@ -79,7 +79,7 @@ def test_an_idle_stream_behind_a_spinning_host_waits_for_the_host() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_may_be_chance_is_no_edge(program: Program, why: str) -> None:
-    assert found(graph_of(program)) == 0, why
+    assert polls_found(graph_of(program)) == 0, why
 
 
 @pytest.mark.parametrize("sync_rows", SYNC_ROWS)
@@ -100,12 +100,12 @@ def test_precision_and_recall_on_programs_with_experts_on_other_ranks(sync_rows:
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 def test_no_other_program_spins(family: Family) -> None:
     for seed in range(30):
-        assert found(graph_of(random_program(seed, family, 400))) == 0
+        assert polls_found(graph_of(random_program(seed, family, 400))) == 0
 
 
 def test_without_the_rule_the_time_is_pythons() -> None:
     trace = graph_of(spinning(8)).trace
     graph = hg.build_graph(trace, [rule for rule in hg.DEFAULT_RULES if rule is not host_poll])
     path = hg.critical_path(graph, hg.whole())
-    assert found(graph) == 0
+    assert polls_found(graph) == 0
     assert path.by_bound_ns["cpu_gap"] > 0.5 * path.length_ns

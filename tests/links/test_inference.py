@@ -8,11 +8,11 @@ import pytest
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from tests.conftest import SHARED
 from tests.proof import recorded_and_inferred
 from tests.simulator import Dialect, Program, Stream, simulate, to_bytes, write
 from tests.simulator.program import Gap, Launch, Record, Statement, SyncStream, Wait
 from tests.support.builder import TraceBuilder, edges
+from tests.support.shared_traces import SHARED
 
 
 def rules(graph: DependencyGraph, kind: str) -> set[str]:

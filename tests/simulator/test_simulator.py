@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+
+from tests.support.depth import deep, for_all
 
 from . import Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
 from .dialect import BASE_NS
@@ -18,7 +19,6 @@ from .program import Op
 from .run import ACTIVITIES, WALKABLE, Constraint, Place
 from .strategies import dialects, programs
 
-ANY_SPEED = settings(deadline=None, suppress_health_check=list(HealthCheck))
 BOTH_FAMILIES = programs("arbitrary") | programs("pytorch")
 
 
@@ -47,8 +47,7 @@ def pairs(places: dict[str, list[Place]]) -> list[tuple[Place, Place]]:
     return sorted(pair for lane in places.values() for pair in pairwise(lane))
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_every_time_is_the_earliest_that_its_constraints_allow(program: Program) -> None:
     run = simulate(program)
     allowed: dict[Place, int] = {}
@@ -61,8 +60,7 @@ def test_every_time_is_the_earliest_that_its_constraints_allow(program: Program)
     assert walkable - run.free == allowed.keys() - run.free
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_bindings_are_the_sources_that_finished_last(program: Program) -> None:
     run = simulate(program)
     latest: dict[Place, int] = defaultdict(int)
@@ -72,8 +70,7 @@ def test_bindings_are_the_sources_that_finished_last(program: Program) -> None:
     assert {place: run.source_ns(constraint) for place, constraint in run.binding.items()} == latest
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_constraints_have_no_cycle_and_no_twin(program: Program) -> None:
     run = simulate(program)
     graph: dict[Place, set[Place]] = defaultdict(set)
@@ -84,15 +81,13 @@ def test_constraints_have_no_cycle_and_no_twin(program: Program) -> None:
     assert not [key for key, count in twins.items() if count > 1]
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_thread_order_joins_consecutive_points(program: Program) -> None:
     run = simulate(program)
     assert thread_order(run.constraints) == pairs(points_by_time(run, {event.uid for event in run.events}))
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_stream_order_joins_neighbours_on_each_lane(program: Program) -> None:
     run = simulate(program)
     lanes: dict[str, list[SimEvent]] = defaultdict(list)
@@ -111,15 +106,13 @@ def test_stream_order_joins_neighbours_on_each_lane(program: Program) -> None:
     assert sorted(found) == sorted(expected)
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_order_of_work_is_what_the_definitions_of_stream_event_and_graph_say(program: Program) -> None:
     run = simulate(program)
     assert order_of_run(run) == order_by_definition(program)
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_blocking_calls_await_what_their_definitions_say(program: Program) -> None:
     run = simulate(program)
     before = order_of_run(run)
@@ -129,8 +122,7 @@ def test_blocking_calls_await_what_their_definitions_say(program: Program) -> No
     assert awaited == awaited_by_definition(program)
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_rows_nest_and_kernels_follow_their_calls(program: Program) -> None:
     run = simulate(program)
     open_until: dict[str, list[int]] = defaultdict(list)
@@ -144,8 +136,7 @@ def test_rows_nest_and_kernels_follow_their_calls(program: Program) -> None:
             stack.append(event.end_ns)
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_simulation_is_deterministic(program: Program) -> None:
     assert simulate(program) == simulate(program)
 
@@ -155,8 +146,7 @@ def read_back(text: bytes) -> tuple[list[dict[str, Any]], int]:
     return document["traceEvents"], document.get("baseTimeNanoseconds", 0)
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES, dialects())
+@for_all(BOTH_FAMILIES, dialects(), examples=100)
 def test_written_times_and_names_read_back_exactly(program: Program, dialect: Dialect) -> None:
     run = simulate(program)
     written = write(run, dialect)
@@ -171,8 +161,7 @@ def test_written_times_and_names_read_back_exactly(program: Program, dialect: Di
     assert len(rows) == len(write(run, dialect).document["traceEvents"])
 
 
-@ANY_SPEED
-@given(BOTH_FAMILIES)
+@for_all(BOTH_FAMILIES, examples=100)
 def test_constraints_close_over_missing_record_rows(program: Program) -> None:
     run = simulate(program)
     written = write(run, Dialect(record_rows=False))
@@ -203,17 +192,19 @@ def test_clock_error_moves_gpu_rows_alone() -> None:
         assert round(moved) == (0 if run.events[uid].context is None else -9_000)
 
 
+@pytest.mark.parametrize("size", [10_000, deep(200_000)])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
-def test_large_programs_take_seconds(family: Any) -> None:
+def test_large_programs_take_seconds(family: Any, size: int) -> None:
     begin = time.perf_counter()
-    run = simulate(random_program(1, family, 200_000))
-    assert len(run.events) > 100_000
+    run = simulate(random_program(1, family, size))
+    assert len(run.events) > size // 2
     assert time.perf_counter() - begin < 30
 
 
+@pytest.mark.parametrize(("seeds", "size"), [(9, 2_000), deep(60, 2_000)])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
-def test_seeds_reach_every_kind_of_constraint(family: Any) -> None:
-    kinds = {c.kind for seed in range(60) for c in simulate(random_program(seed, family, 2_000)).constraints}
+def test_seeds_reach_every_kind_of_constraint(family: Any, seeds: int, size: int) -> None:
+    kinds = {c.kind for seed in range(seeds) for c in simulate(random_program(seed, family, size)).constraints}
     assert len(kinds) == 14 - (0 if family == "pytorch" else 1)
 
 

@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 import hta_graph as hg
-from analyses.scope import Scope, like_hta, whole
+from analyses.hta.hta_window import like_hta
+from analyses.scope import Scope, whole
 from hta_graph import DependencyGraph
-from tests.conftest import SHARED
+from tests.support.shared_traces import SHARED
 
 WHOLE_MICROSECONDS = ("ddp_v100", "dlrm_8xv100", "execution_trace_sample", "sync_alexnet_a100", "cupti_counters")
 """Traces without nanoseconds: HTA's rounding does not touch them."""

@@ -7,9 +7,13 @@ Figures are not stored: a page of plotly is megabytes.
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
+import contextlib
+import io
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +27,8 @@ LAX = "_warnings.resetwarnings()"
 """Before the kernel shuts down, which is not the notebook's doing."""
 
 TIMEOUT_S = 120
+FIGURE = "(a figure; run the notebook to see it)"
+"""What is stored of one."""
 
 Cell = dict[str, Any]
 
@@ -63,9 +69,7 @@ def _text_only(output: Any, number: int) -> Any:
         drawn = any("plotly" in kind for kind in output.data)
         output.metadata = {}
         output.data = (
-            {"text/plain": "(a figure; run the notebook to see it)"}
-            if drawn
-            else {kind: output.data[kind] for kind in TEXTS if kind in output.data}
+            {"text/plain": FIGURE} if drawn else {kind: output.data[kind] for kind in TEXTS if kind in output.data}
         )
     return output
 
@@ -80,6 +84,11 @@ def shown(notebook: Any) -> list[str]:
     ]
 
 
+def shown_words(notebook: Any) -> list[str]:
+    """Return what the cells printed, without figures."""
+    return [text for text in shown(notebook) if not text.endswith(FIGURE)]
+
+
 def _texts(output: Cell) -> list[Any]:
     if "data" not in output:
         return [output.get("text") or output.get("evalue", "")]
@@ -92,13 +101,46 @@ def _words(text: str | list[str]) -> str:
     return " ".join(plain.split())
 
 
+def run_here(notebook: Any) -> Any:
+    """Run a notebook's cells in this process, without a kernel, and return it with the words that they print."""
+    names: dict[str, Any] = {}
+    return {"cells": [cell | {"outputs": list(_outputs_here(cell, names))} for cell in notebook["cells"]]}
+
+
+def _outputs_here(cell: Cell, names: dict[str, Any]) -> Iterator[Cell]:
+    if cell["cell_type"] != "code":
+        return
+    displayed: list[Any] = []
+    names["display"] = displayed.append
+    body = ast.parse("".join(cell["source"])).body
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(ast.Module(body, []), "cell", "exec"), names)  # noqa: S102
+        if isinstance(last, ast.Expr):
+            displayed.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))  # noqa: S307
+    if text := printed.getvalue():
+        yield {"text": text}
+    words = (value for value in displayed if value is not None and not type(value).__module__.startswith("plotly"))
+    yield from ({"data": _data_here(value)} for value in words)
+
+
+def _data_here(value: Any) -> dict[str, str]:
+    as_html = getattr(value, "_repr_html_", None)
+    return {"text/html": as_html()} if as_html else {"text/plain": repr(value)}
+
+
 async def run_all(paths: list[Path], out: Path | None) -> None:
     """Run notebooks side by side and write them to a folder, or back."""
     import nbformat
 
     with TemporaryDirectory() as scratch:
         os.environ |= {"IPYTHONDIR": f"{scratch}/ipython", "JUPYTER_RUNTIME_DIR": f"{scratch}/runtime"}
-        done = await asyncio.gather(*(run(path, Path(scratch, path.stem)) for path in paths))
+        runs = [run(path, Path(scratch, path.stem)) for path in paths]
+        # All end before one fails: a kernel whose notebook is given up would outlive its folder.
+        done = await asyncio.gather(*runs, return_exceptions=True)
+    if failures := [result for result in done if isinstance(result, Exception)]:
+        raise ExceptionGroup("notebooks that do not run", failures)
     for path, notebook in zip(paths, done, strict=True):
         nbformat.write(notebook, out / path.name if out else path)
 

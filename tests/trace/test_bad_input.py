@@ -15,22 +15,23 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.trace.table import READING_DIAGNOSTICS
-from tests.analyses.command_line.test_command_line import (
+from tests.support.builder import PID, TraceBuilder
+from tests.support.command_line import (
     COMMANDS,
-    contents,
-    document,
+    command_json,
+    folder_contents,
     one_error,
-    run,
-    spent,
-    subprocess_run,
+    run_command,
+    run_program,
+    time_by_class,
     two_steps,
 )
-from tests.support.builder import PID, TraceBuilder
+from tests.support.depth import deep
 
 OP = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": PID, "tid": 1, "ts": 10, "dur": 5}
 
 
-def write(folder: Path, content: Any, name: str = "trace.json") -> Path:
+def write_trace(folder: Path, content: Any, name: str = "trace.json") -> Path:
     """Write bytes, text or a JSON document."""
     path = folder / name
     if not isinstance(content, (bytes, str)):
@@ -44,12 +45,12 @@ def rows_of(*rows: object) -> str:
     return re.sub(r'"@(.*?)@"', r"\1", json.dumps({"traceEvents": rows}))
 
 
-def token(value: object) -> str:
+def json_token(value: object) -> str:
     """Return the JSON text of one value."""
     return rows_of(value)[len('{"traceEvents": [') : -len("]}")]
 
 
-def dropped(trace: hg.Trace) -> dict[str, int]:
+def dropped_rows(trace: hg.Trace) -> dict[str, int]:
     """Return the counts of rows that were dropped."""
     return {key: n for key, n in trace.diagnostics.items() if n and key.startswith("rows_dropped")}
 
@@ -97,7 +98,7 @@ def test_what_is_no_trace_is_one_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, case: str, command: str
 ) -> None:
     content, message = NOT_TRACES[case]
-    path = write(tmp_path, content)
+    path = write_trace(tmp_path, content)
     line = one_error(capsys, tmp_path, command, path, "--json", tmp_path / "out.json")
     assert line.startswith(f"hta-graph: {path}: ")
     assert any(part in line for part in message.split("|")), line
@@ -129,7 +130,7 @@ def test_a_corrupt_gzip_names_the_byte_and_the_whole_events(capsys: pytest.Captu
     text = rows_of(*[OP | {"ts": n, "name": os.urandom(20).hex()} for n in range(400)]).encode()
     packed = bytearray(gzip.compress(text))
     packed[-6] ^= 0xFF
-    path = write(tmp_path, bytes(packed), "trace.json.gz")
+    path = write_trace(tmp_path, bytes(packed), "trace.json.gz")
     line = one_error(capsys, tmp_path, "info", path)
     assert re.search(r"gzip data is corrupt after [\d,]+ bytes of text, after \d+ whole events; --salvage", line), line
     assert int(re.findall(r"after ([\d,]+) whole", line)[0].replace(",", "")) > 300
@@ -162,7 +163,7 @@ CUTS = range(1, len(TEXT))
 def test_every_truncation_names_the_byte_and_the_number_of_whole_events(tmp_path: Path) -> None:
     wrong = []
     for cut in CUTS:
-        path = write(tmp_path, TEXT[:cut])
+        path = write_trace(tmp_path, TEXT[:cut])
         with pytest.raises(TraceError) as caught:
             hg.read_trace(path)
         if not re.search(
@@ -175,7 +176,7 @@ def test_every_truncation_names_the_byte_and_the_number_of_whole_events(tmp_path
 def test_a_truncated_file_is_said_to_break_off_at_its_end(tmp_path: Path) -> None:
     wrong = []
     for cut in CUTS:
-        path = write(tmp_path, TEXT[:cut])
+        path = write_trace(tmp_path, TEXT[:cut])
         with pytest.raises(TraceError) as caught:
             hg.read_trace(path)
         found = re.search(r"breaks off at byte ([\d,]+)", str(caught.value))
@@ -187,7 +188,7 @@ def test_a_truncated_file_is_said_to_break_off_at_its_end(tmp_path: Path) -> Non
 def test_salvage_reads_exactly_the_whole_events_of_every_truncation(tmp_path: Path) -> None:
     wrong = []
     for cut in range(whole_events(0) or broken_off()[1][0], len(TEXT)):
-        trace = hg.read_trace(write(tmp_path, TEXT[:cut]), salvage=True)
+        trace = hg.read_trace(write_trace(tmp_path, TEXT[:cut]), salvage=True)
         if sorted(trace.events.index.tolist()) != list(range(whole_events(cut))) or not trace.salvaged:
             wrong.append(cut)
     assert not wrong, (len(wrong), wrong[0], TEXT[: wrong[0]])
@@ -199,27 +200,27 @@ def test_salvage_reads_what_is_whole_and_says_so(
 ) -> None:
     text = rows_of(OP, OP | {"ts": 20}, OP | {"ts": 30})
     text = text if shape == "object" else text[len('{"traceEvents": ') : -1]
-    path = write(tmp_path, text[: text.rindex('"dur"')])
+    path = write_trace(tmp_path, text[: text.rindex('"dur"')])
     assert "after 2 whole events; --salvage reads those" in one_error(capsys, tmp_path, "info", path)
-    status, out, err = run(capsys, "info", path, "--salvage", "--json", "-")
+    status, out, err = run_command(capsys, "info", path, "--salvage", "--json", "-")
     (rank,) = json.loads(out)["ranks"]
     assert (status, rank["events"], rank["diagnostics"]["salvaged"]) == (0, 2, 1)
     assert re.fullmatch(re.escape(str(path)) + r": .*at byte [\d,]+, 2 whole events read\n", err), err
 
 
 def test_salvage_of_nothing_is_still_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = write(tmp_path, '{"traceEvents": [{"ph": "X", "na')
+    path = write_trace(tmp_path, '{"traceEvents": [{"ph": "X", "na')
     assert "after 0 whole events; record the trace again" in one_error(capsys, tmp_path, "info", path, "--salvage")
 
 
 def test_salvage_of_a_whole_file_changes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = two_steps().write(tmp_path / "t.json")
-    assert document(capsys, "graph", path, "--salvage") == document(capsys, "graph", path)
+    assert command_json(capsys, "graph", path, "--salvage") == command_json(capsys, "graph", path)
 
 
 def test_salvage_keeps_epoch_nanoseconds(tmp_path: Path) -> None:
     whole = '{"ph": "X", "name": "a", "ts": 1712195495519689.125, "dur": 0.003}'
-    trace = hg.read_trace(write(tmp_path, '{"traceEvents": [' + whole + ', {"ph": "X", "na'), salvage=True)
+    trace = hg.read_trace(write_trace(tmp_path, '{"traceEvents": [' + whole + ', {"ph": "X", "na'), salvage=True)
     assert trace.events.start.tolist() == [1712195495519689125]
     assert trace.events.end.tolist() == [1712195495519689128]
 
@@ -227,18 +228,18 @@ def test_salvage_keeps_epoch_nanoseconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("odd", ["@NaN@", "@1e400@", True, []])
 def test_salvage_reads_files_that_are_also_not_strict(tmp_path: Path, odd: object) -> None:
     text = rows_of(OP | {"ts": odd}, *[OP | {"ts": n} for n in range(9)])
-    path = write(tmp_path, text[: text.rindex('"dur"')])
+    path = write_trace(tmp_path, text[: text.rindex('"dur"')])
     with pytest.raises(TraceError, match="after 9 whole events"):
         hg.read_trace(path)
     trace = hg.read_trace(path, salvage=True)
     assert sorted(trace.events.index.tolist()) == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert dropped(trace) == {"rows_dropped_bad_time": 1}
+    assert dropped_rows(trace) == {"rows_dropped_bad_time": 1}
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\x01", b"\\ud800"])
 def test_salvage_reads_files_with_odd_text(tmp_path: Path, raw: bytes) -> None:
     text = rows_of(OP | {"name": "NAME"}, *[OP | {"ts": n} for n in range(9)]).encode().replace(b"NAME", raw)
-    trace = hg.read_trace(write(tmp_path, text[: text.rindex(b'"dur"')]), salvage=True)
+    trace = hg.read_trace(write_trace(tmp_path, text[: text.rindex(b'"dur"')]), salvage=True)
     assert len(trace.events) == 9
 
 
@@ -248,7 +249,7 @@ def test_every_gzip_truncation_names_the_byte_and_reads_what_is_whole(tmp_path: 
     text = '{"traceEvents": [' + ", ".join(texts) + "]}"
     packed = gzip.compress(text.encode())
     for cut in range(2, len(packed), 61):
-        path = write(tmp_path, packed[:cut], "t.json.gz")
+        path = write_trace(tmp_path, packed[:cut], "t.json.gz")
         readable = zlib.decompressobj(wbits=31).decompress(packed[:cut]).decode()
         count = sum(readable.find(row) >= 0 for row in texts)
         with pytest.raises(TraceError, match=rf"gzip data breaks off at byte {cut:,}, after {count} whole events"):
@@ -260,7 +261,7 @@ def test_every_gzip_truncation_names_the_byte_and_reads_what_is_whole(tmp_path: 
 def test_a_truncated_zstd_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     packed = zstandard.compress(rows_of(*[OP | {"name": os.urandom(40).hex()} for _ in range(3000)]).encode())
-    path = write(tmp_path, packed[: len(packed) // 2], "t.json.zst")
+    path = write_trace(tmp_path, packed[: len(packed) // 2], "t.json.zst")
     assert re.search(r"breaks off|corrupt|at byte", one_error(capsys, tmp_path, "info", path))
     summed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(rows_of(OP, OP).encode()))
     summed[-1] ^= 1
@@ -287,7 +288,7 @@ def test_a_missing_file_is_one_error(
 def test_an_unreadable_file_is_one_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = two_steps().write(tmp_path / "t.json")
     path.chmod(0)
-    status, out, err = run(capsys, "info", path)
+    status, out, err = run_command(capsys, "info", path)
     assert (status, out, err) == (1, "", f"hta-graph: {path}: cannot be read: Permission denied\n")
 
 
@@ -300,7 +301,7 @@ def test_a_file_that_fails_while_reading_is_one_error(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", fail)
-    status, out, err = run(capsys, "info", path)
+    status, out, err = run_command(capsys, "info", path)
     assert (status, out, err) == (1, "", f"hta-graph: {path}: cannot be read: Permission denied\n")
 
 
@@ -311,7 +312,7 @@ def test_a_folder_that_cannot_be_listed_is_one_error(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", fail)
-    status, out, err = run(capsys, "info", tmp_path)
+    status, out, err = run_command(capsys, "info", tmp_path)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "Permission denied" in err
 
@@ -324,11 +325,13 @@ def test_a_folder_without_traces_is_one_error(capsys: pytest.CaptureFixture[str]
 def test_a_trace_without_events_can_be_described_but_has_no_path(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    path = write(tmp_path, {"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]})
-    (rank,) = document(capsys, "info", path)["ranks"]
+    path = write_trace(
+        tmp_path, {"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]}
+    )
+    (rank,) = command_json(capsys, "info", path)["ranks"]
     assert (rank["events"], rank["start_ns"], rank["end_ns"], rank["lanes"]) == (0, None, None, [])
-    assert document(capsys, "graph", path)["events"] == []
-    assert "nothing was captured" in run(capsys, "info", path)[1]
+    assert command_json(capsys, "graph", path)["events"] == []
+    assert "nothing was captured" in run_command(capsys, "info", path)[1]
     assert "nothing was captured" in one_error(capsys, tmp_path, "critical-path", path)
 
 
@@ -370,9 +373,9 @@ def test_a_bad_row_is_dropped_counted_and_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, case: str
 ) -> None:
     row, key = BAD_ROWS[case]
-    path = write(tmp_path, rows_of(OP, row, OP | {"ts": 20}))
-    before = contents(tmp_path)
-    status, out, err = run(capsys, "info", path, "--json", "-")
+    path = write_trace(tmp_path, rows_of(OP, row, OP | {"ts": 20}))
+    before = folder_contents(tmp_path)
+    status, out, err = run_command(capsys, "info", path, "--json", "-")
     assert (status, err.count("\n")) == (0, 1), err
     assert f"{path}: 1 " in err
     assert f"({key})" in err
@@ -382,17 +385,17 @@ def test_a_bad_row_is_dropped_counted_and_reported_in_one_line(
         {key: 1},
         {key: 1, "tolerant_json": 1},
     )
-    assert contents(tmp_path) == before
+    assert folder_contents(tmp_path) == before
 
 
 def test_a_bad_row_keeps_the_numbers_of_the_rows_behind_it(tmp_path: Path) -> None:
-    trace = hg.read_trace(write(tmp_path, rows_of(OP, 7, OP | {"ts": "@NaN@"}, None, OP | {"ts": 20})))
+    trace = hg.read_trace(write_trace(tmp_path, rows_of(OP, 7, OP | {"ts": "@NaN@"}, None, OP | {"ts": 20})))
     assert trace.events.index.tolist() == [0, 4]
 
 
 def test_many_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [OP] * 5 + [row for case, (row, _) in BAD_ROWS.items() if case != "E without B"]  # it would pair
-    status, _, err = run(capsys, "info", write(tmp_path, rows_of(*rows)))
+    status, _, err = run_command(capsys, "info", write_trace(tmp_path, rows_of(*rows)))
     assert (status, err.count("\n")) == (0, 1)
     assert all(f"({key})" in err for _, key in BAD_ROWS.values())
 
@@ -404,7 +407,7 @@ def test_an_enormous_exponent_costs_no_time(tmp_path: Path, place: str, text: st
     content = rows_of(OP, kernel)
     if place == "header":
         content = content.replace("{", f'{{"baseTimeNanoseconds": {text}, ', 1)
-    done = _limited("info", write(tmp_path, content))
+    done = _limited("info", write_trace(tmp_path, content))
     assert done == (0, True), done
 
 
@@ -456,38 +459,44 @@ def expected_rows(row: str, field: str) -> tuple[int, ...]:
     return (6,) if no_event else (7,)
 
 
-@pytest.mark.parametrize(("row", "field", "inner"), PLACES, ids=[":".join(filter(None, place)) for place in PLACES])
+@pytest.mark.parametrize(
+    ("row", "field", "inner", "values"),
+    [(*place, OTHER_TYPES[number % 6 :: 6]) for number, place in enumerate(PLACES)]
+    + [deep(*place, OTHER_TYPES) for place in PLACES],
+)
 def test_a_field_of_another_type_never_breaks_the_reading(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, row: str, field: str, inner: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, row: str, field: str, inner: str, values: tuple[Any, ...]
 ) -> None:
-    for value in OTHER_TYPES:
+    """In the quick run each place is given every sixth value, from another one on at each place."""
+    for value in values:
         changed = dict(FIELDS[row])
         changed[field] = changed["args"] | {inner: value} if inner else value
         others = [fields for name, fields in FIELDS.items() if name != row]
-        path = write(tmp_path, rows_of(OP | {"ts": 12, "dur": 1}, changed, *others))
-        status, out, err = run(capsys, "critical-path", path, "--whole", "--json", "-")
+        path = write_trace(tmp_path, rows_of(OP | {"ts": 12, "dur": 1}, changed, *others))
+        status, out, err = run_command(capsys, "critical-path", path, "--whole", "--json", "-")
         assert (status, err.count("\n") <= 1, "Traceback" in err) == (0, True, False), (value, err)
-        spent(json.loads(out))
+        time_by_class(json.loads(out))
         trace = hg.read_trace(path)
-        total = len(trace.events) + sum(dropped(trace).values())
+        total = len(trace.events) + sum(dropped_rows(trace).values())
         assert total in expected_rows(row, field), (value, total)
         assert 0 in trace.events.index.tolist(), value
 
 
+@pytest.mark.parametrize("others", [OTHER_TYPES[::4], deep(OTHER_TYPES)], ids=["quick", "deep"])
 @pytest.mark.parametrize("key", ["baseTimeNanoseconds", "distributedInfo", "deviceProperties", "schemaVersion"])
 def test_a_header_field_of_another_type_never_breaks_the_reading(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, key: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, key: str, others: tuple[Any, ...]
 ) -> None:
-    for value in (*OTHER_TYPES, [{"name": None}], [{"name": ["\ud800"]}], {"rank": "x", "world_size": []}, [None, 3]):
-        content = rows_of(OP).replace("{", f'{{"{key}": {token(value)}, ', 1)
-        status, out, err = run(capsys, "info", write(tmp_path, content), "--json", "-")
+    for value in (*others, [{"name": None}], [{"name": ["\ud800"]}], {"rank": "x", "world_size": []}, [None, 3]):
+        content = rows_of(OP).replace("{", f'{{"{key}": {json_token(value)}, ', 1)
+        status, out, err = run_command(capsys, "info", write_trace(tmp_path, content), "--json", "-")
         assert (status, "Traceback" in err) == (0, False), (value, err)
         assert json.loads(out)["ranks"][0]["events"] == 1
-        assert run(capsys, "info", write(tmp_path, content))[0] == 0
+        assert run_command(capsys, "info", write_trace(tmp_path, content))[0] == 0
 
 
 def test_a_base_time_that_is_no_time_is_ignored_and_counted(tmp_path: Path) -> None:
-    trace = hg.read_trace(write(tmp_path, {"baseTimeNanoseconds": "soon", "traceEvents": [OP]}))
+    trace = hg.read_trace(write_trace(tmp_path, {"baseTimeNanoseconds": "soon", "traceEvents": [OP]}))
     assert (trace.events.start.tolist(), trace.diagnostics["bad_header_base_time"]) == ([10_000], 1)
 
 
@@ -506,7 +515,7 @@ def test_a_base_time_that_is_no_time_is_ignored_and_counted(tmp_path: Path) -> N
     ],
 )
 def test_names_with_odd_bytes_are_read(tmp_path: Path, raw: bytes, name: str) -> None:
-    trace = hg.read_trace(write(tmp_path, rows_of(OP | {"name": "NAME"}).encode().replace(b"NAME", raw)))
+    trace = hg.read_trace(write_trace(tmp_path, rows_of(OP | {"name": "NAME"}).encode().replace(b"NAME", raw)))
     assert trace.names == (name,)
 
 
@@ -517,19 +526,19 @@ def test_names_with_odd_bytes_are_read(tmp_path: Path, raw: bytes, name: str) ->
 def test_odd_names_reach_every_output(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, raw: bytes, command: str
 ) -> None:
-    path = write(tmp_path, rows_of(OP | {"name": "NAME", "tid": "NAME"}).encode().replace(b"NAME", raw))
-    assert document(capsys, command, path)["schema"]
-    done = subprocess_run(command, path) if b"\\u" in raw and command == "critical-path" else None
+    path = write_trace(tmp_path, rows_of(OP | {"name": "NAME", "tid": "NAME"}).encode().replace(b"NAME", raw))
+    assert command_json(capsys, command, path)["schema"]
+    done = run_program(command, path) if b"\\u" in raw and command == "critical-path" else None
     assert done is None or (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
-    assert len(hg.read_trace(write(tmp_path, b"\xef\xbb\xbf" + rows_of(OP).encode())).events) == 1
+    assert len(hg.read_trace(write_trace(tmp_path, b"\xef\xbb\xbf" + rows_of(OP).encode())).events) == 1
 
 
 def test_of_duplicate_keys_the_last_counts(tmp_path: Path) -> None:
     row = json.dumps(OP)[:-1] + ', "name": "second", "ts": 50}'
-    trace = hg.read_trace(write(tmp_path, '{"traceEvents": [7], "traceEvents": [' + row + "]}"))
+    trace = hg.read_trace(write_trace(tmp_path, '{"traceEvents": [7], "traceEvents": [' + row + "]}"))
     assert (trace.names, trace.events.start.tolist()) == (("second",), [50_000])
 
 
@@ -538,7 +547,7 @@ def test_a_name_of_a_megabyte_keeps_errors_short(capsys: pytest.CaptureFixture[s
     trace.annotation("x" * 1_000_000, 0, 10)
     path = trace.write(tmp_path / "t.json")
     assert len(one_error(capsys, tmp_path, "critical-path", path, "--annotation", "y" * 100_000)) < 1000
-    assert len(run(capsys, "critical-path", path)[1]) < 5000
+    assert len(run_command(capsys, "critical-path", path)[1]) < 5000
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "٣"], ids=["30 digits", "5000 digits", "Arabic"])
@@ -549,8 +558,8 @@ def test_a_step_with_an_odd_number_breaks_nothing(
     trace = TraceBuilder()
     trace.annotation(f"ProfilerStep#{number}", 0, 10)
     path = trace.write(tmp_path / "t.json")
-    assert document(capsys, command, path)["schema"]
-    assert run(capsys, command, path)[0] == 0
+    assert command_json(capsys, command, path)["schema"]
+    assert run_command(capsys, command, path)[0] == 0
 
 
 # -- big --------------------------------------------------------------------------------------------------------------
@@ -562,8 +571,8 @@ def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path:
     for level in range(depth):
         trace.op("op", level, 2 * depth - level)
     path = trace.write(tmp_path / "t.json")
-    found = document(capsys, "critical-path", path)
-    assert spent(found) == {"cpu_bound": 2 * depth * 1000}
+    found = command_json(capsys, "critical-path", path)
+    assert time_by_class(found) == {"cpu_bound": 2 * depth * 1000}
     assert len(found["segments"]) == 2 * depth - 1
 
 
@@ -615,7 +624,7 @@ def test_numbers_beyond_64_bits_are_one_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
 ) -> None:
     path = two_steps().write(tmp_path / "t.json")
-    status, out, err = run(capsys, "critical-path", path, *arguments)
+    status, out, err = run_command(capsys, "critical-path", path, *arguments)
     assert (status in (1, 2), out, err.count("\n")) == (True, "", 1), err
     assert len(err) < 1000
 
@@ -719,6 +728,6 @@ def test_a_parquet_folder_that_cannot_be_is_refused(
 
 def test_json_and_parquet_at_one_place_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = two_steps().write(tmp_path / "trace.json")
-    status, _, err = run(capsys, "graph", path, "--parquet", tmp_path / "g", "--json", tmp_path / "g")
+    status, _, err = run_command(capsys, "graph", path, "--parquet", tmp_path / "g", "--json", tmp_path / "g")
     assert (status in (1, 2), err.count("\n")) == (True, 1)
     assert not (tmp_path / "g").exists()

@@ -13,8 +13,8 @@ from analyses.idle.idle_time import idle_time, idle_waits
 from analyses.memory.memory_bandwidth import memory_bandwidth
 from analyses.scope import whole
 from hta_graph.graph import DependencyGraph
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED
 
 PARTS = ["window_ns", "compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 

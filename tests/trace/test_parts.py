@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import hta_graph as hg
 from hta_graph.trace import parts
 from hta_graph.trace.rows import EVENT_ROWS
 from hta_graph.trace.table import Trace
-from tests.conftest import shared_traces
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
-
-
-def same(one: Trace, other: Trace) -> bool:
-    """Compare all that was read."""
-    tables = [(getattr(one, name), getattr(other, name)) for name in ("events", "lanes", "syncs", "flows")]
-    columns = [(getattr(a, f.name), getattr(b, f.name)) for a, b in tables for f in fields(a)]
-    heads = [getattr(one, n) == getattr(other, n) for n in ("names", "rank", "world_size", "gpu_names", "diagnostics")]
-    return all(heads) and all(np.array_equal(a, b) for a, b in columns)
+from tests.support.same_trace import same_columns
+from tests.support.shared_traces import shared_traces
 
 
 def read_both(path: Path, monkeypatch: pytest.MonkeyPatch, size: int = 700) -> tuple[Trace, Trace, int]:
@@ -42,7 +33,7 @@ def test_simulated_traces(time: str, seed: int, tmp_path: Path, monkeypatch: pyt
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 300)), dialect).document))
     whole, split, count = read_both(path, monkeypatch)
     assert count > 20
-    assert same(whole, split)
+    assert same_columns(whole, split)
 
 
 @pytest.mark.shared
@@ -50,7 +41,7 @@ def test_simulated_traces(time: str, seed: int, tmp_path: Path, monkeypatch: pyt
 def test_real_traces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(path for path in shared_traces() if path.parent.name == name)
     whole, split, _ = read_both(path, monkeypatch, 50_000)
-    assert same(whole, split)
+    assert same_columns(whole, split)
 
 
 def test_what_looks_like_a_boundary_inside_an_event_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +53,7 @@ def test_what_looks_like_a_boundary_inside_an_event_is_none(tmp_path: Path, monk
     whole, split, count = read_both(trace.write(tmp_path / "t.json"), monkeypatch)
     assert count > 20
     assert len(split.events) == 200
-    assert same(whole, split)
+    assert same_columns(whole, split)
 
 
 def test_a_begin_row_may_end_in_another_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +65,7 @@ def test_a_begin_row_may_end_in_another_part(tmp_path: Path, monkeypatch: pytest
     whole, split, count = read_both(trace.write(tmp_path / "t.json"), monkeypatch)
     assert count > 5
     assert int(split.events.end.max()) == 500_000
-    assert same(whole, split)
+    assert same_columns(whole, split)
 
 
 @pytest.mark.parametrize("bad", ['{"ph": "X", "ts": NaN}', '{"ph": 7}', "3", '{"name": "\\ud800"}'])
@@ -89,7 +80,7 @@ def test_a_row_that_is_not_strict_in_a_later_part(bad: str, tmp_path: Path, monk
     monkeypatch.setattr(parts, "PART_BYTES", 500)
     split = hg.read_trace(path)
     assert len(split.events) == 99
-    assert same(whole, split)
+    assert same_columns(whole, split)
 
 
 def test_an_inner_key_of_the_same_name_is_not_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.trace import peek
 from hta_graph.trace.peek import peek_header, text_size
 from hta_graph.trace.rank_files import header_count
-from tests.conftest import shared_traces
 
 OP = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 0, "dur": 5}
 HERE = {"rank": 3, "world_size": 8, "nested": [{"a": {}}]}
@@ -44,7 +43,7 @@ UNCLEAR = {
 }  # fmt: skip
 
 
-def write(path: Path, text: str) -> Path:
+def write_trace(path: Path, text: str) -> Path:
     """Write a file, compressed as its name says."""
     data = text.encode()
     if path.suffix == ".zst":
@@ -67,7 +66,7 @@ def test_a_header_is_found_before_and_behind_the_events(
 ) -> None:
     monkeypatch.setattr(peek, "CHUNK", chunk)
     text, rank = PLAIN[case]
-    path = write(tmp_path / f"t.{ending}", text)
+    path = write_trace(tmp_path / f"t.{ending}", text)
     assert peeked_rank(path) == rank
     assert hg.read_trace(path, salvage=True).rank == rank
 
@@ -78,14 +77,14 @@ def test_what_is_not_plain_is_left_to_a_full_reading(
 ) -> None:
     monkeypatch.setattr(peek, "ENDS_BYTES", 500)
     text, rank = UNCLEAR[case]
-    path = write(tmp_path / "t.json", text)
+    path = write_trace(tmp_path / "t.json", text)
     assert peeked_rank(path) == "unclear"
     assert hg.read_trace(path).rank == rank
 
 
 @pytest.mark.parametrize("text", ["", "x", "7", "[1, 2]", "[[1]]", '{"nodes": []}', '{"traceEvents": 7}', "\ufeff[{}]"])
 def test_what_is_no_trace_is_left_to_a_full_reading(tmp_path: Path, text: str) -> None:
-    assert peek_header(write(tmp_path / "t.json", text)) is None
+    assert peek_header(write_trace(tmp_path / "t.json", text)) is None
     assert peek_header(tmp_path / "absent") is None
     assert peek_header(tmp_path) is None
 
@@ -116,13 +115,13 @@ def test_only_the_beginning_is_read_where_that_is_enough(tmp_path: Path) -> None
 @pytest.mark.parametrize(("ending", "least", "most"), [("json", 1, 1), ("json.gz", 1, 1), ("json.zst", 0.1, 20)])
 def test_sizes_of_text(tmp_path: Path, ending: str, least: float, most: float) -> None:
     text = json.dumps({"traceEvents": [{**OP, "ts": n * 7919 % 10007} for n in range(5000)]})
-    assert least * len(text) <= text_size(write(tmp_path / f"t.{ending}", text)) <= most * len(text)
+    assert least * len(text) <= text_size(write_trace(tmp_path / f"t.{ending}", text)) <= most * len(text)
     assert text_size(tmp_path / "absent") == 0
 
 
 @pytest.mark.shared
-def test_real_traces() -> None:
-    for path in shared_traces():
+def test_real_traces(real_traces: list[Path]) -> None:
+    for path in real_traces:
         header = peek_header(path)
         assert header is not None, path
         if path.stat().st_size < 100_000:

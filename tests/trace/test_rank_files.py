@@ -10,25 +10,25 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TraceError
-from tests.analyses.command_line.test_command_line import COMMANDS, document, one_error, run
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import COMMANDS, command_json, one_error, run_command
 
 HOST_TRACE = json.dumps({"schema": "1.0.1", "pid": 3, "nodes": [{"id": 1, "name": "x"}]})
 
 
-def trace(path: Path, name: str = "op", distributed: Any = None) -> Path:
+def operator_trace(path: Path, name: str = "op", distributed: Any = None) -> Path:
     """Write a trace of one operator."""
     builder = TraceBuilder(**({} if distributed is None else {"distributedInfo": distributed}))
     builder.op(name, 0, 10)
     return builder.write(path)
 
 
-def ranks(capsys: pytest.CaptureFixture[str], *inputs: Path) -> dict[int, str]:
+def ranks_by_info(capsys: pytest.CaptureFixture[str], *inputs: Path) -> dict[int, str]:
     """Return rank → file name as ``info`` sees it."""
-    return {rank["rank"]: Path(rank["file"]).name for rank in document(capsys, "info", *inputs)["ranks"]}
+    return {rank["rank"]: Path(rank["file"]).name for rank in command_json(capsys, "info", *inputs)["ranks"]}
 
 
-def said(*inputs: Path) -> tuple[list[int | None], list[str]]:
+def ranks_and_words(*inputs: Path) -> tuple[list[int | None], list[str]]:
     """Read through the library; return the ranks in order and what was said."""
     lines: list[str] = []
     return [item.rank for item in hg.read_traces(inputs, say=lines.append)], lines
@@ -64,33 +64,33 @@ def said(*inputs: Path) -> tuple[list[int | None], list[str]]:
 def test_the_header_comes_before_the_name_before_the_order(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, distributed: Any, name: str, rank: int
 ) -> None:
-    path = trace(tmp_path / name, distributed=distributed)
-    assert ranks(capsys, path) == {rank: name}
-    assert document(capsys, "critical-path", path)["rank"] == rank
+    path = operator_trace(tmp_path / name, distributed=distributed)
+    assert ranks_by_info(capsys, path) == {rank: name}
+    assert command_json(capsys, "critical-path", path)["rank"] == rank
 
 
 def test_a_name_that_only_contains_rank_is_no_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert ranks(capsys, trace(tmp_path / "frank12.json")) == {0: "frank12.json"}
+    assert ranks_by_info(capsys, operator_trace(tmp_path / "frank12.json")) == {0: "frank12.json"}
 
 
 def test_a_folder_is_read_lowest_rank_first(tmp_path: Path) -> None:
     for number in (10, 2, 0):
-        trace(tmp_path / f"rank{number}.json")
-    assert said(tmp_path) == ([0, 2, 10], [])
+        operator_trace(tmp_path / f"rank{number}.json")
+    assert ranks_and_words(tmp_path) == ([0, 2, 10], [])
 
 
 def test_several_files_are_ranks(tmp_path: Path) -> None:
-    first, second = trace(tmp_path / "a-rank1.json.gz"), trace(tmp_path / "b-rank0.json")
-    assert said(first, second) == ([0, 1], [])
+    first, second = operator_trace(tmp_path / "a-rank1.json.gz"), operator_trace(tmp_path / "b-rank0.json")
+    assert ranks_and_words(first, second) == ([0, 1], [])
 
 
 def test_files_without_a_rank_are_numbered_by_order_and_this_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    trace(tmp_path / "b.json")
-    trace(tmp_path / "a.json")
-    trace(tmp_path / "c.json", distributed={"rank": 1})
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    operator_trace(tmp_path / "b.json")
+    operator_trace(tmp_path / "a.json")
+    operator_trace(tmp_path / "c.json", distributed={"rank": 1})
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert status == 0
     assert {rank["rank"]: Path(rank["file"]).name for rank in json.loads(out)["ranks"]} == {
         0: "a.json", 1: "c.json", 2: "b.json",
@@ -101,7 +101,7 @@ def test_files_without_a_rank_are_numbered_by_order_and_this_is_said(
 
 
 def test_given_files_keep_the_order_in_which_they_were_given(tmp_path: Path) -> None:
-    second, first = trace(tmp_path / "a.json", "second"), trace(tmp_path / "b.json", "first")
+    second, first = operator_trace(tmp_path / "a.json", "second"), operator_trace(tmp_path / "b.json", "first")
     found = list(hg.read_traces([first, second]))
     assert [(item.rank, item.names[0]) for item in found] == [(0, "first"), (1, "second")]
 
@@ -111,9 +111,9 @@ def test_given_files_keep_the_order_in_which_they_were_given(tmp_path: Path) -> 
 def test_two_traces_that_claim_one_rank_are_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str, command: str
 ) -> None:
-    trace(tmp_path / "rank1.json", distributed={"rank": 1} if how == "header" else None)
+    operator_trace(tmp_path / "rank1.json", distributed={"rank": 1} if how == "header" else None)
     other = "x.json" if how != "file name" else "rank_1.json"
-    trace(tmp_path / other, distributed=None if how == "file name" else {"rank": 1})
+    operator_trace(tmp_path / other, distributed=None if how == "file name" else {"rank": 1})
     line = one_error(capsys, tmp_path, command, tmp_path)
     assert "claims rank 1" in line
     assert "rank1.json" in line
@@ -121,48 +121,48 @@ def test_two_traces_that_claim_one_rank_are_refused(
 
 
 def test_one_file_given_twice_is_one_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = trace(tmp_path / "rank1.json")
-    assert ranks(capsys, path, path) == {1: "rank1.json"}
-    assert ranks(capsys, path, tmp_path) == {1: "rank1.json"}
+    path = operator_trace(tmp_path / "rank1.json")
+    assert ranks_by_info(capsys, path, path) == {1: "rank1.json"}
+    assert ranks_by_info(capsys, path, tmp_path) == {1: "rank1.json"}
 
 
 @pytest.mark.parametrize("content", [HOST_TRACE, "[1, 2]", "7", '{"a": 1}'])
 def test_files_without_trace_rows_are_skipped_with_a_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str
 ) -> None:
-    trace(tmp_path / "rank0.json")
+    operator_trace(tmp_path / "rank0.json")
     (tmp_path / "other.json").write_text(content)
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, err.count("\n")) == (0, 1), err
     assert err.startswith(f"skipped {tmp_path / 'other.json'}: ")
     assert [rank["rank"] for rank in json.loads(out)["ranks"]] == [0]
 
 
 def test_host_traces_do_not_take_a_rank(tmp_path: Path) -> None:
-    trace(tmp_path / "rank0.json")
+    operator_trace(tmp_path / "rank0.json")
     (tmp_path / "rank0_et.json").write_text(HOST_TRACE)
-    found, lines = said(tmp_path)
+    found, lines = ranks_and_words(tmp_path)
     assert found == [0]
     assert len(lines) == 1
     assert "host execution trace" in lines[0]
 
 
 def test_other_files_of_a_folder_are_ignored(tmp_path: Path) -> None:
-    trace(tmp_path / "rank0.json")
+    operator_trace(tmp_path / "rank0.json")
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "folder.json").mkdir()
-    assert said(tmp_path) == ([0], [])
+    assert ranks_and_words(tmp_path) == ([0], [])
 
 
 def test_a_folder_of_host_traces_holds_no_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text(HOST_TRACE)
-    status, out, err = run(capsys, "info", tmp_path)
+    status, out, err = run_command(capsys, "info", tmp_path)
     assert (status, out, "Traceback" in err) == (1, "", False)
     assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no trace among these files"
 
 
-def broken(path: Path) -> Path:
+def broken_trace(path: Path) -> Path:
     """Cut a trace's end off."""
     path.write_bytes(path.read_bytes()[:-10])
     return path
@@ -174,10 +174,10 @@ def test_a_broken_trace_in_a_folder_is_said_and_the_others_are_read(
 ) -> None:
     (tmp_path / folder).mkdir()
     for number in range(8):
-        trace(tmp_path / folder / f"rank{number}.json")
-    path = broken(tmp_path / folder / "rank1.json")
+        operator_trace(tmp_path / folder / f"rank{number}.json")
+    path = broken_trace(tmp_path / folder / "rank1.json")
     target = tmp_path / "out.json"
-    status, out, err = run(capsys, "info", tmp_path / folder, "--json", target)
+    status, out, err = run_command(capsys, "info", tmp_path / folder, "--json", target)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"hta-graph: {path}: the JSON breaks off at byte ")
     assert [rank["rank"] for rank in json.loads(target.read_bytes())["ranks"]] == [0, 2, 3, 4, 5, 6, 7]
@@ -185,9 +185,9 @@ def test_a_broken_trace_in_a_folder_is_said_and_the_others_are_read(
 
 def test_analyses_leave_a_broken_rank_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in range(3):
-        trace(tmp_path / f"rank{number}.json", distributed={"rank": number})
-    broken(tmp_path / "rank0.json")
-    status, out, err = run(capsys, "temporal-breakdown", tmp_path, "--json", "-")
+        operator_trace(tmp_path / f"rank{number}.json", distributed={"rank": number})
+    broken_trace(tmp_path / "rank0.json")
+    status, out, err = run_command(capsys, "temporal-breakdown", tmp_path, "--json", "-")
     assert (status, err.count("\n")) == (1, 1)
     assert [scope["rank"] for scope in json.loads(out)["scopes"]] == [1, 2]
 
@@ -198,11 +198,11 @@ def test_where_the_lowest_rank_is_broken_the_next_is_taken(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, damage: str
 ) -> None:
     for number in (2, 3, 4):
-        trace(tmp_path / f"rank{number}.json")
-    path = broken(tmp_path / "rank2.json")
+        operator_trace(tmp_path / f"rank{number}.json")
+    path = broken_trace(tmp_path / "rank2.json")
     if damage != "cut":
         path.write_bytes(b"" if damage == "empty" else b"no JSON")
-    status, out, err = run(capsys, command, tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, command, tmp_path, "--json", "-")
     assert (status, json.loads(out)["rank"] if command == "critical-path" else 3) == (1, 3)
     first, second = err.splitlines()
     assert first.startswith(f"hta-graph: {path}: ")
@@ -213,10 +213,10 @@ def test_a_broken_higher_rank_does_not_matter_for_a_lower_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for number in (2, 3):
-        trace(tmp_path / f"rank{number}.json")
+        operator_trace(tmp_path / f"rank{number}.json")
     (tmp_path / "rank3.json").write_bytes(b"")
-    assert document(capsys, "critical-path", tmp_path)["rank"] == 2
-    assert document(capsys, "info", tmp_path, "--rank", "2")["ranks"][0]["rank"] == 2
+    assert command_json(capsys, "critical-path", tmp_path)["rank"] == 2
+    assert command_json(capsys, "info", tmp_path, "--rank", "2")["ranks"][0]["rank"] == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -224,22 +224,22 @@ def test_a_broken_rank_that_is_asked_for_is_an_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     for number in (2, 3):
-        trace(tmp_path / f"rank{number}.json")
+        operator_trace(tmp_path / f"rank{number}.json")
     (tmp_path / "rank3.json").write_bytes(b"")
     assert "rank3.json: is empty" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 3)
 
 
 def test_a_broken_file_takes_no_rank_from_a_sound_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    trace(tmp_path / "rank0.json")
+    operator_trace(tmp_path / "rank0.json")
     (tmp_path / "rank0_et.json").write_text(HOST_TRACE[:-5])
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, [Path(rank["file"]).name for rank in json.loads(out)["ranks"]]) == (1, ["rank0.json"])
     assert "rank0_et.json: the JSON breaks off" in err
 
 
 def test_a_broken_file_keeps_its_place_in_the_order(tmp_path: Path) -> None:
     for name in "abc":
-        trace(tmp_path / f"{name}.json")
+        operator_trace(tmp_path / f"{name}.json")
     (tmp_path / "b.json").write_bytes(b"")
     errors: list[HtaGraphError] = []
     found = {graph.trace.rank: graph.trace.path.name for graph in hg.read_graphs(tmp_path, report=errors.append)}
@@ -249,8 +249,8 @@ def test_a_broken_file_keeps_its_place_in_the_order(tmp_path: Path) -> None:
 
 def test_where_all_are_broken_nothing_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in range(3):
-        broken(trace(tmp_path / f"rank{number}.json"))
-    status, out, err = run(capsys, "info", tmp_path, "--json", "-")
+        broken_trace(operator_trace(tmp_path / f"rank{number}.json"))
+    status, out, err = run_command(capsys, "info", tmp_path, "--json", "-")
     assert (status, out, err.count("\n")) == (1, "", 4)
     assert err.splitlines()[-1] == f"hta-graph: {tmp_path}: no sound trace among these files"
 
@@ -260,7 +260,7 @@ def test_a_missing_rank_lists_those_that_exist(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     for number in (0, 3):
-        trace(tmp_path / f"rank{number}.json")
+        operator_trace(tmp_path / f"rank{number}.json")
     assert "rank 1 is not there; there are: 0, 3" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 1)
 
 
@@ -270,22 +270,22 @@ def test_of_several_ranks_the_lowest_is_taken_unless_one_is_asked_for(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, arguments: list[Any], rank: int
 ) -> None:
     for number in (2, 3):
-        trace(tmp_path / f"rank{number}.json")
-    found = document(capsys, command, tmp_path, *arguments)
+        operator_trace(tmp_path / f"rank{number}.json")
+    found = command_json(capsys, command, tmp_path, *arguments)
     assert (found["rank"], Path(found["file"]).name) == (rank, f"rank{rank}.json")
 
 
 def test_the_table_says_which_rank_it_is_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in (2, 3):
-        trace(tmp_path / f"rank{number}.json")
-    assert run(capsys, "critical-path", tmp_path)[1].splitlines()[0] == "rank2.json, rank 2"
+        operator_trace(tmp_path / f"rank{number}.json")
+    assert run_command(capsys, "critical-path", tmp_path)[1].splitlines()[0] == "rank2.json, rank 2"
 
 
 def test_info_of_one_rank_of_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in (2, 3):
-        trace(tmp_path / f"rank{number}.json")
-    assert [rank["rank"] for rank in document(capsys, "info", tmp_path, "--rank", 3)["ranks"]] == [3]
-    assert ranks(capsys, tmp_path) == {2: "rank2.json", 3: "rank3.json"}
+        operator_trace(tmp_path / f"rank{number}.json")
+    assert [rank["rank"] for rank in command_json(capsys, "info", tmp_path, "--rank", 3)["ranks"]] == [3]
+    assert ranks_by_info(capsys, tmp_path) == {2: "rank2.json", 3: "rank3.json"}
 
 
 def test_bad_rows_are_said_once_per_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -294,13 +294,13 @@ def test_bad_rows_are_said_once_per_rank(capsys: pytest.CaptureFixture[str], tmp
         builder.op("op", 0, 10)
         builder.op("", 0, 10)
         builder.write(tmp_path / f"rank{number}.json")
-    err = run(capsys, "info", tmp_path)[2]
+    err = run_command(capsys, "info", tmp_path)[2]
     assert [line.split(": ")[0] for line in err.splitlines()] == [str(tmp_path / f"rank{n}.json") for n in (0, 1)]
 
 
 def test_the_library_reads_ranks_lazily(tmp_path: Path) -> None:
-    trace(tmp_path / "rank0.json")
-    trace(tmp_path / "rank1.json")
+    operator_trace(tmp_path / "rank0.json")
+    operator_trace(tmp_path / "rank1.json")
     reader = hg.read_traces(tmp_path)
     assert next(reader).rank == 0
     (tmp_path / "rank1.json").unlink()
@@ -313,8 +313,8 @@ def test_salvage_reaches_the_files_of_a_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, salvage: bool
 ) -> None:
     for number in (0, 1):
-        path = trace(tmp_path / f"rank{number}.json")
+        path = operator_trace(tmp_path / f"rank{number}.json")
     path.write_bytes(path.read_bytes()[:-1])
-    status, out, _ = run(capsys, "info", tmp_path, "--json", "-", *(["--salvage"] if salvage else []))
+    status, out, _ = run_command(capsys, "info", tmp_path, "--json", "-", *(["--salvage"] if salvage else []))
     assert status == (0 if salvage else 1)
     assert [rank["events"] for rank in json.loads(out)["ranks"]] == [1] * (1 + salvage)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from tests.analyses.command_line.test_command_line import two_steps
-from tests.conftest import SHARED, shared_traces
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import two_steps
+from tests.support.shared_traces import SHARED, shared_traces
 
 
 def columns(part: object) -> dict[str, np.ndarray]:

@@ -15,7 +15,8 @@ from hta_graph.errors import TraceError
 from hta_graph.export.perfetto.path_overlay import overlay_bytes
 from hta_graph.trace import parts, tolerant
 from hta_graph.trace.details import read_details
-from tests.trace.test_parts import same
+from tests.support.depth import deep
+from tests.support.same_trace import same_columns
 
 HEAD = '{"schemaVersion": 1, "baseTimeNanoseconds": 1000, "distributedInfo": {"rank": 5}, "traceEvents": ['
 TAIL = '], "traceName": "x{}", "deviceProperties": [{"id": 0}]}'
@@ -52,9 +53,10 @@ def whole_events(cut: int) -> int:
     return sum(end <= cut for end in ENDS)
 
 
-def test_every_cut_names_the_byte_and_the_number_of_whole_events(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [97, deep(13)])
+def test_every_cut_names_the_byte_and_the_number_of_whole_events(tmp_path: Path, step: int) -> None:
     path, raw = tmp_path / "t.json", TEXT.encode()
-    for cut in [*range(1, len(raw), 13), *range(len(raw) - len(TAIL) - 3, len(raw))]:
+    for cut in [*range(1, len(raw), step), *range(len(raw) - len(TAIL) - 3, len(raw))]:
         path.write_bytes(raw[:cut])
         count = whole_events(cut)
         remedy = "salvage=True reads those" if count else "record the trace again"
@@ -63,12 +65,13 @@ def test_every_cut_names_the_byte_and_the_number_of_whole_events(tmp_path: Path)
             hg.read_trace(path)
 
 
+@pytest.mark.parametrize("step", [193, deep(29)])
 @pytest.mark.parametrize("shape", ["document", "list"])
-def test_salvage_reads_the_whole_events_of_every_cut(tmp_path: Path, shape: str) -> None:
+def test_salvage_reads_the_whole_events_of_every_cut(tmp_path: Path, shape: str, step: int) -> None:
     path = tmp_path / "t.json"
     head = HEAD if shape == "document" else "["
     raw = (head + TEXT.removeprefix(HEAD)).encode()
-    for cut in range(len(head) + ENDS[0] - len(HEAD), len(raw) - len(TAIL), 29):
+    for cut in range(len(head) + ENDS[0] - len(HEAD), len(raw) - len(TAIL), step):
         path.write_bytes(raw[:cut])
         trace = hg.read_trace(path, salvage=True)
         count = whole_events(cut + len(HEAD) - len(head))
@@ -82,7 +85,7 @@ def test_parts_and_whole_give_one_trace(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_bytes(gzip.compress(TEXT.encode())[:-300])
     split = hg.read_trace(path, salvage=True)
     monkeypatch.setattr(parts, "PART_BYTES", 1 << 20)
-    assert same(split, hg.read_trace(path, salvage=True))
+    assert same_columns(split, hg.read_trace(path, salvage=True))
     assert re.fullmatch(r"the gzip data breaks off at byte [\d,]+, \d+ whole events read", split.salvaged or "")
     assert 20 < len(split.events) < 60
 

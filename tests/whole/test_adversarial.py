@@ -21,7 +21,7 @@ def path_us(path: CriticalPath) -> list[tuple[float, float, str, str | None]]:
     return [(start / US, end / US, bound, name if isinstance(name, str) else None) for start, end, bound, name in rows]
 
 
-def whole(graph: DependencyGraph) -> CriticalPath:
+def whole_path(graph: DependencyGraph) -> CriticalPath:
     return hg.critical_path(graph, hg.whole())
 
 
@@ -37,7 +37,7 @@ def test_a_second_launch_before_the_first_kernel_does_not_hide_the_first(tmp_pat
         ("launch", call_b, "start", kernel_b, "start"),
         ("stream_order", kernel_a, "end", kernel_b, "start"),
     }
-    assert path_us(whole(graph)) == [
+    assert path_us(whole_path(graph)) == [
         (0, 4, "cpu_bound", "cudaLaunchKernel"),
         (4, 12, "gpu_kernel_launch_overhead", "cudaLaunchKernel"),
         (12, 20, "gpu_compute_bound", "A"),
@@ -57,7 +57,7 @@ def test_a_graph_launch_owns_all_its_kernels(tmp_path: Path) -> None:
     graph = trace.graph(tmp_path)
     assert edges(graph, "launch") >= {("launch", call, "start", node, "start") for node in nodes}
     assert edges(graph, "device_sync") == {("device_sync", nodes[2], "end", sync, "end")}
-    path = whole(graph)
+    path = whole_path(graph)
     on_path = {name: end - start for start, end, bound, name in path_us(path) if bound == "gpu_compute_bound"}
     assert on_path == {"G0": 95, "G1": 95, "G2": 95}
     assert path.by_bound_ns["gpu_kernel_kernel_overhead"] == 10 * US
@@ -82,7 +82,7 @@ def test_all_waits_before_a_kernel_are_kept_and_the_last_binds(tmp_path: Path) -
     }
     lags = graph.predecessors(d, ["event_wait"]).set_index("source_index").lag_ns
     assert lags.to_dict() == {s1: 103 * US, s2: 3 * US}
-    assert [row for row in path_us(whole(graph)) if row[0] >= 12] == [
+    assert [row for row in path_us(whole_path(graph)) if row[0] >= 12] == [
         (12, 200, "gpu_compute_bound", "S2"),
         (200, 203, "gpu_kernel_kernel_overhead", "D"),
         (203, 213, "gpu_compute_bound", "D"),
@@ -98,7 +98,7 @@ def test_a_blocking_copy_is_on_the_path_instead_of_its_call(tmp_path: Path) -> N
     trace.launch("kz", (531, 535), (545, 550), 2)
     graph = trace.graph(tmp_path)
     assert edges(graph, "blocking_copy") == {("blocking_copy", copy, "end", call, "end")}
-    assert path_us(whole(graph)) == [
+    assert path_us(whole_path(graph)) == [
         (0, 5, "cpu_bound", "to_cpu"),
         (5, 20, "cpu_bound", "cudaMemcpy"),
         (20, 500, "gpu_memory_bound", "Memcpy DtoH (Device -> Pageable)"),
@@ -156,7 +156,7 @@ def test_a_wait_for_the_same_stream_is_a_legal_no_op(tmp_path: Path) -> None:
     _, d = trace.launch("D", (20, 23), (103, 113), 4)
     graph = trace.graph(tmp_path)
     assert edges(graph, "event_wait", "stream_order") == {("stream_order", s, "end", d, "start")}
-    assert whole(graph).by_bound_ns["gpu_kernel_kernel_overhead"] == 3 * US
+    assert whole_path(graph).by_bound_ns["gpu_kernel_kernel_overhead"] == 3 * US
 
 
 def test_equal_stream_numbers_of_two_devices_are_two_streams(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_wait_holds_back_work_that_another_thread_launches(tmp_path: Path) -> 
     graph = trace.graph(tmp_path)
     assert edges(graph, "event_wait") == {("event_wait", s, "end", d, "start")}
     assert ("launch", call, "start", d, "start") in edges(graph, "launch")
-    path = whole(graph)
+    path = whole_path(graph)
     assert (100, 103, "gpu_kernel_kernel_overhead", "D") in path_us(path)
     assert path.by_bound_ns["gpu_compute_bound"] == 100 * US
 
@@ -215,7 +215,7 @@ def test_deep_nesting_needs_no_recursion(tmp_path: Path, depth: int) -> None:
         trace.op(f"op{level % 7}", level, 4 * depth - level)
     trace.launch("k", (depth, depth + 1), (4 * depth + 5, 4 * depth + 10), 1)
     graph = trace.graph(tmp_path)
-    path = whole(graph)
+    path = whole_path(graph)
     assert int((graph.timeline.calls.parent >= 0).sum()) == depth  # each but the outermost, and the call
     assert len(path_us(path)) == depth + 4  # the operators, the call, its lag (explained and not), the kernel
     assert path.by_bound_ns["cpu_bound"] == (depth + 1) * US

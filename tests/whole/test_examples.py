@@ -13,13 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
 from tests.simulator import idioms
 from tests.support.make_sample import FOLDER, STRAGGLER, TRANSFER_NS, samples
-from tests.support.notebooks import EXAMPLES, shown
+from tests.support.notebooks import EXAMPLES, run_here, shown, shown_words
 
 ROOT = EXAMPLES.parent
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -29,7 +30,7 @@ STORED_BYTES = 60_000
 """A notebook with more than that holds more than text."""
 
 
-def python(*arguments: str | Path, folder: Path) -> str:
+def run_python(*arguments: str | Path, folder: Path) -> str:
     """Run Python in a folder, with the repository on its path, and return what it printed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -45,12 +46,12 @@ def python(*arguments: str | Path, folder: Path) -> str:
     return done.stdout
 
 
-def script(name: str, *arguments: str, folder: Path) -> str:
+def run_script(name: str, *arguments: str, folder: Path) -> str:
     """Run an example script, warnings as errors."""
-    return python("-W", "error", EXAMPLES / name, *arguments, folder=folder)
+    return run_python("-W", "error", EXAMPLES / name, *arguments, folder=folder)
 
 
-def listed(folder: Path) -> list[str]:
+def listed_files(folder: Path) -> list[str]:
     """List a folder's files."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
@@ -61,16 +62,29 @@ def run_notebooks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         pytest.skip(f"notebooks need {', '.join(missing)} (pip install '.[dev]')")
     folder = tmp_path_factory.mktemp("notebooks")
-    python("-m", "tests.support.notebooks", "--to", folder, folder=ROOT)
+    run_python("-m", "tests.support.notebooks", "--to", folder, folder=ROOT)
     return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_prints_what_is_stored_in_it(path: Path, run_notebooks: dict[str, Any]) -> None:
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert shown(run_notebooks[path.name]) == shown(stored), (
         "python -m tests.support.notebooks renews the stored outputs"
     )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_cells_of_a_notebook_show_what_is_stored_in_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same without a kernel, in this process, but for figures."""
+    pytest.importorskip("plotly")
+    monkeypatch.chdir(tmp_path)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    with pd.option_context("display.float_format", None, "display.max_colwidth", 50):
+        assert shown_words(run_here(stored)) == shown_words(stored)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -84,15 +98,15 @@ def test_a_notebook_is_stored_as_text(path: Path) -> None:
 
 
 def test_the_neighbourhood_is_drawn(tmp_path: Path) -> None:
-    said = script("draw_the_neighbourhood_of_a_kernel.py", folder=tmp_path)
+    said = run_script("draw_the_neighbourhood_of_a_kernel.py", folder=tmp_path)
     assert idioms.ALL_REDUCE in said
     assert "event_wait inferred" in said
-    assert listed(tmp_path) == ["neighbourhood.svg" if shutil.which("dot") else "neighbourhood.dot"]
+    assert listed_files(tmp_path) == ["neighbourhood.svg" if shutil.which("dot") else "neighbourhood.dot"]
 
 
 def test_the_neighbourhood_is_of_the_kernel_asked_for(tmp_path: Path) -> None:
     own = FOLDER / "slower_trace.json.gz"
-    said = script(
+    said = run_script(
         "draw_the_neighbourhood_of_a_kernel.py", str(own), "--kernel", "largek", "-o", "k.dot", folder=tmp_path
     )
     assert said.startswith("k.dot: event 75, sgemm_largek_lds64")
@@ -100,11 +114,11 @@ def test_the_neighbourhood_is_of_the_kernel_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_workload_is_written_with_the_simulators_settings(tmp_path: Path) -> None:
-    said = script("export_for_a_simulator.py", folder=tmp_path)
+    said = run_script("export_for_a_simulator.py", folder=tmp_path)
     assert "nothing found" in said
     settings = ["network", "remote-memory", "system"]
     workload = ["comm_groups.json", "group_names.json", *(f"trace.{rank}.et" for rank in range(4))]
-    assert listed(tmp_path) == [f"astra_sim/{name}.json" for name in settings] + [
+    assert listed_files(tmp_path) == [f"astra_sim/{name}.json" for name in settings] + [
         f"workload/{name}" for name in workload
     ]
     network = json.loads((tmp_path / "astra_sim" / "network.json").read_text(encoding="utf-8"))

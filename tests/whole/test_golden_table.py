@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.conftest import SHARED
 from tests.golden_table import exact_numbers, judge
 from tests.golden_table.answers import Range, between, difference, encoded
 from tests.golden_table.exact_numbers import exact_traces, tallies
@@ -20,29 +19,28 @@ from tests.golden_table.golden import Golden, golden_answers
 from tests.golden_table.gpu_time import by_what_runs, merged
 from tests.golden_table.judge import EQUAL, UNEXPLAINED
 from tests.golden_table.table import first_table, judged, second_table
+from tests.support.depth import deep
+from tests.support.shared_traces import SHARED
 
 GOLDEN = SHARED / "golden"
-QUICK = (
-    *("cupti_counters", "execution_trace_sample", "memory_timeline", "sync_alexnet_a100"),
-    *("diff_nanogpt_ab_current_vs_hook", "nccl_args_a100"),
-)
+QUICK = (*("cupti_counters", "execution_trace_sample", "memory_timeline", "sync_alexnet_a100"),)
 OTHERS = sorted({path.parent.name for path in GOLDEN.glob("*/*.json")} - set(QUICK)) if GOLDEN.is_dir() else []
 
 
 # -- comparing --------------------------------------------------------------------------------------------------------
 
 
-def frame(**columns: Any) -> dict[str, Any]:
+def encoded_frame(**columns: Any) -> dict[str, Any]:
     found: dict[str, Any] = encoded(pd.DataFrame(columns))
     return found
 
 
 def test_answers_are_compared_value_by_value() -> None:
-    one = frame(rank=[0, 1], time=[1.5, np.nan])
-    assert not difference(one, frame(rank=[0, 1], time=[1.5, np.nan]))
-    assert difference(one, frame(rank=[0, 1], time=[1.5, 0.0])) == "row 1, time: None and 0.0"
-    assert difference(one, frame(rank=[0], time=[1.5])) == "2 rows and 1"
-    assert "columns" in difference(one, frame(time=[1.5, np.nan], rank=[0, 1]))
+    one = encoded_frame(rank=[0, 1], time=[1.5, np.nan])
+    assert not difference(one, encoded_frame(rank=[0, 1], time=[1.5, np.nan]))
+    assert difference(one, encoded_frame(rank=[0, 1], time=[1.5, 0.0])) == "row 1, time: None and 0.0"
+    assert difference(one, encoded_frame(rank=[0], time=[1.5])) == "2 rows and 1"
+    assert "columns" in difference(one, encoded_frame(time=[1.5, np.nan], rank=[0, 1]))
     assert not difference({"kind": "value", "value": []}, encoded({}))
     assert "a value and a frame" in difference({"kind": "value", "value": [1]}, one)
 
@@ -57,7 +55,7 @@ def test_long_answers_are_compared_by_their_ends_and_sums() -> None:
 
 
 def test_ranges_orders_and_empty_stretches_are_allowed_only_where_the_recomputation_says_so() -> None:
-    theirs = frame(name=["b", "a"], sum=[3.0, 0.0])
+    theirs = encoded_frame(name=["b", "a"], sum=[3.0, 0.0])
     ours = pd.DataFrame({"name": ["a", "b"], "sum": [0.0, 3.0]})
     assert difference(theirs, encoded(ours))
     ours.attrs["unordered"] = True
@@ -68,8 +66,8 @@ def test_ranges_orders_and_empty_stretches_are_allowed_only_where_the_recomputat
     assert not difference(theirs, encoded(short))
     bounds = between(pd.DataFrame({"a": [1, 5]}), pd.DataFrame({"a": [3, 5]}))
     assert bounds["a"].tolist() == [Range(1, 3), 5]
-    assert not difference(frame(a=[2, 5]), encoded(bounds))
-    assert difference(frame(a=[4, 5]), encoded(bounds))
+    assert not difference(encoded_frame(a=[2, 5]), encoded(bounds))
+    assert difference(encoded_frame(a=[4, 5]), encoded(bounds))
 
 
 def test_intervals_are_joined_and_swept() -> None:
@@ -88,7 +86,7 @@ def test_faults_have_letters_of_their_own() -> None:
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-def check(trace: str) -> None:
+def judge_trace(trace: str) -> None:
     """Judge all answers on one trace."""
     found = judged([trace])
     verdicts = [(golden.name, verdict) for cell in found.values() for golden, verdict in cell]
@@ -100,21 +98,21 @@ def check(trace: str) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("trace", QUICK)
 def test_no_answer_is_unexplained(trace: str) -> None:
-    check(trace)
+    judge_trace(trace)
 
 
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("trace", OTHERS)
 def test_no_answer_on_a_larger_trace_is_unexplained(trace: str) -> None:
-    check(trace)
+    judge_trace(trace)
 
 
 def golden_of(trace: str, name: str) -> Golden:
     return next(item for item in golden_answers(GOLDEN) if (item.trace, item.name) == (trace, name))
 
 
-def changed(golden: Golden, folder: Path, row: int, column: int, value: Any) -> Golden:
+def with_another_value(golden: Golden, folder: Path, row: int, column: int, value: Any) -> Golden:
     """Return an answer in which one value is another."""
     document = json.loads(golden.path.read_text())
     document["result"]["rows"][row][column] = value
@@ -127,10 +125,12 @@ def changed(golden: Golden, folder: Path, row: int, column: int, value: Any) -> 
 def test_a_wrong_number_of_hta_without_a_known_reason_is_unexplained(tmp_path: Path) -> None:
     right = golden_of("execution_trace_sample", "get_temporal_breakdown")
     assert judge.judge(right).code == EQUAL
-    assert judge.judge(changed(right, tmp_path, 0, 1, 12.0)).code == UNEXPLAINED
+    assert judge.judge(with_another_value(right, tmp_path, 0, 1, 12.0)).code == UNEXPLAINED
     rounded = golden_of("nccl_args_a100", "get_temporal_breakdown")
     assert judge.judge(rounded).code == Fault.ROUNDED.letter
-    assert judge.judge(changed(rounded, tmp_path, 0, 1, rounded.result["rows"][0][1] + 1)).code == UNEXPLAINED
+    assert (
+        judge.judge(with_another_value(rounded, tmp_path, 0, 1, rounded.result["rows"][0][1] + 1)).code == UNEXPLAINED
+    )
 
 
 @pytest.mark.shared
@@ -154,10 +154,12 @@ def test_an_error_of_hta_counts_only_for_the_reason_that_is_there(tmp_path: Path
 
 
 @pytest.mark.shared
-def test_every_exact_number_is_met() -> None:
-    found = [one for trace in exact_traces() for one in tallies(trace)]
+@pytest.mark.parametrize(("traces", "numbers"), [(("sync_alexnet_a100", "cupti_counters"), 100), deep((), 5_000)])
+def test_every_exact_number_is_met(traces: tuple[str, ...], numbers: int) -> None:
+    """In the deep run on all traces that have some."""
+    found = [one for trace in traces or exact_traces() for one in tallies(trace)]
     assert [text for one in found for text in one.different] == []
-    assert sum(one.compared for one in found) > 5_000
+    assert sum(one.compared for one in found) > numbers
     assert second_table(found)[0].endswith(" 0 not.")
 
 

@@ -6,17 +6,16 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -26,9 +25,8 @@ from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
 from hta_graph.errors import QueryError
 from hta_graph.model import EdgeKind
-from tests.fuzz import NAMES, as_bytes, check_graph, check_path, some_windows
+from tests.fuzz import as_bytes
 from tests.simulator import Constraint, Dialect, Program, Run, SimEvent, random_program, simulate, to_bytes, write
-from tests.simulator.dialect import Exact
 from tests.simulator.program import (
     Copy,
     Gap,
@@ -46,98 +44,17 @@ from tests.simulator.program import (
     Wait,
 )
 from tests.simulator.strategies import dialects, programs
+from tests.support.depth import deep, for_all
+from tests.support.properties import check_graph, check_path, some_windows
+from tests.support.soups import SOUPS, Soup, graph_of
 
-QUICK = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 BOTH_FAMILIES = programs("arbitrary") | programs("pytorch")
-Row = dict[str, Any]
-
-
-def graph_of(raw: bytes) -> DependencyGraph:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        path.write_bytes(raw)
-        return hg.build_graph(hg.read_trace(path))
-
-
-# --- soups: rows that overlap as they please --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Soup:
-    """Rows with times in nanoseconds, to be written in a dialect and shifted."""
-
-    rows: tuple[Row, ...]
-
-    def document(self, *, shift_ns: int = 0, base_ns: int | None = None) -> dict[str, Any]:
-        """Write the rows, all times shifted; ``base_ns`` is taken off the rows and put into the header."""
-        offset = shift_ns - (base_ns or 0)
-        rows = [row | {key: decimal(row[key] + offset * (key == "ts")) for key in ("ts", "dur") if key in row}
-                for row in self.rows]  # fmt: skip
-        return ({} if base_ns is None else {"baseTimeNanoseconds": base_ns}) | {"traceEvents": rows}
-
-    def graph(self, *, shift_ns: int = 0, base_ns: int | None = None) -> DependencyGraph:
-        return graph_of(as_bytes(self.document(shift_ns=shift_ns, base_ns=base_ns)))
-
-
-def decimal(ns: int) -> str:
-    """Return microseconds with three decimals, exactly."""
-    return Exact(f"{Exact.MARK}{'-' if ns < 0 else ''}{abs(ns) // 1_000}.{abs(ns) % 1_000:03d}")
-
-
-TIMES = st.integers(0, 12).map(lambda n: n * 1_000) | st.sampled_from((1, 10_500, 60_000, 1_004_000, 2_100_000))
-LENGTHS = st.integers(0, 6).map(lambda n: n * 1_000) | st.sampled_from((1, 40_000, 1_000_000))
-CORRELATIONS = st.integers(0, 5)
-STREAMS = st.sampled_from((7, 20))
-DEVICES = st.sampled_from((0, 0, 1))
-
-
-def span(cat: str, **fields: SearchStrategy[Any]) -> SearchStrategy[Row]:
-    return st.fixed_dictionaries({"ph": st.just("X"), "cat": st.just(cat), "ts": TIMES, "dur": LENGTHS, **fields})
-
-
-def on_thread(cat: str, names: Sequence[str], **args: SearchStrategy[Any]) -> SearchStrategy[Row]:
-    fields = {key: args.pop(key) for key in ("ts", "dur", "tid") if key in args}
-    place = {"name": st.sampled_from(names), "pid": st.just(9), "tid": st.sampled_from((1, 1, 2))}
-    return span(cat, **place | fields, args=st.fixed_dictionaries(args))
-
-
-def on_gpu(cat: str, names: Sequence[str], **args: SearchStrategy[Any]) -> SearchStrategy[Row]:
-    ids = {"device": DEVICES, "context": st.just(1), "stream": STREAMS, "correlation": CORRELATIONS}
-    place = {"name": st.sampled_from(names), "pid": st.just(0), "tid": st.just(0)}
-    return span(cat, **place, args=st.fixed_dictionaries(ids | args))
-
-
-CALLS = tuple(name for name in NAMES if name.startswith("cuda"))
-OPS = on_thread("cpu_op", ("aten::add", "aten::mm", "enumerate(DataLoader)#x"), **{"Sequence number": st.integers(0, 2),
-                "Fwd thread id": st.integers(0, 1)})  # fmt: skip
-SYNCS = on_gpu("cuda_sync", ("Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync"),
-               wait_on_stream=st.sampled_from((7, 20, -1)), wait_on_cuda_event_record_corr_id=CORRELATIONS)  # fmt: skip
-ROWS = st.one_of(
-    OPS,
-    on_thread("cuda_runtime", CALLS, correlation=CORRELATIONS),
-    on_gpu("kernel", ("gemm", "ncclDevKernel_AllReduce")),
-    on_gpu("gpu_memcpy", ("Memcpy DtoH (Device -> Pageable)", "Memcpy HtoD (Pinned -> Device)")),
-    on_thread("user_annotation", ("ProfilerStep#1", "ProfilerStep#2", "range")),
-    on_thread("python_function", ("train.py(1): f", "train.py(9): g")),
-    SYNCS,
-)
-NEAR = {"ts": st.integers(0, 6).map(lambda n: n * 1_000), "dur": st.integers(0, 4).map(lambda n: n * 1_000)}
-CROWDED = st.one_of(
-    *(on_thread(cat, (name,), tid=st.just(1), **NEAR) for cat, name in (
-        ("cpu_op", "aten::add"), ("cpu_op", "aten::mm"), ("cuda_runtime", "cudaMalloc"), ("user_annotation", "range"),
-        ("python_function", "train.py(1): f"))),
-)  # fmt: skip
-"""Rows of one thread at few instants: most boundaries coincide, zero-length rows lie on them."""
-SOUPS = st.one_of(
-    st.lists(ROWS, min_size=1, max_size=14), st.lists(ROWS, min_size=8, max_size=20), st.lists(CROWDED, min_size=4)
-).map(lambda rows: Soup(tuple(rows)))
 
 
 # --- tiling, sums, acyclicity -----------------------------------------------------------------------------------------
 
 
-@QUICK
-@given(BOTH_FAMILIES, dialects(), st.integers(0, 99), st.sampled_from((0, 0, -3_000, -2_000_000)))
+@for_all(BOTH_FAMILIES, dialects(), st.integers(0, 99), st.sampled_from((0, 0, -3_000, -2_000_000)), examples=60)
 def test_simulated_traces_obey_every_invariant(program: Program, dialect: Dialect, seed: int, clock_ns: int) -> None:
     """Every window tiles, every breakdown sums, edges close no cycle, whatever the clocks say."""
     written = write(simulate(program), replace(dialect, clock_error_ns=clock_ns))
@@ -145,8 +62,7 @@ def test_simulated_traces_obey_every_invariant(program: Program, dialect: Dialec
     check_graph(graph, some_windows(graph, random.Random(seed)), oracle=True)
 
 
-@settings(QUICK, max_examples=250)
-@given(SOUPS, st.integers(0, 99))
+@for_all(SOUPS, st.integers(0, 99), examples=250)
 def test_soups_obey_every_invariant(soup: Soup, seed: int) -> None:
     """Rows that overlap without nesting, share instants and correlations, or go back in time break nothing."""
     graph = soup.graph()
@@ -155,15 +71,14 @@ def test_soups_obey_every_invariant(soup: Soup, seed: int) -> None:
 
 
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
-@pytest.mark.parametrize("seed", range(4))
-def test_larger_programs_obey_every_invariant(family: Any, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "size"), [(0, 600), *(deep(seed, 3_000) for seed in range(4))])
+def test_larger_programs_obey_every_invariant(family: Any, seed: int, size: int) -> None:
     """The same on programs of some thousand events with many steps and annotations."""
-    graph = graph_of(to_bytes(write(simulate(random_program(seed, family, 3_000)), Dialect()).document))
+    graph = graph_of(to_bytes(write(simulate(random_program(seed, family, size)), Dialect()).document))
     check_graph(graph, some_windows(graph, random.Random(seed)), oracle=True)
 
 
-@QUICK
-@given(SOUPS | programs("pytorch").map(lambda p: to_bytes(write(simulate(p), Dialect()).document)))
+@for_all(SOUPS | programs("pytorch").map(lambda p: to_bytes(write(simulate(p), Dialect()).document)), examples=60)
 def test_gpu_windows_tile_the_run(made: Soup | bytes) -> None:
     """Each step's GPU window begins where the last one that was not empty ended (DESIGN §4)."""
     graph = made.graph() if isinstance(made, Soup) else graph_of(made)
@@ -176,8 +91,7 @@ def test_gpu_windows_tile_the_run(made: Soup | bytes) -> None:
     assert all(left.end_ns == right.start_ns for left, right in pairwise(windows))
 
 
-@QUICK
-@given(SOUPS, st.integers(-5_000, 30_000), st.integers(1, 2_200_000))
+@for_all(SOUPS, st.integers(-5_000, 30_000), st.integers(1, 2_200_000), examples=60)
 def test_parts_of_a_window_have_the_classes_of_the_whole(soup: Soup, start: int, length: int) -> None:
     """Explicit times tile also where they begin before the trace or end after it; outside of it nothing is work."""
     graph = soup.graph()
@@ -190,8 +104,7 @@ def test_parts_of_a_window_have_the_classes_of_the_whole(soup: Soup, start: int,
     assert set(outside.bound_by) <= {"cpu_gap", "unexplained", "data_loading"}
 
 
-@QUICK
-@given(SOUPS, st.integers(1, 9), st.booleans())
+@for_all(SOUPS, st.integers(1, 9), st.booleans(), examples=60)
 def test_times_wholly_outside_the_trace_are_refused(soup: Soup, away: int, before: bool) -> None:
     """A question about times of which the trace holds nothing is one clear line, not an empty answer."""
     graph = soup.graph()
@@ -266,16 +179,14 @@ def shuffled(document: dict[str, Any], seed: int) -> dict[str, Any]:
     return document | {"traceEvents": rows}
 
 
-@QUICK
-@given(BOTH_FAMILIES, dialects(), st.integers(0, 9))
+@for_all(BOTH_FAMILIES, dialects(), st.integers(0, 9), examples=60)
 def test_shuffling_a_simulated_trace_changes_nothing_but_indices(program: Program, dialect: Dialect, seed: int) -> None:
     """Results depend on what rows say and never on where they stand in the file."""
     document = write(simulate(program), dialect).document
     assert_equal_but_for_indices(document, shuffled(document, seed))
 
 
-@settings(QUICK, max_examples=250)
-@given(SOUPS, st.integers(0, 9))
+@for_all(SOUPS, st.integers(0, 9), examples=250)
 def test_shuffling_a_soup_changes_nothing_but_indices(soup: Soup, seed: int) -> None:
     """Ties of time, length, kind and correlation are broken by content, the index comes last (DESIGN §3)."""
     document = soup.document()
@@ -296,8 +207,7 @@ def edge_rows(graph: DependencyGraph) -> list[tuple[Any, ...]]:
 SHIFTS = st.sampled_from((1, 999, 10**9 + 1, 10**15 + 7, 1_712_867_402_348_256_789)) | st.integers(0, 2 * 10**18)
 
 
-@QUICK
-@given(SOUPS, SHIFTS, st.booleans())
+@for_all(SOUPS, SHIFTS, st.booleans(), examples=60)
 def test_shifting_all_times_shifts_the_results_exactly(soup: Soup, shift: int, in_header: bool) -> None:
     """A constant added to all times, in the rows or in the header, changes edges not at all and segments by it."""
     here, there = soup.graph(), soup.graph(shift_ns=shift, base_ns=shift // 1_000 * 1_000 if in_header else None)
@@ -311,9 +221,8 @@ STREAM_SYNC = Soup((
 ))  # fmt: skip
 
 
-@QUICK
+@for_all(SOUPS, st.integers(1, 10**9), examples=60)
 @example(soup=STREAM_SYNC, shift=1)
-@given(SOUPS, st.integers(1, 10**9))
 def test_shifting_to_times_before_zero_shifts_the_results(soup: Soup, shift: int) -> None:
     """Times are relative to a base that a file may choose as it likes: a negative one is a time like any other."""
     here, there = soup.graph(), soup.graph(shift_ns=-shift)
@@ -321,8 +230,7 @@ def test_shifting_to_times_before_zero_shifts_the_results(soup: Soup, shift: int
     assert shifted_segments(here, 0) == shifted_segments(there, -shift)
 
 
-@QUICK
-@given(BOTH_FAMILIES, st.sampled_from(("resolved", "none", "unresolved")))
+@for_all(BOTH_FAMILIES, st.sampled_from(("resolved", "none", "unresolved")), examples=60)
 def test_one_execution_in_two_dialects_has_one_path(program: Program, sync_rows: Any) -> None:
     """Epoch microseconds with three decimals and floats over a base time say the same nanoseconds."""
     run = simulate(program)
@@ -524,8 +432,7 @@ def telling_programs(draw: st.DrawFn) -> Program:
     return Program(tuple(threads))
 
 
-@settings(QUICK, max_examples=150)
-@given(telling_programs())
+@for_all(telling_programs(), examples=150)
 def test_the_path_is_the_chain_of_last_finishing_sources(program: Program) -> None:
     """Item 3 of the proof: point by point the walk follows a true constraint whose source finished last.
 
@@ -542,7 +449,7 @@ def test_the_path_is_the_chain_of_last_finishing_sources(program: Program) -> No
     assert_walk_is_true(graph, run, written.index_of, EXACT)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [0, *map(deep, range(1, 12))])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 def test_every_recorded_point_binds_to_a_last_finishing_source(family: Any, seed: int) -> None:
     """Also in programs with hand-offs, graphs, locks and queues: at each point whose true constraints are all recorded.
@@ -576,9 +483,8 @@ def named_point(graph: DependencyGraph, truth: Truth, point: int) -> Place:
     return truth.uid_of[int(graph.trace.events.index[point >> 1])], ("start", "end")[point & 1]
 
 
-@QUICK
+@for_all(BOTH_FAMILIES, examples=60)
 @example(program=random_program(3, "arbitrary", 400))
-@given(BOTH_FAMILIES)
 def test_in_whole_microseconds_the_path_is_a_valid_chain(program: Program) -> None:
     """In a coarser dialect each step is an edge of the graph whose source has the latest rounded finish."""
     run = simulate(program)

@@ -14,7 +14,7 @@ from typing import Any
 import networkx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import hta_graph as hg
@@ -29,7 +29,7 @@ from hta_graph.graph.timeline import Timeline
 from hta_graph.links import LinkContext
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.links.rules.stream_order import _row_with_latest_end
-from hta_graph.links.streams.stream_waits import Captured, StreamWaits, Waits
+from hta_graph.links.streams.stream_waits import Captured, ResolvedWaits, StreamWaits
 from hta_graph.model import CPU_KINDS, GPU_KINDS, WALKABLE, EdgeKind, EventKind
 from hta_graph.trace.clock import INVALID, nanoseconds
 from hta_graph.trace.order import canonical_order, refined_order
@@ -39,9 +39,9 @@ from tests.simulator.program import Launch
 from tests.simulator.strategies import programs
 from tests.simulator.writer import Written
 from tests.support.builder import TraceBuilder, edges
-from tests.whole.test_invariants import SOUPS, Soup, graph_of
+from tests.support.depth import for_all
+from tests.support.soups import SOUPS, Soup, graph_of
 
-QUICK = settings(deadline=None, max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 SIMULATED = (programs("arbitrary") | programs("pytorch")).map(
     lambda program: graph_of(to_bytes(write(simulate(program), Dialect()).document))
 )
@@ -69,8 +69,7 @@ def same_edge(edges: EdgeTable, one: int, two: int) -> bool:
     return ends[0] == ends[1]
 
 
-@QUICK
-@given(GRAPHS)
+@for_all(GRAPHS, examples=150)
 def test_the_binding_edge_is_the_one_whose_source_finished_last(graph: DependencyGraph) -> None:
     """Each point binds to the incoming edge that finished last, found by looking at every edge for every point."""
     binding = binding_edges(graph)
@@ -86,8 +85,7 @@ def walk_by_brute_force(graph: DependencyGraph, sink: int) -> list[int]:
     return points
 
 
-@QUICK
-@given(GRAPHS, st.data())
+@for_all(GRAPHS, st.data(), examples=150)
 def test_the_walk_follows_last_finishing_sources(graph: DependencyGraph, data: st.DataObject) -> None:
     """The walk from any sink to any moment is what a loop over :func:`last_finishing` gives.
 
@@ -126,8 +124,7 @@ def test_among_sources_stamped_after_their_target_the_first_kind_binds(tmp_path:
 # --- reachability -----------------------------------------------------------------------------------------------------
 
 
-@settings(QUICK, max_examples=40)
-@given(FILLED, st.data())
+@for_all(FILLED, st.data(), examples=40)
 def test_reachability_is_that_of_networkx(graph: DependencyGraph, data: st.DataObject) -> None:
     """Ancestors of an event's end, descendants of its start and shortest paths between the two."""
     indices = sorted(graph.events.event_index.tolist())
@@ -164,8 +161,7 @@ def edge_set(graph: DependencyGraph) -> set[tuple[Any, ...]]:
     return set(graph.edges.itertuples(index=False, name=None))
 
 
-@settings(QUICK, max_examples=60)
-@given(FILLED, st.data(), st.integers(0, 3))
+@for_all(FILLED, st.data(), st.integers(0, 3), examples=60)
 def test_neighbourhoods_are_those_of_networkx(graph: DependencyGraph, data: st.DataObject, depth: int) -> None:
     """The events at most so many edges away, whichever way the edges point, and all edges between them."""
     index = data.draw(st.sampled_from(sorted(graph.events.event_index.tolist())))
@@ -175,8 +171,7 @@ def test_neighbourhoods_are_those_of_networkx(graph: DependencyGraph, data: st.D
     assert edge_set(found) == {row for row in edge_set(graph) if {row[4], row[6]} <= set(near)}
 
 
-@settings(QUICK, max_examples=60)
-@given(FILLED, st.data())
+@for_all(FILLED, st.data(), examples=60)
 def test_subgraphs_are_those_of_networkx(graph: DependencyGraph, data: st.DataObject) -> None:
     """Any set of events induces the edges between them, in this graph and in networkx."""
     indices = sorted(graph.events.event_index.tolist())
@@ -190,8 +185,7 @@ def test_subgraphs_are_those_of_networkx(graph: DependencyGraph, data: st.DataOb
     assert found.events.to_dict("records") == kept.to_dict("records")
 
 
-@settings(QUICK, max_examples=40)
-@given(SIMULATED)
+@for_all(SIMULATED, examples=40)
 def test_the_longest_path_to_a_point_spans_the_time_to_its_earliest_ancestor(graph: DependencyGraph) -> None:
     """Lags are times between points: the longest path by lag from an ancestor is the time since the earliest one."""
     oracle = graph.to_networkx()
@@ -237,7 +231,7 @@ def parent_by_words(events: EventTable, rows: list[int], row: int) -> int:
     return max(around, default=-1)
 
 
-def nested(graph: DependencyGraph) -> list[tuple[Nesting, list[int]]]:
+def nestings_of(graph: DependencyGraph) -> list[tuple[Nesting, list[int]]]:
     """Return each nesting that the package uses, with the rows that it nests."""
     timeline, kind = graph.timeline, graph.trace.events.kind
     kinds = [CPU_KINDS, (EventKind.ANNOTATION,), (EventKind.PYTHON_FUNCTION,)]
@@ -245,12 +239,11 @@ def nested(graph: DependencyGraph) -> list[tuple[Nesting, list[int]]]:
     return [(nesting, np.flatnonzero(np.isin(kind, each)).tolist()) for nesting, each in zip(made, kinds, strict=True)]
 
 
-@settings(QUICK, max_examples=300)
-@given(GRAPHS)
+@for_all(GRAPHS, examples=300)
 def test_owners_and_parents_are_those_of_the_words(graph: DependencyGraph) -> None:
     """DESIGN §3 row by row: who owns each stretch of a thread, who is around each row, how many end too late."""
     events = graph.trace.events
-    for nesting, rows in nested(graph):
+    for nesting, rows in nestings_of(graph):
         assert sorted(nesting.points.tolist()) == sorted([2 * row for row in rows] + [2 * row + 1 for row in rows])
         assert_owners(nesting, events, rows)
         parents = [parent_by_words(events, rows, row) for row in rows]
@@ -273,8 +266,7 @@ def order_by_words(events: EventTable, rows: list[int]) -> list[int]:
     return [point for _, point in sorted(keyed)]
 
 
-@settings(QUICK, max_examples=200)
-@given(GRAPHS)
+@for_all(GRAPHS, examples=200)
 def test_the_order_of_points_is_that_of_the_words(graph: DependencyGraph) -> None:
     """Ends, then starts, outer before inner; zero-length rows on a boundary lie inside the row that ends there."""
     events = graph.trace.events
@@ -284,8 +276,7 @@ def test_the_order_of_points_is_that_of_the_words(graph: DependencyGraph) -> Non
     assert position[graph.timeline.order].tolist() == list(range(len(graph.timeline.order)))
 
 
-@settings(QUICK, max_examples=100)
-@given(GRAPHS)
+@for_all(GRAPHS, examples=100)
 def test_thread_order_joins_neighbours_in_the_order_of_the_words(graph: DependencyGraph) -> None:
     """Each CPU point follows the one before it on its thread, and nothing else does."""
     events = graph.trace.events
@@ -392,8 +383,7 @@ def as_sets(captured: Captured, size: int) -> list[set[int]]:
     return found
 
 
-@settings(QUICK, max_examples=200)
-@given(GRAPHS, st.data())
+@for_all(GRAPHS, st.data(), examples=200)
 def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.DataObject) -> None:
     """What each stream holds at each place, what waits captured and whom they hold back, by a naive replay."""
     context = context_of(graph.trace)
@@ -401,7 +391,7 @@ def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.D
     naive = NaiveStreams(context)
     waits = draw_waits(data, context, naive)
     columns = [np.array([wait[at] for wait in waits], np.int64) for at in range(4)]
-    table = Waits(columns[0].astype(np.int32), columns[1], columns[2].astype(np.int32), columns[3],
+    table = ResolvedWaits(columns[0].astype(np.int32), columns[1], columns[2].astype(np.int32), columns[3],
                   np.zeros(len(waits), np.int8))  # fmt: skip
     streams = StreamWaits(context.queues, table)
     asked = [(lane, place) for lane in sorted(naive.items) for place in range(0, len(context.timeline.order) + 1, 2)]
@@ -432,8 +422,7 @@ def as_lists(pairs: tuple[Any, Any], size: int) -> tuple[int, list[list[int]]]:
     return size, [sorted(members) for members in found]
 
 
-@QUICK
-@given(GRAPHS)
+@for_all(GRAPHS, examples=150)
 def test_stream_order_is_that_of_a_loop_over_each_stream(graph: DependencyGraph) -> None:
     """End → start; start → start of neighbours where they overlap; then from the latest end so far."""
     events, place = graph.trace.events, graph.timeline.position
@@ -450,8 +439,10 @@ def test_stream_order_is_that_of_a_loop_over_each_stream(graph: DependencyGraph)
     assert found == expected
 
 
-@QUICK
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30).map(lambda rows: sorted(rows, key=min)))
+@for_all(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30).map(lambda rows: sorted(rows, key=min)),
+    examples=150,
+)
 def test_the_row_with_the_latest_end_is_a_running_maximum(rows: list[tuple[int, int]]) -> None:
     """Per stream, up to each row; of equal ends the first row."""
     rows = sorted(rows, key=lambda row: row[0])
@@ -466,8 +457,7 @@ def test_the_row_with_the_latest_end_is_a_running_maximum(rows: list[tuple[int, 
 # --- cycles -----------------------------------------------------------------------------------------------------------
 
 
-@QUICK
-@given(GRAPHS, st.data())
+@for_all(GRAPHS, st.data(), examples=150)
 def test_dropping_what_closes_cycles_leaves_none_and_no_order_of_a_thread_is_lost(
     graph: DependencyGraph, data: st.DataObject
 ) -> None:
@@ -627,8 +617,7 @@ def as_rows(parts: Pieces | Accounts) -> list[Piece]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@QUICK
-@given(piece_lists(), st.lists(st.integers(-12, 50), max_size=8, unique=True))
+@for_all(piece_lists(), st.lists(st.integers(-12, 50), max_size=8, unique=True), examples=150)
 def test_cutting_parts_is_a_loop_over_cuts(rows: list[Piece], cuts: list[int]) -> None:
     """Each piece is cut at every time strictly inside it; no time is lost or gained."""
     expected = []
@@ -638,8 +627,7 @@ def test_cutting_parts_is_a_loop_over_cuts(rows: list[Piece], cuts: list[int]) -
     assert as_rows(as_accounts(rows).cut(np.array(sorted(cuts), np.int64))) == expected
 
 
-@QUICK
-@given(piece_lists(), st.integers(-12, 50), st.integers(0, 30))
+@for_all(piece_lists(), st.integers(-12, 50), st.integers(0, 30), examples=150)
 def test_clipping_parts_is_a_loop_over_them(rows: list[Piece], start: int, length: int) -> None:
     """What lies in the window stays, cut at its ends; nothing of no length stays."""
     end = start + length
@@ -648,8 +636,7 @@ def test_clipping_parts_is_a_loop_over_them(rows: list[Piece], start: int, lengt
     assert as_rows(as_accounts(rows).clip(*limits)) == [row for row in clipped if row[1] > row[0]]
 
 
-@QUICK
-@given(piece_lists(), st.randoms(use_true_random=False))
+@for_all(piece_lists(), st.randoms(use_true_random=False), examples=150)
 def test_merging_pieces_is_a_loop_over_neighbours(rows: list[Piece], rng: random.Random) -> None:
     """Neighbours in time of equal class and event become one, whatever their order was."""
     expected: list[Piece] = []
@@ -675,8 +662,7 @@ def by_content(row: tuple[int, ...], at: int) -> tuple[int, ...]:
     return (start, -length, kind, correlation, *others, at)
 
 
-@QUICK
-@given(st.lists(st.tuples(*[st.integers(0, 2)] * (len(SORT_KEYS) + 4)), max_size=40))
+@for_all(st.lists(st.tuples(*[st.integers(0, 2)] * (len(SORT_KEYS) + 4)), max_size=40), examples=150)
 def test_canonical_order_is_a_sort_by_content(rows: list[tuple[int, ...]]) -> None:
     """The place in the file is the last key of all."""
     names = ("start", "length", "kind", "correlation", *SORT_KEYS)
@@ -687,8 +673,7 @@ def test_canonical_order_is_a_sort_by_content(rows: list[tuple[int, ...]]) -> No
     assert canonical_order(columns).tolist() == expected
 
 
-@QUICK
-@given(st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), max_size=30))
+@for_all(st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), max_size=30), examples=150)
 def test_refined_order_is_a_stable_sort(rows: list[list[int]]) -> None:
     """Sorting by one key after the other, among ties only, is sorting by all of them at once."""
     keys = [np.array([row[at] for row in rows], np.int64) for at in range(4)]
@@ -700,26 +685,23 @@ def exact_ns(text: str) -> int:
     return int((Decimal(text) * 1000).to_integral_value(ROUND_HALF_EVEN))
 
 
-def printed(ns: int) -> str:
+def printed_microseconds(ns: int) -> str:
     return f"{'-' if ns < 0 else ''}{abs(ns) // 1000}.{abs(ns) % 1000:03d}"
 
 
-@QUICK
-@given(st.lists(st.integers(-(8 * 10**15), 8 * 10**15), min_size=1))
+@for_all(st.lists(st.integers(-(8 * 10**15), 8 * 10**15), min_size=1), examples=150)
 def test_floats_keep_three_decimals(times: list[int]) -> None:
     """Every nanosecond below 2^43 µs survives a float."""
-    assert nanoseconds([float(printed(ns)) for ns in times]).tolist() == times
+    assert nanoseconds([float(printed_microseconds(ns)) for ns in times]).tolist() == times
 
 
-@QUICK
-@given(st.lists(st.integers(-(10**15), 2 * 10**15), min_size=1))
+@for_all(st.lists(st.integers(-(10**15), 2 * 10**15), min_size=1), examples=150)
 def test_integers_are_whole_microseconds(times: list[int]) -> None:
     """Integers of any size that fits are exact."""
     assert nanoseconds(times).tolist() == [1000 * us for us in times]
 
 
-@QUICK
-@given(st.lists(st.decimals(-(10**15), 10**15, places=5), min_size=1), st.booleans())
+@for_all(st.lists(st.decimals(-(10**15), 10**15, places=5), min_size=1), st.booleans(), examples=150)
 def test_texts_and_decimals_are_exact(times: list[Decimal], as_text: bool) -> None:
     """Epoch microseconds with a fraction keep it, as text and as decimals; half a nanosecond goes to the even one."""
     values = [format(value, "f") for value in times] if as_text else times
@@ -729,8 +711,7 @@ def test_texts_and_decimals_are_exact(times: list[Decimal], as_text: bool) -> No
 ODD = st.sampled_from((None, True, [], {}, "x", "", float("nan"), float("inf"), 2**80, 1e300, "1e999", Decimal("NaN")))
 
 
-@QUICK
-@given(st.lists(st.tuples(st.booleans(), ODD, st.integers(-(10**12), 10**12)), min_size=1))
+@for_all(st.lists(st.tuples(st.booleans(), ODD, st.integers(-(10**12), 10**12)), min_size=1), examples=150)
 def test_what_is_no_time_is_invalid_and_spoils_nothing(rows: list[tuple[bool, Any, int]]) -> None:
     """Odd values are marked one by one; their neighbours are read as if they were alone."""
     values = [odd if is_odd else us for is_odd, odd, us in rows]

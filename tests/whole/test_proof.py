@@ -8,8 +8,10 @@ from tests.proof import DIALECTS, GPU_TO_CPU, RECORDED_KINDS, Score, compare, pr
 from tests.simulator import Program, Stream, simulate
 from tests.simulator.program import Gap, Launch
 from tests.simulator.programs import Family
+from tests.support.depth import deep
 
-PROGRAMS = 150
+PROGRAMS = [15, deep(150)]
+"""How many programs are simulated."""
 SIZE = 150
 
 
@@ -27,20 +29,24 @@ def joined(total: dict[str, Score], kinds: tuple[str, ...]) -> Score:
     return sums
 
 
+@pytest.mark.parametrize("programs", PROGRAMS)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize("dialect", ["recorded", "virtual tid"])
-def test_recorded_kinds_hold_every_true_constraint_and_no_false_one(family: Family, dialect: str) -> None:
-    total = prove(family, DIALECTS[dialect], range(PROGRAMS), SIZE, plain=True)
+def test_recorded_kinds_hold_every_true_constraint_and_no_false_one(
+    family: Family, dialect: str, programs: int
+) -> None:
+    total = prove(family, DIALECTS[dialect], range(programs), SIZE, plain=True)
     _check_recorded(total, RECORDED_KINDS)
-    assert sum(total.get(kind, Score()).truths for kind in RECORDED_KINDS) > 10_000
-    assert total["stream_sync"].truths > 20
-    assert total["device_sync"].truths > 100
+    assert sum(total.get(kind, Score()).truths for kind in RECORDED_KINDS) > 67 * programs
+    assert total["stream_sync"].truths > 0.13 * programs
+    assert total["device_sync"].truths > 0.67 * programs
 
 
-def test_whole_microseconds_keep_the_recorded_synchronisation_of_the_pytorch_idiom() -> None:
+@pytest.mark.parametrize("programs", PROGRAMS)
+def test_whole_microseconds_keep_the_recorded_synchronisation_of_the_pytorch_idiom(programs: int) -> None:
     """What began in one microsecond has no order there, so thread and stream order are left out."""
     kinds = tuple(kind for kind in RECORDED_KINDS if not kind.endswith("order"))
-    _check_recorded(prove("pytorch", DIALECTS["µs, recorded"], range(PROGRAMS), SIZE), kinds)
+    _check_recorded(prove("pytorch", DIALECTS["µs, recorded"], range(programs), SIZE), kinds)
 
 
 def _check_recorded(total: dict[str, Score], kinds: tuple[str, ...]) -> None:
@@ -50,25 +56,27 @@ def _check_recorded(total: dict[str, Score], kinds: tuple[str, ...]) -> None:
         assert not score.missed, score.examples[:5]
 
 
+@pytest.mark.parametrize("programs", PROGRAMS)
 @pytest.mark.parametrize("dialect", ["no ids", "no rows", "no rows, no records", "µs, no rows", "ROCm"])
-def test_inference_in_the_pytorch_idiom(dialect: str) -> None:
-    total = prove("pytorch", DIALECTS[dialect], range(PROGRAMS), SIZE)
+def test_inference_in_the_pytorch_idiom(dialect: str, programs: int) -> None:
+    total = prove("pytorch", DIALECTS[dialect], range(programs), SIZE)
     to_cpu = joined(total, GPU_TO_CPU)
-    assert to_cpu.truths > 200
+    assert to_cpu.truths > 1.33 * programs
     assert min(to_cpu.precision, to_cpu.recall) >= 0.98, to_cpu.examples[:5]
     waits = joined(total, ("event_wait",))
-    assert waits.truths > 300
+    assert waits.truths > 2 * programs
     least = 0.90 if DIALECTS[dialect].record_rows else 0.85
     assert min(waits.precision, waits.recall) >= least, waits.examples[:5]
     for kind in ("thread_handoff", "graph_order", "forward_backward"):
         score = joined(total, (kind,))
-        assert score.truths > 10
+        assert score.truths > programs / 15
         assert min(score.precision, score.recall) >= 0.98, score.examples[:5]
     assert joined(total, ("runtime_lock",)).precision >= 0.98
 
 
-def test_inference_in_arbitrary_programs_is_labelled_and_never_a_recorded_kind() -> None:
-    total = prove("arbitrary", DIALECTS["no rows"], range(60), SIZE)
+@pytest.mark.parametrize("programs", [10, deep(60)])
+def test_inference_in_arbitrary_programs_is_labelled_and_never_a_recorded_kind(programs: int) -> None:
+    total = prove("arbitrary", DIALECTS["no rows"], range(programs), SIZE)
     for kind in ("event_wait", *GPU_TO_CPU, "thread_handoff", "graph_order"):
         assert not total.get(kind, Score()).edges, f"{kind} claims to be recorded"
     for kind in ("thread_order", "execution", "launch", "stream_order"):

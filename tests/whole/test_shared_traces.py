@@ -22,18 +22,18 @@ from hta_graph.algorithms.time.windows import Window
 from hta_graph.graph.timeline import Timeline
 from hta_graph.links import LinkContext, forward_backward
 from hta_graph.links.acyclic import edges_that_close_cycles
-from hta_graph.trace.parts import Part, Parts
+from hta_graph.trace.parts import FilePart, Parts
 from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Flows
-from tests.conftest import SHARED, shared_traces
+from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 pytestmark = pytest.mark.shared
 
 TRACES = shared_traces() or [Path("absent")]
 
 
-def label(path: Path) -> str:
+def trace_label(path: Path) -> str:
     return f"{path.parent.name}/{path.name.removesuffix('.json.gz')}"
 
 
@@ -41,9 +41,9 @@ def graph_of(name: str) -> DependencyGraph:
     return hg.build_graph(hg.read_trace(SHARED / "traces" / name))
 
 
-@pytest.fixture(scope="module", params=TRACES, ids=label)
+@pytest.fixture(scope="module", params=TRACES, ids=trace_label)
 def graph(request: pytest.FixtureRequest) -> DependencyGraph:
-    return hg.build_graph(hg.read_trace(request.param))
+    return graph_of_file(request.param)
 
 
 def windows(graph: DependencyGraph) -> list[Window]:
@@ -171,17 +171,18 @@ def test_ancestors_equal_networkx() -> None:
         assert set(graph.ancestors(event).event_index) == expected
 
 
-def test_the_tolerant_reader_gives_the_same_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["sync_alexnet_a100", "nanogpt_ddp_8xh100"])
+def test_the_tolerant_reader_gives_the_same_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that the strict decoder reads and rows that the tolerant one reads become equal columns."""
 
-    def refuse(*_: object) -> Part:
+    def refuse(*_: object) -> FilePart:
         raise msgspec.DecodeError("is refused")
 
-    path = SHARED / "traces/nanogpt_ddp_8xh100/rank0.json.gz"
+    path = SHARED / "traces" / name / "rank0.json.gz"
     content = read_bytes(path)
     strict = trace_of_bytes(path, content)
     monkeypatch.setattr(Parts, "_decode_strictly", refuse)
     tolerant = trace_of_bytes(path, content)
     assert (strict.diagnostics["tolerant_json"], tolerant.diagnostics["tolerant_json"]) == (0, 1)
-    for name in ("index", "kind", "name", "lane", "start", "end", "correlation", "external_id", "sequence"):
-        assert np.array_equal(getattr(strict.events, name), getattr(tolerant.events, name)), name
+    for column in ("index", "kind", "name", "lane", "start", "end", "correlation", "external_id", "sequence"):
+        assert np.array_equal(getattr(strict.events, column), getattr(tolerant.events, column)), column

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from analyses.command_line.catalogue import ANALYSES
+from analyses.catalogue import CATALOGUE
 from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.windows import first_busy_step
 from hta_graph.algorithms.time.windows import whole as whole_trace
-from tests.analyses.command_line.test_command_line import run
 from tests.support.builder import TraceBuilder
+from tests.support.command_line import run_command
 
 
 def two_steps() -> TraceBuilder:
@@ -27,7 +27,7 @@ def two_steps() -> TraceBuilder:
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict[str, Any]]:
-    status, out, err = run(capsys, *arguments, "--json", "-")
+    status, out, err = run_command(capsys, *arguments, "--json", "-")
     assert status == 0, err
     found: list[dict[str, Any]] = next(iter(json.loads(out)["tables"].values()))
     return found
@@ -53,7 +53,7 @@ def test_the_gpu_windows_of_all_steps_tile_the_run(tmp_path: Path) -> None:
 def test_what_goes_with_an_annotation_is_refused_without_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
 ) -> None:
-    status, _, err = run(capsys, "temporal-breakdown", two_steps().write(tmp_path / "t.json"), *arguments)
+    status, _, err = run_command(capsys, "temporal-breakdown", two_steps().write(tmp_path / "t.json"), *arguments)
     assert (status, err) == (2, "hta-graph: --regex and --instance go with --annotation\n")
 
 
@@ -70,17 +70,19 @@ def test_what_goes_with_an_annotation_is_refused_without_one(
 def test_a_threshold_is_a_number(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, option: str, value: str
 ) -> None:
-    status, _, err = run(capsys, command, two_steps().write(tmp_path / "t.json"), f"{option}={value}")
+    status, _, err = run_command(capsys, command, two_steps().write(tmp_path / "t.json"), f"{option}={value}")
     assert status == 2
     assert option in err
     assert value in err
 
 
-@pytest.mark.parametrize("name", [command.name for command in ANALYSES if command.name != "idle-time"])
+@pytest.mark.parametrize(
+    "name", [item.name for item in CATALOGUE if item.name not in ("idle-time", "kernel-sequences")]
+)
 def test_data_loading_patterns_are_taken_only_where_they_change_the_answer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:
-    status, _, err = run(capsys, name, two_steps().write(tmp_path / "t.json"), "--data-load", "x")
+    status, _, err = run_command(capsys, name, two_steps().write(tmp_path / "t.json"), "--data-load", "x")
     assert status == 2
     assert "--data-load" in err
 
@@ -98,7 +100,7 @@ def test_idle_time_takes_data_loading_patterns(capsys: pytest.CaptureFixture[str
     assert found[0].get("data_loading") is None
     assert found[1]["data_loading"] == 18_000
     assert sum(found[0].values()) == sum(found[1].values()) == 23_000
-    assert run(capsys, "idle-time", path, "--data-load", "(")[0] == 1
+    assert run_command(capsys, "idle-time", path, "--data-load", "(")[0] == 1
 
 
 def test_the_whole_trace_is_the_same_stretch_however_it_is_asked_for(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyses.hta.execution_traces import (
+from analyses.hta.execution_trace_columns import (
     ET_COLUMNS,
     add_et_column,
     execution_trace_nodes,
@@ -17,10 +17,10 @@ from analyses.hta.trace_frame import hta_trace_frame
 from analyses.scope import Scope, per_step, whole
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.export.chakra.host.host_trace import HostTrace
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
 from tests.support.golden import graphs
 from tests.support.host_builder import HostBuilder, host_of
+from tests.support.shared_traces import SHARED
 
 
 def build(tmp_path: Path) -> tuple[Scope, HostTrace]:

@@ -28,8 +28,9 @@ from analyses.hta.filters import (
     UnderOperatorFilter,
     ZeroDurationFilter,
 )
+from analyses.hta.hta_window import like_hta
 from analyses.hta.trace_frame import SymbolTable, hta_trace_frame, hta_trace_frames
-from analyses.scope import like_hta, whole
+from analyses.scope import whole
 from hta_graph.errors import QueryError, UsageError
 from tests.support.builder import TraceBuilder
 from tests.support.golden import answered, graphs

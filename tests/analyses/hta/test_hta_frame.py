@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from analyses.hta.hta_window import like_hta
 from analyses.hta.kernel_names import short_name
 from analyses.hta.trace_frame import NO_STREAM, hta_trace_frame, hta_trace_frames
-from analyses.scope import like_hta, per_step, whole
-from tests.conftest import SHARED
+from analyses.scope import per_step, whole
 from tests.support.builder import PID, TraceBuilder
 from tests.support.golden import NANOSECONDS, WHOLE_MICROSECONDS, graphs
+from tests.support.shared_traces import SHARED
 
 
 def build() -> TraceBuilder:

@@ -16,8 +16,8 @@ from analyses.pages.report import PARTS, report_page
 from analyses.pages.report_page import Section, page
 from analyses.paths.verdict import verdict
 from analyses.scope import in_window
-from tests.conftest import SHARED
 from tests.support.builder import TraceBuilder
+from tests.support.shared_traces import SHARED
 
 FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 
@@ -99,6 +99,7 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens_in_a_browser(report: Path, browser: Any, scheme: str, width: int) -> None:

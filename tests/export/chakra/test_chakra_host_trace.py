@@ -13,8 +13,8 @@ import pytest
 from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
 from hta_graph.export.chakra.host.host_nodes import LAYOUTS
 from hta_graph.export.chakra.host.host_trace import HostTrace, read_host_trace
-from tests.conftest import SHARED
 from tests.support.host_builder import PROCESS, THREAD, HostBuilder
+from tests.support.shared_traces import SHARED
 
 TENSOR = ([26, 27, 0, 512, 4, "cuda:0"], [512], "Tensor(float)")
 

@@ -29,11 +29,11 @@ from hta_graph.export.chakra.linked.linked_trace import LinkedTrace, NodeDepende
 from hta_graph.export.chakra.linked.node_waits import NodeWaits
 from hta_graph.export.chakra.linked.placement import Placement
 from hta_graph.export.sync_dependencies import SyncDependencies
-from tests.conftest import SHARED
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.support.builder import TraceBuilder
 from tests.support.host_builder import HostBuilder, host_of
+from tests.support.shared_traces import SHARED
 
 Document = dict[str, Any]
 Node = dict[str, Any]

@@ -23,9 +23,9 @@ from hta_graph.export.chakra.workload.nodes import nodes_of
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from hta_graph.export.chakra.workload.replay_times import replay_times
 from hta_graph.links import LinkRule
-from tests.conftest import SHARED
 from tests.simulator import Dialect, Program, random_program, simulate, to_bytes, write
 from tests.simulator.program import Copy, GraphNode, Launch, Set
+from tests.support.shared_traces import SHARED
 
 SEEDS = [seed for seed in range(40) if random_program(seed, size=400).launch_queue_depth > 1_000][:20]
 """Programs with the launch queue of a real GPU."""

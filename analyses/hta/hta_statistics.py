@@ -1,4 +1,4 @@
-"""Groups of values: count, mean, spread and quartiles in the shape of HTA's summaries; which sums to name."""
+"""Groups of values: count, mean, spread and quartiles in the shape of HTA's summaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["describe", "described", "reaching"]
+__all__ = ["STATISTICS", "describe", "described"]
 
 STATISTICS = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 
@@ -24,28 +24,20 @@ def describe(values: np.ndarray[Any, Any]) -> list[float]:
     ordered = np.sort(values)
     count = len(ordered)
     mean = float(ordered.mean())
-    spread = math.sqrt(float(((ordered - mean) ** 2).sum()) / (count - 1)) if count > 1 else math.nan
-    quartiles = [_at(ordered, share) for share in (0.25, 0.5, 0.75)]
+    spread = (
+        math.sqrt(float(((ordered - mean) ** 2).sum()) / (count - 1)) if count > 1 else math.nan
+    )  # of a sample: pandas' default
+    quartiles = [value_at(ordered, share) for share in (0.25, 0.5, 0.75)]
     return [float(count), mean, spread, float(ordered[0]), *quartiles, float(ordered[-1])]
 
 
-def _at(ordered: np.ndarray[Any, Any], share: float) -> float:
+def value_at(ordered: np.ndarray[Any, Any], share: float) -> float:
+    """Return a quantile of ordered values, interpolated between neighbours."""
     place = share * (len(ordered) - 1)
+    # Linear interpolation, as pandas and NumPy do by default.
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
-
-
-def reaching(sums: np.ndarray[Any, Any], share: float, most: int) -> int:
-    """Return how many of some sums, largest first, reach a share of the total: all if there are no more than ``most``.
-
-    >>> reaching(np.array([50, 30, 15, 5]), 0.8, 3), reaching(np.array([50, 30, 15, 5]), 0.1, 4)
-    (2, 4)
-    """
-    if len(sums) <= most:
-        return len(sums)
-    running = np.cumsum(sums)
-    return min(int(np.searchsorted(running, share * float(running[-1]))) + 1, most)
 
 
 def described(
@@ -62,9 +54,10 @@ def described(
     if not filled:
         return None
     index = pd.MultiIndex.from_arrays(list(zip(*(key for key, _ in filled), strict=True)), names=list(names))
-    return pd.DataFrame(np.array([row for _, row in filled]), index=index, columns=_columns(column))
+    return pd.DataFrame(np.array([row for _, row in filled]), index=index, columns=summary_columns(column))
 
 
 @cache
-def _columns(column: str) -> pd.MultiIndex:
+def summary_columns(column: str) -> pd.MultiIndex:
+    """Return the headings of a summary: making them is half the time of a small one."""
     return pd.MultiIndex.from_product([[column], STATISTICS])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from analyses import catalogue
+from analyses.catalogue import Analysis
 from analyses.display.charts import in_notebook, show
 from analyses.hta.hta_trace import Trace
 from analyses.scope import Scope
@@ -23,16 +24,16 @@ class Breakdowns:
 
     def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
         """Return idle, compute and other time per rank (µs and percent)."""
-        from analyses.gpu_time.temporal_breakdown import hta_frame
+        from analyses.hta.hta_gpu_time import hta_temporal_breakdown
 
-        _draw("gpu_time.temporal_breakdown", self.t.scopes, visualize=visualize)
-        return hta_frame(self.t.scopes)
+        show_figure(catalogue.temporal_breakdown, self.t.scopes, visualize=visualize)
+        return hta_temporal_breakdown(self.t.scopes)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """Return how much communication computation hides, per rank (percent)."""
-        from analyses.gpu_time.overlap import hta_overlap
+        from analyses.hta.hta_gpu_time import hta_overlap
 
-        _draw("gpu_time.overlap", self.t.scopes, visualize=visualize)
+        show_figure(catalogue.overlap, self.t.scopes, visualize=visualize)
         return hta_overlap(self.t.scopes)
 
     def get_gpu_kernel_breakdown(
@@ -44,10 +45,11 @@ class Breakdowns:
         image_renderer: str = "",
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return GPU time per type of work, and per kernel and rank (µs)."""
-        from analyses.gpu_time.kernel_breakdown import hta_kernel_breakdown
+        from analyses.hta.hta_gpu_time import hta_kernel_breakdown
 
+        # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
         del image_renderer
-        _draw("gpu_time.kernel_breakdown", self.t.scopes, visualize=visualize)
+        show_figure(catalogue.kernel_breakdown, self.t.scopes, visualize=visualize)
         return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
 
     def get_idle_time_breakdown(
@@ -60,11 +62,11 @@ class Breakdowns:
         consecutive_kernel_delay: float = 30,
     ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
         """Return idle time per stream by HTA's causes (µs); ``hta-graph idle-time`` names what each gap waited for."""
-        from analyses.idle.launch_gaps import hta_idle_time
+        from analyses.hta.hta_idle_time import hta_idle_time
 
         del visualize_pctg
         scopes = self.t.scopes_of(ranks)
-        _draw("idle.idle_time", scopes, visualize=visualize)
+        show_figure(catalogue.idle_time, scopes, visualize=visualize)
         return hta_idle_time(scopes, streams, show_idle_interval_stats, consecutive_kernel_delay)
 
     def get_gpu_kernels_with_user_annotations(
@@ -91,14 +93,13 @@ class Breakdowns:
         from analyses.hta.hta_annotations import hta_gpu_user_annotation_breakdown
 
         del image_renderer
-        _draw("owners.annotation_times", self.t.scopes, visualize=visualize)
+        show_figure(catalogue.annotation_times, self.t.scopes, visualize=visualize)
         return hta_gpu_user_annotation_breakdown(
             self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
         )
 
 
-def _draw(module: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
-    """Show an analysis' figure where figures can be shown."""
+def show_figure(analysis: Analysis[Any], scopes: Sequence[Scope], *, visualize: bool) -> None:
+    """Show an analysis' figure where figures can be shown; elsewhere it is not even asked."""
     if visualize and in_notebook():
-        analysis = import_module(f"analyses.{module}")
-        show(analysis.figure(analysis.answer(scopes)))
+        show(analysis.figure(analysis.answer(scopes, analysis.flags())))

@@ -12,7 +12,7 @@ import pandas as pd
 from analyses.hta.trace_frame import hta_trace_frame
 from analyses.scope import Scope
 from hta_graph.errors import QueryError
-from hta_graph.export.chakra.host.host_matching import HostMatching, match_host_trace
+from hta_graph.export.chakra.host.host_matching import match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace, read_host_trace
 from hta_graph.graph.views import event_columns
 
@@ -85,12 +85,9 @@ def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFra
     """
     found = match_host_trace(scope.graph, et)
     frame = hta_trace_frame(scope) if frame is None else frame
-    return frame.assign(et_node=_node_ids(scope, et, found).reindex(frame.index))
-
-
-def _node_ids(scope: Scope, et: HostTrace, found: HostMatching) -> pd.Series:
     rows = np.flatnonzero(found.node >= 0)
-    return pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.trace.events.index[rows])
+    ids = pd.Series(pd.array(et.id[found.node[rows]], "Int64"), index=scope.graph.event_table.index[rows])
+    return frame.assign(et_node=ids.reindex(frame.index))
 
 
 def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.DataFrame:
@@ -108,7 +105,7 @@ def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.Data
         raise QueryError(f"a host trace has no column {column!r}; there are: {', '.join(ET_COLUMNS)}")
     if "et_node" not in trace_df:
         raise QueryError("the frame has no column et_node; run correlate_execution_trace first")
-    ids = trace_df["et_node"].fillna(-1).to_numpy(np.int64)
+    ids = trace_df["et_node"].fillna(-1).to_numpy(np.int64)  # missing: not in the host trace
     look = ET_COLUMNS[column]
     values = [look(et, row) if row >= 0 else None for row in et.row_of(ids).tolist()]
     return trace_df.assign(**{column: pd.Series(values, dtype=object, index=trace_df.index)})

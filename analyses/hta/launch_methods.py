@@ -24,7 +24,7 @@ class Launches:
 
     def get_queue_length_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
         """Return how many launches of each stream had not started, at each change."""
-        from analyses.launches.queue_length import hta_queue_length_time_series
+        from analyses.hta.hta_queues import hta_queue_length_time_series
 
         return hta_queue_length_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
 
@@ -32,7 +32,7 @@ class Launches:
 
     def get_queue_length_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """Return statistics of the queue length per rank and stream."""
-        from analyses.launches.queue_length import hta_queue_length_summary
+        from analyses.hta.hta_queues import hta_queue_length_summary
 
         return hta_queue_length_summary(self.t.scopes_of(ranks))
 
@@ -41,7 +41,7 @@ class Launches:
         queue_length_dict: Mapping[int, pd.DataFrame],
     ) -> pd.DataFrame | None:
         """Return statistics of queue lengths from their time series."""
-        from analyses.launches.queue_length import hta_queue_length_summary_from_time_series
+        from analyses.hta.hta_queues import hta_queue_length_summary_from_time_series
 
         return hta_queue_length_summary_from_time_series(queue_length_dict)
 
@@ -49,13 +49,13 @@ class Launches:
         self, queue_length_dict: Mapping[int, pd.DataFrame], max_queue_length: int = 1024
     ) -> pd.DataFrame:
         """Return how long each stream's queue was full (µs)."""
-        from analyses.launches.queue_length import hta_time_spent_blocked_on_full_queue
+        from analyses.hta.hta_queues import hta_time_spent_blocked_on_full_queue
 
         return hta_time_spent_blocked_on_full_queue(self.t.scopes, queue_length_dict, max_queue_length)
 
     def get_memory_bw_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
         """Return the bandwidth of each kind of copy at each change (GB/s)."""
-        from analyses.memory.memory_bandwidth import hta_memory_bw_time_series
+        from analyses.hta.hta_bandwidth import hta_memory_bw_time_series
 
         return hta_memory_bw_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
 
@@ -63,7 +63,7 @@ class Launches:
 
     def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
         """Return statistics of the bandwidth per rank and kind of copy."""
-        from analyses.memory.memory_bandwidth import hta_memory_bw_summary
+        from analyses.hta.hta_bandwidth import hta_memory_bw_summary
 
         return hta_memory_bw_summary(self.t.scopes_of(ranks))
 
@@ -75,7 +75,7 @@ class Launches:
         output_dir: str | Path | None = None,
     ) -> list[Path]:
         """Write traces with counter tracks of queue length and bandwidth, beside the input unless told where."""
-        from analyses.launches.counter_series import hta_generate_trace_with_counters
+        from analyses.hta.hta_counters import hta_generate_trace_with_counters
 
         return hta_generate_trace_with_counters(self.t.scopes_of(ranks), time_series, output_suffix, output_dir)
 
@@ -88,7 +88,7 @@ class Launches:
         visualize: bool = True,
     ) -> dict[int, pd.DataFrame]:
         """Return how long each launch took on the CPU, its work on the GPU, and the delay between them (µs)."""
-        from analyses.launches.launch_stats import hta_cuda_kernel_launch_stats
+        from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
 
         return hta_cuda_kernel_launch_stats(
             self.t.scopes_of(ranks),
@@ -104,7 +104,7 @@ class Launches:
         self, ranks: Sequence[int] | None = None, sort_by: Sequence[str] | None = None
     ) -> dict[int, pd.DataFrame]:
         """Return which kernels each ATen operator launches, how often, and the delays until then (µs)."""
-        from analyses.launches.operator_kernels import hta_aten_op_kernels_and_delay
+        from analyses.hta.hta_launches import hta_aten_op_kernels_and_delay
 
         return hta_aten_op_kernels_and_delay(self.t.scopes_of(ranks), sort_by)
 
@@ -119,7 +119,7 @@ class Launches:
         compress_other_kernels: bool = True,
     ) -> pd.DataFrame:
         """Return the sequences of GPU work under an operator, most frequent first, and mark them in ``output_dir``."""
-        from analyses.launches.kernel_sequences import hta_frequent_cuda_kernel_sequences
+        from analyses.hta.hta_launches import hta_frequent_cuda_kernel_sequences
 
         (scope,) = self.t.scopes_of(None if rank is None else [rank])
         return hta_frequent_cuda_kernel_sequences(
@@ -136,14 +136,14 @@ class Launches:
 
     def get_cupti_counter_data_with_operators(self, ranks: Sequence[int] | None = None) -> list[pd.DataFrame]:
         """Return CUPTI's hardware counters with the operators that launched the kernels, of each rank that has any."""
-        return [frame for scope in self.t.scopes_of(ranks) for frame in _counters(self.t, scope)]
+        return [frame for scope in self.t.scopes_of(ranks) for frame in counters_of(self.t, scope)]
 
 
-def _counters(t: Trace, scope: Scope) -> list[pd.DataFrame]:
+def counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
     """Return a rank's counters, if there are any, with the columns of its trace in front."""
     import pandas as pd
 
-    from analyses.owners.hardware_counters import hta_cupti_counter_data_with_operators
+    from analyses.hta.hta_counters import hta_cupti_counter_data_with_operators
 
     found = hta_cupti_counter_data_with_operators([scope], t.origin_ns)
     if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analyses.hta import execution_traces
+from analyses.hta import execution_trace_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ __all__ = ["add_et_column", "correlate_execution_trace"]
 def correlate_execution_trace(trace: Trace, rank: int, et: HostTrace) -> None:
     """Add the column ``et_node`` to a rank's frame of ``TraceAnalysis(...).t``: the id of each operator's host node.
 
-    See :func:`analyses.hta.execution_traces.hta_correlate_execution_trace` for how nodes are found.
+    See :func:`analyses.hta.execution_trace_columns.hta_correlate_execution_trace` for how nodes are found.
 
     Raises:
         QueryError: the rank is not loaded.
@@ -26,7 +26,7 @@ def correlate_execution_trace(trace: Trace, rank: int, et: HostTrace) -> None:
     """
     (scope,) = trace.scopes_of([rank])
     frame = trace.get_trace(rank)
-    frame["et_node"] = execution_traces.hta_correlate_execution_trace(scope, et, frame)["et_node"]
+    frame["et_node"] = execution_trace_columns.hta_correlate_execution_trace(scope, et, frame)["et_node"]
 
 
 def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> None:
@@ -35,4 +35,4 @@ def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> None:
     Raises:
         QueryError: there is no such column, or no ``et_node``.
     """
-    trace_df[column] = execution_traces.add_et_column(trace_df, et, column)[column]
+    trace_df[column] = execution_trace_columns.add_et_column(trace_df, et, column)[column]

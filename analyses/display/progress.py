@@ -33,6 +33,7 @@ class ProgressLine:
     def update(self, done: int, total: int) -> None:
         """Show how many are done, and of how many."""
         line = f"{self._what} {bar(done, total)}" if total > 1 else ""
+        # Redrawn only where it changed: a slow terminal must not hold up the reading.
         if self._is_terminal and line != self._shown:
             self._write(ERASE + line)
             self._shown = line

@@ -1,0 +1,171 @@
+"""All commands, in the order of the help.
+
+Each analysis of :mod:`analyses.catalogue` is one; another command is a function beside
+:mod:`analyses.command_line.commands` and a line here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from analyses import catalogue
+from analyses.catalogue import Analysis
+from analyses.command_line import chakra_commands, commands
+from analyses.command_line.ask import ask
+from analyses.command_line.chakra_options import add_check, add_convert, add_link, add_simulate
+from analyses.command_line.counters_command import add_counters, counters
+from analyses.command_line.diff_command import add_pair, diff
+from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences
+from analyses.command_line.memory_command import memory_timeline
+from analyses.command_line.options import (
+    add_flags,
+    add_graph_outputs,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_path_outputs,
+    add_picture,
+    add_stretch,
+    add_sync_outputs,
+    add_tables,
+    add_timeline,
+    add_window,
+    add_written,
+)
+from analyses.command_line.report_command import add_report, report
+
+__all__ = ["COMMANDS", "Command", "CommandGroup"]
+
+AddOption = Callable[[argparse.ArgumentParser], None]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A question on the command line: its name, what it answers, its arguments, and who answers."""
+
+    name: str
+    summary: str
+    options: tuple[AddOption, ...]
+    run: Callable[[argparse.Namespace], None]
+
+
+@dataclass(frozen=True)
+class CommandGroup:
+    """Commands under a common first word."""
+
+    name: str
+    summary: str
+    commands: tuple[Command, ...]
+
+
+def command_of(analysis: Analysis[Any]) -> Command:
+    """Make the command of an analysis: what all share, then its own flags."""
+    # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
+    shared = (add_inputs, add_jobs, add_json, add_stretch, add_tables)
+    return Command(
+        analysis.name, analysis.asks, (*shared, partial(add_flags, flags=analysis.flags)), partial(ask, analysis)
+    )
+
+
+def commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
+    """Make the commands of analyses; ``memory-timeline`` takes another kind of file too."""
+    for analysis in analyses:
+        made = command_of(analysis)
+        yield replace(made, run=memory_timeline) if analysis is catalogue.memory_timeline else made
+
+
+CHAKRA = (
+    Command(
+        "link",
+        "Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
+        (add_link,),
+        chakra_commands.link,
+    ),
+    Command(
+        "convert",
+        "Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
+        (add_inputs, add_jobs, add_convert, add_json),
+        chakra_commands.convert,
+    ),
+    Command(
+        "check",
+        "Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
+        (add_check, add_json),
+        chakra_commands.check,
+    ),
+    Command(
+        "simulate",
+        "Execute .et files by ASTRA-sim's rules, beside what was measured.",
+        (add_simulate, add_json),
+        chakra_commands.simulate,
+    ),
+)
+"""What makes a simulator's workload of traces."""
+
+sequences = command_of(catalogue.kernel_sequences)
+KERNEL_SEQUENCES = replace(sequences, options=(*sequences.options, add_overlay), run=kernel_sequences)
+
+COMMANDS: tuple[Command | CommandGroup, ...] = (
+    Command("demo", "The main job on a bundled sample; writes overlay, picture and timeline here.", (), commands.demo),
+    Command(
+        "info",
+        "What is in a trace: events, lanes, steps, edges, diagnostics.",
+        (add_inputs, add_jobs, add_json),
+        commands.info,
+    ),
+    Command(
+        "critical-path",
+        "The critical path of a window; by default the first step that launched GPU work, else the whole trace.",
+        (add_inputs, add_json, add_window, add_path_outputs),
+        commands.critical_path,
+    ),
+    Command(
+        "graph",
+        "Dump the dependency graph as JSON or Parquet; without either, count its edges.",
+        (add_inputs, add_json, add_graph_outputs),
+        commands.graph,
+    ),
+    Command(
+        "sync-deps",
+        "What CPU calls and streams waited for, in the whole trace or a window; for simulators.",
+        (add_inputs, add_json, add_stretch, add_sync_outputs),
+        commands.sync_deps,
+    ),
+    Command(
+        "render",
+        "Draw a critical path, an event's surroundings, or the way between two events.",
+        (add_inputs, add_window, add_picture),
+        commands.render,
+    ),
+    Command(
+        "timeline",
+        "A page of lanes with the critical path drawn through them.",
+        (add_inputs, add_window, add_timeline),
+        commands.timeline,
+    ),
+    KERNEL_SEQUENCES,
+    Command(
+        "counters",
+        "The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
+        (add_inputs, add_counters),
+        counters,
+    ),
+    Command(
+        "diff",
+        "What changed between two runs: on the critical path, by call path, in the order of kernels, by name.",
+        (add_pair, add_json, add_window, add_written),
+        diff,
+    ),
+    Command(
+        "report",
+        "One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
+        (add_inputs, add_window, add_report),
+        report,
+    ),
+    CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
+    *commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),
+)

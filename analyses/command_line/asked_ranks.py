@@ -1,0 +1,101 @@
+"""What to read: the inputs of a command as a typed object, which builds the graphs of their ranks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from analyses.display.progress import ProgressLine
+
+if TYPE_CHECKING:
+    from hta_graph.errors import HtaGraphError
+    from hta_graph.graph import DependencyGraph
+    from hta_graph.job.reading import Progress
+    from hta_graph.trace import Trace
+
+__all__ = ["AskedRanks", "print_lines", "say"]
+
+
+def say(line: str) -> None:
+    """Print a line about the work on standard error."""
+    print(line, file=sys.stderr)  # noqa: T201
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Print lines on standard output."""
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+@dataclass(frozen=True)
+class AskedRanks:
+    """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``."""
+
+    inputs: Sequence[str]
+    rank: int | None = None
+    salvage: bool = False
+    jobs: int | None = None
+    memory: int | None = None
+    left_out: list[HtaGraphError] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> AskedRanks:
+        """Return what a command line names; some commands read one rank and have no say in how several are."""
+        jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
+        return cls(options.inputs, options.rank, options.salvage, jobs, memory, options.left_out)
+
+    def graphs(self) -> Iterator[DependencyGraph]:
+        """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
+        with ProgressLine("reading traces") as line:
+            for found in self._started(line, jobs=self.jobs, progress=line.update):
+                line.clear()
+                say_repairs(found.trace)
+                yield found
+
+    def graphs_by_rank(self) -> Iterator[tuple[int, DependencyGraph]]:
+        """Build the graph of each rank, lowest rank first."""
+        for found in self.graphs():
+            yield found.rank or 0, found
+
+    def one_graph(self) -> DependencyGraph:
+        """Build the graph of the rank asked for, else of the lowest that can be read."""
+        # One rank is read here: starting processes would take longer than reading it.
+        found = next(self._started(ProgressLine(""), jobs=1))
+        say_repairs(found.trace)
+        if self.left_out:
+            say(f"going on with {found.path}, rank {found.rank}")
+        return found
+
+    def _started(
+        self, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None
+    ) -> Iterator[DependencyGraph]:
+        from hta_graph.job.reading import read_graphs
+
+        def leave_out(error: HtaGraphError) -> None:
+            self.left_out.append(error)
+            line.say(f"hta-graph: {error.on_command_line}")
+
+        return read_graphs(
+            self.inputs,
+            ranks=None if self.rank is None else [self.rank],
+            jobs=jobs,
+            memory=self.memory,
+            salvage=self.salvage,
+            report=leave_out,
+            say=line.say,
+            progress=progress,
+        )
+
+
+def say_repairs(trace: Trace) -> None:
+    """Say what of a trace was salvaged or dropped."""
+    from hta_graph.trace.table import READING_DIAGNOSTICS
+
+    if trace.salvaged:
+        say(f"{trace.path}: {trace.salvaged}")
+    found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
+    if found:
+        listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
+        say(f"{trace.path}: {', '.join(listed)}")

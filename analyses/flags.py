@@ -1,0 +1,185 @@
+"""What each analysis can be told: its flags with their defaults and words, once for Python and the command line.
+
+Each class is the typed form of one analysis' flags; ``KernelBreakdownFlags.num_kernels`` is the default of
+``--num-kernels`` and of the argument ``num_kernels`` of ``answer``. ``--help`` reads it: nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+__all__ = [
+    "ATTRIBUTED_TO",
+    "OWNER_KINDS",
+    "AttributionFlags",
+    "Flag",
+    "IdleTimeFlags",
+    "KernelBreakdownFlags",
+    "KernelSequencesFlags",
+    "LaunchStatsFlags",
+    "MemoryTimelineFlags",
+    "NoFlags",
+    "OperatorKernelsFlags",
+    "QueueLengthFlags",
+    "flags_of",
+    "number",
+    "one_of",
+]
+
+OWNER_KINDS = ("operator", "frame", "module", "annotation")
+"""On whose behalf something happens; the algorithms' ``OWNERS``, here without NumPy."""
+
+ATTRIBUTED_TO = (*OWNER_KINDS, "module-class", "activity")
+"""What GPU time can be attributed to; ``activity`` lists every activity with all its owners."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One option as the command line offers it: ``--launch-delay-us`` is the argument ``launch_delay_us``.
+
+    A switch (``read`` is ``bool``) takes no value; one that takes ``many`` values does not show its default.
+    """
+
+    argument: str
+    read: Callable[[str], Any]
+    default: Any
+    meaning: str
+    many: bool
+    value: str
+
+    @property
+    def option(self) -> str:
+        """The name on the command line."""
+        return f"--{self.argument.replace('_', '-')}"
+
+    @property
+    def is_required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is MISSING
+
+    @property
+    def help(self) -> str:
+        """What it means, with its default."""
+        if self.read is bool or self.many or self.is_required or self.default == "":
+            return self.meaning
+        return f"{self.meaning} ({self.default})"
+
+
+def flags_of(flags: type[Any]) -> Iterator[Flag]:
+    """List the flags that a class declares.
+
+    >>> [(flag.option, flag.default) for flag in flags_of(QueueLengthFlags)]
+    [('--max-queue-length', 1024)]
+    """
+    for one in fields(flags):
+        yield Flag(one.name, default=one.default, **one.metadata)
+
+
+def told(
+    meaning: str, read: Callable[[str], Any], default: Any = MISSING, *, many: bool = False, value: str = ""
+) -> Any:
+    """Declare a flag of a class of flags: what it means, how its text is read, and its default."""
+    return field(default=default, metadata={"meaning": meaning, "read": read, "many": many, "value": value})
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Return what reads an option that takes one of some words."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise argparse.ArgumentTypeError(f"takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {text!r}")
+        return text
+
+    return read
+
+
+def number(kind: type[float], least: float) -> Callable[[str], float]:
+    """Return what reads an option that takes a number from ``least``.
+
+    >>> number(float, 0)("1.5"), number(int, 1)("20")
+    (1.5, 20)
+    """
+
+    def read(text: str) -> float:
+        value = kind(text)
+        if not least <= value < float("inf"):
+            raise argparse.ArgumentTypeError(f"takes a number from {least}, not {text!r}")
+        return value
+
+    read.__name__ = kind.__name__  # argparse names it where the text is no number at all
+    return read
+
+
+# One class an analysis, in the order of the catalogue. Nobody compares or prints them, and the methods for that would
+# take a millisecond to make at each start.
+@dataclass(frozen=True, eq=False, repr=False)
+class NoFlags:
+    """An analysis that needs to be told nothing."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelBreakdownFlags:
+    """Which kernels ``kernel-breakdown`` names."""
+
+    duration_ratio: float = told("name the kernels that make up this share of a type's time", float, 0.8)
+    num_kernels: int = told("name at most this many kernels of a type", int, 10)
+    by_quantile: bool = told("choose the names by HTA's rule instead of by share of time", bool, default=False)
+    no_memory_kernels: bool = told("leave copies and sets out", bool, default=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IdleTimeFlags:
+    """What ``idle-time`` takes for a usual gap, and for data loading."""
+
+    launch_gap_us: float = told(
+        "a gap shorter than this after a launch in time is usual, in µs", number(float, 0), 30.0
+    )
+    data_load: Sequence[str] = told("regular expressions of data-loading rows", str, (), many=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueueLengthFlags:
+    """When ``queue-length`` calls a queue full: hardware queues of NVIDIA hold 1,024 launches at most."""
+
+    max_queue_length: int = told("a queue of so many launches is full", number(int, 1), 1024)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LaunchStatsFlags:
+    """What ``launch-stats`` counts as an outlier."""
+
+    runtime_cutoff: float = told("a call that takes longer, in µs, is an outlier", number(float, 0), 50)
+    launch_delay_cutoff: float = told("a longer launch delay, in µs, is an outlier", number(float, 0), 100)
+    no_memory_events: bool = told("leave copies and sets out", bool, default=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttributionFlags:
+    """Whose time ``attribution`` tells."""
+
+    by: str = told(f"{', '.join(ATTRIBUTED_TO[:-1])}, or activity (a list)", one_of(*ATTRIBUTED_TO), "operator")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemoryTimelineFlags:
+    """On whose behalf ``memory-timeline`` says that memory was allocated."""
+
+    by: str = told(f"on whose behalf: {', '.join(OWNER_KINDS)}", one_of(*OWNER_KINDS), "operator")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OperatorKernelsFlags:
+    """Which operators ``operator-kernels`` looks at."""
+
+    operators: str = told("operators whose names start so; '' takes all", str, "aten::")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KernelSequencesFlags:
+    """Which rows ``kernel-sequences`` looks at."""
+
+    operator: str = told("part of the name of operators, annotations or Python frames", str, value="NAME")
+    min_pattern_len: int = told("leave out rows that launch less GPU work", int, 3, value="N")

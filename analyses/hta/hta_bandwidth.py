@@ -1,0 +1,64 @@
+"""HTA's time series and summaries of copies' bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from analyses.hta.hta_statistics import described
+from analyses.hta.hta_window import earliest_ns
+from analyses.scope import Scope
+from hta_graph.algorithms.work.copies import Copies, RateSteps, copies_of, rate_steps
+
+__all__ = ["hta_memory_bw_summary", "hta_memory_bw_time_series"]
+
+MICROSECOND = 1_000
+
+
+def hta_memory_bw_time_series(scopes: Sequence[Scope], origin_ns: int | None = None) -> dict[int, pd.DataFrame]:
+    """Return what HTA's ``get_memory_bw_time_series`` does: rank → ts (µs), pid, name, memory_bw_gbps.
+
+    Every start and end is a point; a copy of length 0 counts as 1 µs, one without a recorded rate as 0 GB/s. Unlike
+    HTA's, sums hold no residues of floats, and at one instant ends come before starts.
+
+    Args:
+        scopes: one a rank.
+        origin_ns: what ts counts from; the earliest event of the scopes' traces if not given.
+    """
+    origin = earliest_ns(scopes) if origin_ns is None else origin_ns
+    frames = {scope.rank: rate_frame(scope, origin) for scope in scopes}
+    return {rank: frame for rank, frame in frames.items() if len(frame)}
+
+
+def rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
+    """Return the changes of a rank's rates (µs from the origin, GB/s)."""
+    copies, steps = rates_and_steps(scope)
+    device = scope.graph.lanes.device[copies.lane]
+    columns = {
+        "ts": (steps.time - origin) / 1e3,
+        "pid": np.tile(device, 2)[steps.change],
+        "name": np.array(copies.kinds, object)[steps.kind],
+        "memory_bw_gbps": steps.rate,
+    }
+    return pd.DataFrame(columns, index=pd.Index(steps.change))
+
+
+def rates_and_steps(scope: Scope) -> tuple[Copies, RateSteps]:
+    """Return a rank's copies and how their rates add up; what takes no time counts as 1 µs."""
+    copies = copies_of(scope.graph, scope.work)
+    end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
+    return copies, rate_steps(copies, end, np.nan_to_num(copies.rate))
+
+
+def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
+    """Return what HTA's ``get_memory_bw_summary`` does: (rank, name) → the points above 0 described."""
+    groups = []
+    for scope in scopes:
+        copies, steps = rates_and_steps(scope)
+        bounds = np.searchsorted(steps.kind, np.arange(len(copies.kinds) + 1)).tolist()  # steps are sorted by kind
+        for code, name in enumerate(copies.kinds):
+            own = steps.rate[bounds[code] : bounds[code + 1]]
+            groups.append(((scope.rank, name), own[own > 0]))
+    return described(groups, ("rank", "name"), "memory_bw_gbps")

@@ -1,0 +1,94 @@
+"""HTA's traces with counters, and its table of hardware counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analyses.hta.hta_window import earliest_ns
+from analyses.launches.counter_series import BOTH, TimeSeriesTypes, counter_tracks, output_name
+from analyses.owners.hardware_counters import KEYS, counted_ranges
+from analyses.scope import Scope
+from hta_graph.errors import OutputError
+from hta_graph.export.files import check_output
+from hta_graph.export.perfetto.counter_tracks import write_counters
+from hta_graph.model import EventKind
+from hta_graph.trace.vocabulary import PROFILER_RANGE
+
+__all__ = ["hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
+
+
+def hta_generate_trace_with_counters(
+    scopes: Sequence[Scope],
+    time_series: TimeSeriesTypes | None = None,
+    output_suffix: str = "_with_counters",
+    output_dir: str | Path | None = None,
+) -> list[Path]:
+    """Do what HTA's ``generate_trace_with_counters`` does, and return the files written.
+
+    The trace's own rows stay as they are and its compression is kept; HTA writes them anew, and gzip into ``.json``.
+
+    Args:
+        scopes: one a rank.
+        time_series: what to draw; both if not given.
+        output_suffix: stands before ``.json`` in the name.
+        output_dir: where to write; beside the input, as HTA does, if not given.
+
+    Raises:
+        OutputError: a file cannot be written, is an input, or two would have one name.
+    """
+    paths = [scope.graph.path for scope in scopes]
+    targets = [Path(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
+    if len(set(targets)) < len(targets):
+        raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
+    # All outputs are looked at before the first is written.
+    for target in targets:
+        check_output(target, paths)
+    for scope, target in zip(scopes, targets, strict=True):
+        write_counters(scope.graph.trace, counter_tracks(scope, time_series or BOTH), target)
+    return targets
+
+
+def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: int | None = None) -> list[pd.DataFrame]:
+    """Return what HTA's ``get_cupti_counter_data_with_operators`` does: one table for each rank that has counters.
+
+    HTA pairs ranges with calls of cudaLaunchKernel only, and fails where a launch has no operator; here such a range
+    has an empty op_stack. Its loader's columns that do not concern ranges are left out.
+
+    Args:
+        scopes: one a rank.
+        origin_ns: what ts (µs) counts from; the earliest event of the scopes' traces if not given.
+
+    Returns:
+        index, cat, name, ts, dur, end (µs), a column per counter, index_runtime, op_stack (outermost first),
+        top_level_op, bottom_level_op; ranks whose ranges and launches differ in number are left out, as in HTA.
+    """
+    scopes = [scope for scope in scopes if (scope.graph.event_table.kind == EventKind.OTHER).any()]
+    origin = earliest_ns(scopes) if origin_ns is None else origin_ns
+    frames = [(scope, counted_ranges([scope])) for scope in scopes]
+    return [counter_frame(scope, frame, origin) for scope, frame in frames if (frame["call_index"] >= 0).any()]
+
+
+def counter_frame(scope: Scope, frame: pd.DataFrame, origin: int) -> pd.DataFrame:
+    """Return a rank's ranges (µs from the origin)."""
+    events = scope.graph.event_table
+    rows = np.flatnonzero(np.isin(events.index, frame["event_index"]))
+    start, end = (events.start[rows] - origin) / 1e3, (events.end[rows] - origin) / 1e3
+    return pd.DataFrame(
+        {
+            "index": frame["event_index"],
+            "cat": PROFILER_RANGE,
+            "name": frame["name"],
+            "ts": start,
+            "dur": end - start,
+            "end": end,
+            **{name: frame[name] for name in frame.columns if name not in KEYS},
+            "index_runtime": frame["call_index"],
+            "op_stack": frame["operator_stack"],
+            "top_level_op": [stack[0] if stack else "" for stack in frame["operator_stack"]],
+            "bottom_level_op": frame["operator"],
+        }
+    )

@@ -1,0 +1,79 @@
+"""HTA's temporal breakdown, overlap and kernel breakdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from analyses.gpu_time.kernel_breakdown import OVERLAPPING, kernel_statistics, kernel_types
+from analyses.gpu_time.overlap import comm_comp_overlap
+from analyses.gpu_time.temporal_breakdown import temporal_breakdown
+from analyses.scope import Scope
+
+__all__ = ["hta_kernel_breakdown", "hta_overlap", "hta_temporal_breakdown"]
+
+
+def hta_temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Return the columns of HTA's ``get_temporal_breakdown``, in microseconds and percent of the window."""
+    exact = temporal_breakdown([scope for scope in scopes if not scope.missing()])
+    frame = pd.DataFrame({"rank": exact["rank"]})
+    times = {
+        "idle_time": exact["idle_ns"],
+        "compute_time": exact["compute_ns"],
+        "non_compute_time": exact["exposed_communication_ns"] + exact["exposed_memory_ns"],
+        "kernel_time": exact["window_ns"],
+    }
+    for name, column in times.items():
+        frame[f"{name}(us)"] = column / 1e3
+    for name in ("idle_time", "compute_time", "non_compute_time"):
+        frame[f"{name}_pctg"] = (100 * times[name] / times["kernel_time"]).round(2)
+    return frame
+
+
+def hta_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Return the columns of HTA's ``get_comm_comp_overlap``: rank, comp_comm_overlap_pctg.
+
+    Where no communication is recognised the percentage is missing (NaN, as in HTA); ``hta-graph overlap`` says why.
+    """
+    exact = comm_comp_overlap(scopes)
+    share = exact["overlapped_communication_ns"] * 100 / exact["communication_ns"].where(exact["communication_ns"] > 0)
+    return pd.DataFrame({"rank": exact["rank"], "comp_comm_overlap_pctg": share.astype(float).round(2)})
+
+
+def hta_kernel_breakdown(
+    scopes: Sequence[Scope],
+    duration_ratio: float = 0.8,
+    num_kernels: int = 10,
+    include_memory_kernels: bool = True,
+    *,
+    by_quantile: bool = False,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the two frames of HTA's ``get_gpu_kernel_breakdown``: types over all ranks, and kernels per rank, in µs.
+
+    ``duration_ratio`` is a share of time; ``by_quantile`` chooses names by HTA's rule. Statistics are over runs where
+    HTA's are over sums as soon as a type has more than ``num_kernels`` names.
+    """
+    exact = kernel_types(scopes, memory_kernels=include_memory_kernels)
+    limits = (duration_ratio, num_kernels)
+    frame = kernel_statistics(scopes, limits, memory_kernels=include_memory_kernels, by_quantile=by_quantile)
+    return types_of_all_ranks(exact), kernels_per_rank(frame)
+
+
+def types_of_all_ranks(exact: pd.DataFrame) -> pd.DataFrame:
+    """Add up types over all ranks (µs, percent)."""
+    total = exact.groupby("kernel_type", sort=False)["time_ns"].sum().sort_values(ascending=False, kind="stable")
+    names = [OVERLAPPING.join(part.upper() for part in str(name).split(OVERLAPPING)) for name in total.index]
+    share = (100 * total / max(total.sum(), 1)).round(1)
+    return pd.DataFrame({"kernel_type": names, "sum": total.to_numpy() / 1e3, "percentage": share.to_numpy()})
+
+
+def kernels_per_rank(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the statistics of kernels under HTA's names (µs)."""
+    named = {"sum (us)": "sum", "max (us)": "max", "min (us)": "min", "stddev": "std", "mean (us)": "mean"}
+    hta = pd.DataFrame({"name": frame["kernel"]})
+    for column, statistic in named.items():
+        hta[column] = frame[f"{statistic}_ns"].astype(float) / 1e3
+    hta["kernel_type"] = frame["kernel_type"].str.upper()
+    hta["rank"] = frame["rank"]
+    return hta.sort_values(["kernel_type", "name", "rank"], kind="stable", ignore_index=True)

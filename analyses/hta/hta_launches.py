@@ -1,0 +1,139 @@
+"""HTA's tables of launches, of operators' kernels and of frequent kernel sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analyses.display.charts import show
+from analyses.flags import KernelSequencesFlags, LaunchStatsFlags, OperatorKernelsFlags
+from analyses.launches import kernel_sequences
+from analyses.launches.launch_stats import answer, figure, launched_work
+from analyses.launches.operator_kernels import joined_names, launch_delays, sequences_of_operators
+from analyses.scope import Scope
+from analyses.tables import event_names
+from hta_graph.errors import QueryError
+
+__all__ = ["hta_aten_op_kernels_and_delay", "hta_cuda_kernel_launch_stats", "hta_frequent_cuda_kernel_sequences"]
+
+HTA_COLUMNS = (
+    *("aten_op_name", "kernel_sequence", "occurrence_count"),
+    *("avg_aten_op_launch_delay", "avg_runtime_delay"),
+)
+
+
+def hta_cuda_kernel_launch_stats(
+    scopes: Sequence[Scope],
+    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
+    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
+    *,
+    include_memory_events: bool = True,
+    visualize: bool = True,
+) -> dict[int, pd.DataFrame]:
+    """Return what HTA's ``get_cuda_kernel_launch_stats`` does, in µs: rank → one row per launch, in the calls' order.
+
+    HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync; here every launch counts, of
+    AMD, of the driver and of graphs too. The cut-offs serve the figure alone.
+    """
+    if visualize:
+        show(figure(answer(scopes, runtime_cutoff, launch_delay_cutoff, no_memory_events=not include_memory_events)))
+    return {scope.rank: launch_frame(scope, include_memory_events=include_memory_events) for scope in scopes}
+
+
+def launch_frame(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
+    """Return a rank's launches (µs)."""
+    events, work = scope.graph.event_table, launched_work(scope, include_memory_events=include_memory_events)
+    returned = events.end[work.call]
+    return pd.DataFrame(
+        {
+            "correlation": events.correlation[work.row],
+            "cpu_duration": (returned - events.start[work.call]) / 1e3,
+            "gpu_duration": (work.end - work.start) / 1e3,
+            "launch_delay": (work.start - returned).clip(min=0) / 1e3,
+        }
+    )
+
+
+def hta_aten_op_kernels_and_delay(
+    scopes: Sequence[Scope], sort_by: Sequence[str] | None = None
+) -> dict[int, pd.DataFrame]:
+    """Return what HTA's ``get_aten_op_kernels_and_delay`` does, in µs: rank → one row per operator and sequence.
+
+    Unlike HTA's an operator owns the launches of its own thread alone, launches of graphs and of AMD count, a call may
+    launch no kernel or many, and no rank's rows hold another's.
+
+    Args:
+        scopes: one a rank.
+        sort_by: columns, largest first; ``occurrence_count`` if not given.
+
+    Raises:
+        QueryError: there is no such column.
+    """
+    wanted = list(sort_by or ["occurrence_count"])  # HTA's own default
+    frames = {scope.rank: operator_frame(scope) for scope in scopes}
+    for column in wanted:
+        if column not in HTA_COLUMNS:
+            raise QueryError(f"there is no column {column!r} to sort by; there are: {', '.join(HTA_COLUMNS)}")
+    return {rank: frame.sort_values(wanted, ascending=False, kind="stable") for rank, frame in frames.items()}
+
+
+def operator_frame(scope: Scope) -> pd.DataFrame:
+    """Return a rank's operators and sequences (µs), by name."""
+    found = sequences_of_operators(scope, OperatorKernelsFlags.operators)
+    count = found.counts()
+    launch_delay, runtime_delay = (found.per_pattern(delay) / count / 1e3 for delay in launch_delays(scope, found))
+    graph = scope.graph
+    values = (event_names(graph, found.owner[found.example]), joined_names(graph, found, " -> "), count)
+    columns = (*values, launch_delay.round(3), runtime_delay.round(3))
+    frame = pd.DataFrame(dict(zip(HTA_COLUMNS, columns, strict=True)))
+    return frame.sort_values(list(HTA_COLUMNS[:2]), ignore_index=True)
+
+
+def hta_frequent_cuda_kernel_sequences(
+    scope: Scope,
+    operator_name: str,
+    output_dir: str | Path | None = None,
+    min_pattern_len: int = KernelSequencesFlags.min_pattern_len,
+    top_k: int = kernel_sequences.TOP_K,
+    *,
+    visualize: bool = False,
+    compress_other_kernels: bool = True,
+) -> pd.DataFrame:
+    """Return what HTA's ``get_frequent_cuda_kernel_sequences`` does for one rank: every pattern, most frequent first.
+
+    Depth counts per branch, GPU annotations of the name do not matter, and neither does the number of the stream.
+
+    Args:
+        scope: the rank.
+        operator_name: a part of the names of the rows whose GPU work is looked at.
+        output_dir: where to write ``overlaid_<input's name>``; no file is written if not given. The trace's own rows
+            stay as they are; the ``top_k`` patterns stand in a process "Kernel sequences", their text and count in the
+            argument "Patterns".
+        min_pattern_len: leave out rows with less GPU work.
+        top_k: how many patterns the overlay and the figure show.
+        visualize: show the figure in a notebook.
+        compress_other_kernels: taken and ignored: the overlay is as large as the input and a few rows.
+
+    Returns:
+        pattern, count, GPU kernel duration (us), CPU op duration (us), both summed.
+
+    Raises:
+        OutputError: the overlay cannot be written.
+    """
+    graph = scope.graph
+    if output_dir is not None:
+        target = Path(output_dir) / f"overlaid_{graph.path.name.removesuffix('.zst')}"
+        kernel_sequences.write_sequence_overlay(scope, target, operator_name, min_pattern_len, top_k)
+    if visualize:
+        show(kernel_sequences.figure(kernel_sequences.answer([scope], operator_name, min_pattern_len), top_k))
+    found = kernel_sequences.sequences_under(scope, operator_name, min_pattern_len)
+    gpu, cpu = kernel_sequences.pattern_times(graph, found)
+    columns = {
+        "pattern": kernel_sequences.pattern_texts(graph, found),
+        "count": found.counts(),
+        "GPU kernel duration (us)": gpu / 1e3,
+        "CPU op duration (us)": cpu / 1e3,
+    }
+    return pd.DataFrame(columns).iloc[kernel_sequences.most_frequent(graph, found)].reset_index(drop=True)

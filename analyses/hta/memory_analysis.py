@@ -1,0 +1,45 @@
+"""``MemoryAnalysis``: HTA's class over the profiler's raw memory timeline."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analyses.display.charts import show
+from analyses.memory.raw_memory_timeline import RawTimeline, answer, figure, read_raw_timeline, timeline_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly.graph_objects import Figure
+
+__all__ = ["MemoryAnalysis"]
+
+
+class MemoryAnalysis:
+    """HTA's class over a raw export: change the import."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+
+    @cached_property
+    def timeline(self) -> RawTimeline:
+        """The running totals, read when first asked for."""
+        return read_raw_timeline(self.path)
+
+    def get_memory_timeline(self) -> pd.DataFrame:
+        """Return :func:`timeline_table`: time_ns, eight categories and all of them together, in bytes."""
+        return timeline_table(self.timeline)
+
+    def plot_memory_timeline(self, save_graph: bool = False) -> Figure:
+        """Show the stacked areas in a notebook, or save them as ``images/memory_plot.png`` (that needs kaleido).
+
+        HTA returns nothing; this returns the figure.
+        """
+        made = figure(answer(self.timeline))
+        if save_graph:
+            Path("images").mkdir(exist_ok=True)
+            made.write_image("images/memory_plot.png")
+        else:
+            show(made)
+        return made

@@ -1,0 +1,97 @@
+"""The one way to a table: columns that are declared once, rows of every scope under them, the columns even of none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.scope import Scope
+from hta_graph.columns import picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Ids, Ints
+from hta_graph.trace.details import Objects
+
+__all__ = ["MORE", "Table", "count_to_share", "event_indices", "event_names", "joined", "scopes_in", "table_of"]
+
+MORE = "…"
+"""Behind declared columns: others follow, which depend on the trace."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of an answer: the function whose docstring explains it, and its columns."""
+
+    explained_by: Callable[..., pd.DataFrame]
+    columns: Sequence[str]
+
+
+Rows = pd.DataFrame | Mapping[str, Any]
+
+
+def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:
+    """Make the table of some scopes, one below the other.
+
+    Args:
+        scopes: where to look.
+        rows: what there is to say about one: columns, but for ``rank`` and ``scope``, which are those of the scope.
+        columns: the declared columns, which the table has in this order whatever was found.
+    """
+    return joined([labelled(rows(scope), scope) for scope in scopes], columns)
+
+
+def labelled(rows: Rows, scope: Scope) -> pd.DataFrame:
+    """Make a frame of the rows about a scope that says so in each."""
+    return pd.DataFrame(rows).assign(rank=scope.rank, scope=scope.label)
+
+
+def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
+    """Put parts one below the other under declared columns.
+
+    >>> joined([pd.DataFrame({"b": [1], "a": [2]}), pd.DataFrame({"a": [], "b": []})], ["a", "b"])
+       a  b
+    0  2  1
+    >>> list(joined([], ["a", "b"]))
+    ['a', 'b']
+    """
+    # An empty part would turn the integers of others into floats; of nothing but empty parts one keeps the types.
+    kept = [part for part in parts if len(part)] or parts[:1]
+    if not kept:
+        return pd.DataFrame(columns=[name for name in columns if name != MORE])
+    more = [name for name in dict.fromkeys(name for part in kept for name in part) if name not in columns]
+    listed = [name for name in columns if name != MORE] + (more if MORE in columns else [])
+    return pd.concat([part.reindex(columns=listed) for part in kept], ignore_index=True)
+
+
+def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
+    """Return the names of events (canonical rows); None for row -1."""
+    texts = np.array([*graph.names, None], object)  # None stands last, where code -1 finds it
+    named: Objects = texts[picked(graph.event_table.name, rows)]
+    return named
+
+
+def event_indices(graph: DependencyGraph, rows: Ids | Ints) -> Any:
+    """Return the places of events (canonical rows) in the file, as pandas' integers: row -1 is missing."""
+    found = pd.array(picked(graph.event_table.index, rows), "Int64")
+    found[rows < 0] = pd.NA
+    return found
+
+
+def scopes_in(frame: pd.DataFrame) -> set[tuple[int, str]]:
+    """Return which scopes, by rank and label, a table has rows of."""
+    return set(zip(frame["rank"], frame["scope"], strict=True))
+
+
+def count_to_share(sums: np.ndarray[Any, Any], share: float, most: int) -> int:
+    """Return how many of some sums, largest first, reach a share of the total: all if there are no more than ``most``.
+
+    >>> count_to_share(np.array([50, 30, 15, 5]), 0.8, 3), count_to_share(np.array([50, 30, 15, 5]), 0.1, 4)
+    (2, 4)
+    """
+    if len(sums) <= most:
+        return len(sums)
+    running = np.cumsum(sums)
+    return min(int(np.searchsorted(running, share * float(running[-1]))) + 1, most)

@@ -1,0 +1,50 @@
+"""Quick by default, deep on demand: the same check on few cases, and, marked ``slow``, on many."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy
+
+LEAST_EXAMPLES = 8
+"""How many examples of a property the quick run looks at, however few the deep one has."""
+
+
+def for_all(*strategies: SearchStrategy[Any], examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Check a property: a tenth of the examples in the quick run, all of them, marked ``slow``, in the deep one.
+
+    Strategies are for the rightmost parameters, as with hypothesis' ``given``; parameters before them are fixtures. The
+    examples are the same at every run, and ``@example`` belongs below.
+    """
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        counts = {"quick": max(LEAST_EXAMPLES, examples // 10), "deep": examples}
+        runs = {depth: with_examples(count)(given(*strategies)(test)) for depth, count in counts.items()}
+
+        def check(depth: str, **fixtures: Any) -> None:
+            runs[depth](**fixtures)
+
+        fixtures = inspect.signature(runs["quick"]).parameters.values()
+        by_depth = inspect.Parameter("depth", inspect.Parameter.KEYWORD_ONLY)
+        check.__signature__ = inspect.Signature([*fixtures, by_depth])  # type: ignore[attr-defined]
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(check, name, getattr(test, name))
+        return pytest.mark.parametrize("depth", ["quick", deep("deep")])(check)
+
+    return decorate
+
+
+def with_examples(count: int) -> settings:
+    """Return hypothesis' settings for so many examples, the same at every run and however long they take."""
+    return settings(
+        deadline=None, max_examples=count, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+    )
+
+
+def deep(*values: Any) -> Any:
+    """Mark a parameter's value as one for the deep run, or a row of values if there are several parameters."""
+    return pytest.param(*values, marks=pytest.mark.slow)
