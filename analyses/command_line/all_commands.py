@@ -14,7 +14,7 @@ from typing import Any
 
 from analyses import catalogue
 from analyses.catalogue import Analysis
-from analyses.command_line import chakra_commands, commands
+from analyses.command_line import commands
 from analyses.command_line.ask import ask
 from analyses.command_line.chakra_options import add_check, add_convert, add_link, add_simulate
 from analyses.command_line.counters_command import add_counters, counters
@@ -78,30 +78,59 @@ def commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
         yield replace(made, run=memory_timeline) if analysis is catalogue.memory_timeline else made
 
 
+# What runs them is imported when one is asked: other commands start without it.
+def chakra_link(options: argparse.Namespace) -> None:
+    """Run ``chakra link``."""
+    from analyses.command_line.chakra_commands import link
+
+    link(options)
+
+
+def chakra_convert(options: argparse.Namespace) -> None:
+    """Run ``chakra convert``."""
+    from analyses.command_line.chakra_commands import convert
+
+    convert(options)
+
+
+def chakra_check(options: argparse.Namespace) -> None:
+    """Run ``chakra check``."""
+    from analyses.command_line.chakra_commands import check
+
+    check(options)
+
+
+def chakra_simulate(options: argparse.Namespace) -> None:
+    """Run ``chakra simulate``."""
+    from analyses.command_line.chakra_commands import simulate
+
+    simulate(options)
+
+
 CHAKRA = (
     Command(
         "link",
         "Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
         (add_link,),
-        chakra_commands.link,
+        chakra_link,
     ),
     Command(
         "convert",
         "Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
         (add_inputs, add_jobs, add_convert, add_json),
-        chakra_commands.convert,
+        chakra_convert,
     ),
     Command(
         "check",
         "Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
         (add_check, add_json),
-        chakra_commands.check,
+        chakra_check,
     ),
     Command(
         "simulate",
         "Execute .et files by ASTRA-sim's rules, beside what was measured.",
         (add_simulate, add_json),
-        chakra_commands.simulate,
+        chakra_simulate,
     ),
 )
 """What makes a simulator's workload of traces."""
