@@ -1,7 +1,7 @@
 """Every column of every table of every analysis, as exact numbers: a share of less than the whole is noticed.
 
-``small_job_answers.txt`` holds what the commands answered about :mod:`tests.support.small_job` once; its shares and totals
-were checked by hand. A share stands there as a fraction.
+``small_job_answers.txt`` holds what the commands answered about :mod:`tests.support.small_job` once; its shares and
+totals were checked by hand. A share stands there as a fraction.
 """
 
 from __future__ import annotations
