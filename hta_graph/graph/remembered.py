@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 __all__ = ["remembered"]
 
-Answer = TypeVar("Answer")
+Known = TypeVar("Known")
 
 
 class _Remembers(Protocol):
@@ -20,14 +20,14 @@ class _Remembers(Protocol):
 Subject = TypeVar("Subject", bound=_Remembers)
 
 
-def remembered(question: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
+def remembered(question: Callable[[Subject], Known]) -> Callable[[Subject], Known]:
     """Let a question be answered the first time it is asked; the answer is kept with what it is about."""
 
     @wraps(question)
-    def ask(subject: Subject) -> Answer:
+    def ask(subject: Subject) -> Known:
         if question not in subject.answers:
             subject.answers[question] = question(subject)
-        answer: Answer = subject.answers[question]
+        answer: Known = subject.answers[question]
         return answer
 
     return ask

@@ -24,9 +24,9 @@ from hta_graph.job.graph_bytes import read_graph
 from hta_graph.job.remedies import READ_FEWER, READ_HERE
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["Answer", "Pool", "Reading", "can_start_processes"]
+__all__ = ["GraphOrError", "Pool", "Reading", "can_start_processes"]
 
-Answer = DependencyGraph | HtaGraphError
+GraphOrError = DependencyGraph | HtaGraphError
 
 PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from hta_graph.job.worker import serve; serve()"
 """A fresh interpreter with this one's search path, which does not run the user's script or notebook again."""
@@ -45,7 +45,7 @@ class Reading:
     """A file that a process reads; its graph, or why there is none, once that is known."""
 
     file: RankFile
-    answer: Answer | None = None
+    answer: GraphOrError | None = None
     process: Process | None = None
 
 
@@ -115,7 +115,7 @@ class Process:
             self._asked.write(json.dumps(asked).encode() + b"\n")
             self._asked.flush()
 
-    def answer(self, file: RankFile) -> Answer:
+    def answer(self, file: RankFile) -> GraphOrError:
         """Take the answer to the last question."""
         try:
             head = _read_line(self.answers)

@@ -19,7 +19,7 @@ from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
 
 if TYPE_CHECKING:
-    from hta_graph.job.pool import Answer, Reading
+    from hta_graph.job.pool import GraphOrError, Reading
 
 __all__ = ["Progress", "Report", "read_graphs"]
 
@@ -100,7 +100,9 @@ def _processor_count() -> int:
         return os.cpu_count() or 1
 
 
-def _graphs_or_reports(answers: Iterable[Answer], report: Report | None, inputs: str) -> Iterator[DependencyGraph]:
+def _graphs_or_reports(
+    answers: Iterable[GraphOrError], report: Report | None, inputs: str
+) -> Iterator[DependencyGraph]:
     """Pass the graphs on and report the errors.
 
     Raises:
@@ -119,7 +121,7 @@ def _graphs_or_reports(answers: Iterable[Answer], report: Report | None, inputs:
         raise TraceError(inputs, "no sound trace among these files")
 
 
-def _read_here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) -> Generator[Answer, None, None]:
+def _read_here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) -> Generator[GraphOrError, None, None]:
     """Read one file after the other in this process."""
     for done, file in enumerate(files):
         progress(done, len(files))
@@ -127,7 +129,7 @@ def _read_here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) 
     progress(len(files), len(files))
 
 
-def _read_or_error(file: RankFile, *, salvage: bool) -> Answer:
+def _read_or_error(file: RankFile, *, salvage: bool) -> GraphOrError:
     try:
         return build_graph(read_rank(file, salvage=salvage))
     except HtaGraphError as error:
@@ -141,11 +143,11 @@ class _Memory:
         self._limit = limit
         self._given: list[tuple[ref[DependencyGraph], int]] = []
 
-    def give(self, answer: Answer | None) -> Answer:
+    def give(self, answer: GraphOrError | None) -> GraphOrError:
         """Note that a graph is handed out; it counts for as long as it is in use."""
         if isinstance(answer, DependencyGraph):
             self._given.append((ref(answer), graph_bytes(answer)))
-        return cast("Answer", answer)
+        return cast("GraphOrError", answer)
 
     def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
         """Tell whether one more file may be read; one always may."""
@@ -163,7 +165,7 @@ def _bytes_taken(reading: Reading) -> int:
 
 def _in_processes(
     files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, progress: Progress
-) -> Generator[Answer, None, None]:
+) -> Generator[GraphOrError, None, None]:
     """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
     from hta_graph.job.pool import Pool, Reading
 
