@@ -18,7 +18,9 @@ __all__ = [
     "freeze",
     "laid_out",
     "last_of_runs",
+    "looked_up",
     "numbered_runs",
+    "pair_key",
     "picked",
     "summed_by",
 ]
@@ -177,6 +179,28 @@ def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, other
     """
     column = np.asarray(values)
     return np.append(column, np.array([otherwise], column.dtype))[np.where(rows >= 0, rows, len(column))]
+
+
+def looked_up(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
+    """Return the place of each value among sorted ones; -1 where it is not among them.
+
+    >>> looked_up(np.array([7, 4]), np.array([2, 7])).tolist()
+    [1, -1]
+    """
+    if not len(ordered):
+        return np.full(len(values), -1, np.int64)
+    at = np.searchsorted(ordered, values).clip(max=len(ordered) - 1)
+    return np.where(ordered[at] == values, at, -1)
+
+
+def pair_key(upper: Ids | Ints, lower: Ids | Ints) -> Ints:
+    """Make one number of two that fit 32 bits each: it sorts by the upper one, then by the lower; ``>> 32`` undoes it.
+
+    >>> np.argsort(pair_key(np.array([2, 1, 1]), np.array([0, 9, 3]))).tolist()
+    [2, 1, 0]
+    """
+    key: Ints = (upper.astype(np.int64) << 32) + lower
+    return key
 
 
 def summed_by(group: Codes | Ids | Ints, values: Ints, groups: int) -> Ints:

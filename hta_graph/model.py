@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "BETWEEN_ACTIVITIES",
     "CLOCK_FAULT_LIMIT_NS",
     "CPU_KINDS",
     "EDGE_MEANING",
     "GPU_KINDS",
+    "RETURNS",
     "WALKABLE",
     "WITHIN_A_LANE",
     "BoundBy",
@@ -299,6 +301,12 @@ def edge_kinds(wanted: Callable[[EdgeMeaning], object]) -> tuple[EdgeKind, ...]:
 
 WITHIN_A_LANE = edge_kinds(lambda meaning: meaning.role in (EdgeRole.THREAD, EdgeRole.ACTIVITY))
 """Edges that say how one thread or activity goes on, not why it waited for another; they hold always."""
+
+BETWEEN_ACTIVITIES = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
+"""Edges from work on a stream to work on that or another one."""
+
+RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
+"""Edges to the return of a call that waited for GPU work."""
 
 CPU_KINDS = (EventKind.CPU_OP, EventKind.RUNTIME)
 GPU_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)

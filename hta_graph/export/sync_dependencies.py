@@ -14,7 +14,7 @@ import orjson
 
 from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.algorithms.time.windows import Window, whole
-from hta_graph.columns import Columns, picked
+from hta_graph.columns import Columns, pair_key, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.views import labels
@@ -227,18 +227,14 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
     events = graph.event_table
     is_operator = events.kind == EventKind.CPU_OP
     operators = np.flatnonzero(is_operator if among is None else is_operator & among)
-    key = _thread_key(events.lane[operators], graph.place(operators))
+    key = pair_key(events.lane[operators], graph.place(operators))
     order = np.argsort(key)
     # Never before the call itself, which may have no length.
     after = np.maximum(graph.place_before(events.end[calls]), graph.place(calls))
-    at = np.searchsorted(key[order], _thread_key(events.lane[calls], after), side="right")
+    at = np.searchsorted(key[order], pair_key(events.lane[calls], after), side="right")
     following = np.append(operators[order], -1)[at]
     same_thread = (following >= 0) & (events.lane[following] == events.lane[calls])
     return np.where(same_thread, following, -1).astype(np.int32)
-
-
-def _thread_key(lane: Ids, place: Ids | Ints) -> Ints:
-    return lane.astype(np.int64) << 32 | place
 
 
 def _or_none(numbers: Ids | Ints) -> np.ndarray[Any, np.dtype[np.object_]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.columns import freeze, picked
+from hta_graph.columns import freeze, pair_key, picked
 from hta_graph.errors import QueryError
 from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
 from hta_graph.graph.launches import launching_calls
@@ -170,8 +170,7 @@ class DependencyGraph:
 
     def place_on_lane(self, rows: Ids | Ints, at_end: Bools | bool = False) -> Ints:  # noqa: FBT001, FBT002 - a column
         """Return each event's lane and its :meth:`place` as one number, which sorts by lane and then by time."""
-        lane: Ints = picked(self._trace.events.lane, rows).astype(np.int64)
-        return (lane << 32) + self.place(rows, at_end)
+        return pair_key(picked(self._trace.events.lane, rows), self.place(rows, at_end))
 
     def place_before(self, times: Ints) -> Ints:
         """Return the place of the last start or end before each time (ns) in the one order of all; -1 if none is."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import Columns, first_of_runs, freeze
+from hta_graph.columns import Columns, first_of_runs, freeze, looked_up, pair_key, picked
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
 
@@ -109,14 +109,7 @@ class WaitCalls(Columns):
 
     def of_pairs(self, source: Ids, target: Ids) -> Ids:
         """Return the call behind each pair of activities; -1 where none is known."""
-        if not len(self):
-            return np.full(len(source), -1, np.int32)
-        key = _pair_key(self.source, self.target)
+        key = pair_key(self.source, self.target)
         order = np.argsort(key, kind="stable")
-        wanted = _pair_key(source, target)
-        at = order[np.searchsorted(key[order], wanted).clip(max=len(key) - 1)]
-        return np.where(key[at] == wanted, self.call[at], -1).astype(np.int32)
-
-
-def _pair_key(source: Ids, target: Ids) -> Ints:
-    return source.astype(np.int64) << 32 | target  # rows are int32, so both fit
+        calls: Ids = picked(self.call[order], looked_up(pair_key(source, target), key[order]))
+        return calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.columns import freeze, looked_up, picked
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable, Trace
 
@@ -21,10 +21,8 @@ class CallsByCorrelation:
 
     def of(self, correlations: Ints) -> Ids:
         """Return the call with each correlation; -1 where the file has none."""
-        if not len(self._call):
-            return np.full(len(correlations), -1, np.int32)
-        at = np.searchsorted(self._correlation, correlations).clip(max=len(self._call) - 1)
-        return np.where(self._correlation[at] == correlations, self._call[at], -1).astype(np.int32)
+        calls: Ids = picked(self._call, looked_up(correlations, self._correlation))
+        return calls
 
 
 def launching_calls(trace: Trace) -> Ids:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.columns import freeze, looked_up
 from hta_graph.model import GPU_KINDS, Bools, Ids, Ints, kind_mask
 from hta_graph.trace.table import EventTable
 
@@ -84,18 +84,10 @@ def ordered_points(events: EventTable, rows: Ints) -> Ids:
 def _at_an_end(events: EventTable, zeros: Ints, ends: Ints) -> Bools:
     """Mark the zero-length rows at whose instant another row of their lane ends."""
     marked = np.zeros(len(zeros), np.bool_)
-    candidates = np.flatnonzero(_is_among(events.start[zeros], np.sort(events.end[ends])))
+    candidates = np.flatnonzero(looked_up(events.start[zeros], np.sort(events.end[ends])) >= 0)
     if len(candidates):
-        near = ends[_is_among(events.end[ends], np.sort(events.start[zeros[candidates]]))]
+        near = ends[looked_up(events.end[ends], np.sort(events.start[zeros[candidates]])) >= 0]
         seen = set(zip(events.lane[near].tolist(), events.end[near].tolist(), strict=True))
         here = zip(events.lane[zeros[candidates]].tolist(), events.start[zeros[candidates]].tolist(), strict=True)
         marked[candidates] = [key in seen for key in here]
     return marked
-
-
-def _is_among(values: Ints, ordered: Ints) -> Bools:
-    """Mark the values that are among some sorted ones; faster than ``np.isin``, which sorts both or hashes."""
-    if not len(ordered):
-        return np.zeros(len(values), np.bool_)
-    found: Bools = ordered[np.searchsorted(ordered, values).clip(max=len(ordered) - 1)] == values
-    return found

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import freeze
+from hta_graph.columns import freeze, pair_key
 from hta_graph.graph.nesting import Nesting, nest
 from hta_graph.graph.points import event_of, ordered_points, point_times
 from hta_graph.model import CPU_KINDS, WALKABLE, EventKind, Ids, Ints, kind_mask
@@ -44,7 +44,7 @@ class Timeline:
     def lane_key(self, points: Ids) -> Ints:
         """Combine each point's lane and place in :attr:`order` into one sortable number; -1 for point -1."""
         # The lane above, the place below: what is next to each other on a lane is so among the sorted keys.
-        key = self._events.lane[event_of(points)].astype(np.int64) << 32 | self.position[points]
+        key = pair_key(self._events.lane[event_of(points)], self.position[points])
         return np.where(points >= 0, key, -1)
 
     def lookups(self, *kinds: EventKind) -> Nesting:

@@ -6,11 +6,9 @@ import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import Bools, EdgeKind, Ids, Ints
+from hta_graph.model import WITHIN_A_LANE, Bools, Ids, Ints
 
 __all__ = ["edges_that_close_cycles"]
-
-NEVER_DROPPED = (EdgeKind.THREAD_ORDER, EdgeKind.EXECUTION)
 
 
 def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
@@ -67,7 +65,7 @@ def _find_cycle(edges: EdgeTable, chosen: Ints) -> Ints:
 
 def _weakest_edge(edges: EdgeTable, timeline: Timeline, cycle: Ints) -> int:
     """Choose what to drop: an inferred edge before a clamped one, the order of a thread or an activity never."""
-    droppable = cycle[~np.isin(edges.kind[cycle], NEVER_DROPPED)]
+    droppable = cycle[~np.isin(edges.kind[cycle], WITHIN_A_LANE)]
     against = timeline.position[edges.source[droppable]] >= timeline.position[edges.target[droppable]]
     clamped = edges.clamped(timeline.times)[droppable]
     rank = np.lexsort(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import freeze, picked
+from hta_graph.columns import freeze, looked_up, picked
 from hta_graph.graph.edges import WaitCalls
 from hta_graph.graph.launches import CallsByCorrelation
 from hta_graph.graph.points import event_of, start_point
@@ -110,10 +110,8 @@ class LinkContext:
     def stream_of_launch(self, launch: Ids) -> Ids:
         """Return the stream on which each launching call enqueued; -1 for call -1."""
         calls, stream = self.launches
-        if not len(calls):
-            return np.full(len(launch), -1, np.int32)
-        at = np.searchsorted(calls, launch).clip(max=len(calls) - 1)
-        return np.where(launch >= 0, stream[at], -1).astype(np.int32)
+        found: Ids = picked(stream, looked_up(launch, calls))
+        return found
 
     def neighbour(self, among: Ids, calls: Ids, *, after: bool) -> Ids:
         """Return the nearest of ``among`` that starts before or after each call on its thread; -1: there is none."""

@@ -13,17 +13,7 @@ from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import (
-    EDGE_MEANING,
-    Bools,
-    BoundBy,
-    Codes,
-    EdgeEnd,
-    EdgeKind,
-    EdgeRole,
-    Ids,
-    edge_kinds,
-)
+from hta_graph.model import EDGE_MEANING, RETURNS, Bools, BoundBy, Codes, EdgeEnd, EdgeKind, Ids
 
 __all__ = ["path_pieces"]
 
@@ -40,7 +30,6 @@ LAG_CLASS = np.array(
     [BoundBy.UNEXPLAINED if (bound := EDGE_MEANING[kind].lag) is None else bound for kind in EdgeKind], np.int8
 )
 OWNED_BY_SOURCE = np.array([EDGE_MEANING[kind].lag_owner == EdgeEnd.SOURCE for kind in EdgeKind])
-RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 
 
 def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, accounting: Accounting) -> Pieces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.columns import laid_out
+from hta_graph.columns import laid_out, looked_up
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 
@@ -60,6 +60,6 @@ def originals(graph: DependencyGraph) -> tuple[Ids, Ids]:
         return copies, np.full(len(copies), -1, np.int32)
     sources = sources[np.argsort(events.external_id[sources], kind="stable")]
     ids = events.external_id[sources]
-    at = np.searchsorted(ids, events.external_id[copies]).clip(max=len(ids) - 1)
-    same = (ids[at] == events.external_id[copies]) & (events.name[sources[at]] == events.name[copies])
+    at = looked_up(events.external_id[copies], ids)
+    same = (at >= 0) & (events.name[sources[at]] == events.name[copies])
     return copies, np.where(same, sources[at], -1).astype(np.int32)

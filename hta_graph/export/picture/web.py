@@ -13,14 +13,12 @@ from hta_graph.export.picture.boxes import Box, box_of_event
 from hta_graph.export.picture.path_links import Link
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import end_point
-from hta_graph.model import Bools, EdgeKind, EdgeRole, Ids, Ints, edge_kinds
+from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 
 __all__ = ["Surroundings", "surroundings", "visited_between"]
 
 FAN = 8
 """More activities of one launch than this share a box, alike or not."""
-
-RETURNS = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import Columns
+from hta_graph.columns import Columns, looked_up
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point
 from hta_graph.links.context import LinkContext
@@ -76,8 +76,8 @@ def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -
     possible = (ends > NO_WORK) & (ends <= events.end[call][:, None])
     single = (chosen < 0) & ((ends > NO_WORK).sum(axis=1) == 1) & (possible.sum(axis=1) == 1)
     chosen, rule = np.where(single, possible.argmax(axis=1), chosen), np.where(single, Rule.ONLY_OTHER_STREAM, rule)
-    at = np.searchsorted(streams, hint).clip(max=len(streams) - 1)
-    by_hint = (chosen < 0) & (streams[at] == hint) & possible[np.arange(len(at)), at]
+    at = looked_up(hint, streams)
+    by_hint = (chosen < 0) & (at >= 0) & possible[np.arange(len(at)), at]
     chosen, rule = np.where(by_hint, at, chosen), np.where(by_hint, Rule.STREAM_OF_LAST_LAUNCH, rule)
     found = np.flatnonzero(chosen >= 0)
     return Scopes(call[found], streams[chosen[found]], place[found], rule[found].astype(np.int8))

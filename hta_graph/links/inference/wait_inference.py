@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.columns import distinct
+from hta_graph.columns import distinct, looked_up
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.latest_records import latest_records
 from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_stream, tail_ends
@@ -165,8 +165,8 @@ def _by_habit(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
     )
     before = np.where(question.record >= 0, question.record, question.call).astype(np.int32)
     last = context.last_launch_stream(before)
-    at = np.searchsorted(streams, last).clip(max=len(streams) - 1)
-    usable = (streams[at] == last) & (ends[np.arange(len(at)), at] > NO_WORK)
+    at = looked_up(last, streams)
+    usable = (at >= 0) & (ends[np.arange(len(at)), at] > NO_WORK)
     habit = _InferredRecord(
         np.where(usable, at, -1), question.record_place, _rule_for_all(Rule.STREAM_OF_LAST_LAUNCH, ends)
     )

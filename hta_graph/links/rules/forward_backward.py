@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hta_graph.columns import looked_up
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.links.context import LinkContext
@@ -59,8 +60,6 @@ def _by_sequence(context: LinkContext) -> tuple[Ids, Ids]:
     backward, forward = numbered[is_backward][::-1], numbered[~is_backward][::-1]
     sequence, innermost = np.unique(events.sequence[backward], return_index=True)
     known, last = np.unique(events.sequence[forward], return_index=True)
-    if not len(known):
-        return np.empty(0, np.int32), np.empty(0, np.int32)
-    at = np.searchsorted(known, sequence).clip(max=len(known) - 1)
-    paired = known[at] == sequence
+    at = looked_up(sequence, known)
+    paired = at >= 0
     return forward[last[at[paired]]].astype(np.int32), backward[innermost[paired]].astype(np.int32)

@@ -9,13 +9,9 @@ import numpy as np
 from hta_graph.columns import Columns
 from hta_graph.export.chakra.linked.placement import Placement
 from hta_graph.export.sync_dependencies import GPU_TO_CPU
-from hta_graph.model import EdgeKind, EdgeRole, Ids, Ints, edge_kinds
+from hta_graph.model import BETWEEN_ACTIVITIES, EdgeKind, Ids, Ints
 
 __all__ = ["NodeWaits", "blocked_time", "gpu_waits", "sync_waits", "thread_waits"]
-
-
-BETWEEN_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
-"""Edges between activities; those of one stream are left out, for simulators know its order."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ def sync_waits(placement: Placement) -> NodeWaits:
 def gpu_waits(placement: Placement) -> NodeWaits:
     """Pair GPU work with the work of other streams that waited for it: at events, and around graphs."""
     graph = placement.graph
-    edges = graph.edges_of(*BETWEEN_STREAMS)
+    edges = graph.edges_of(*BETWEEN_ACTIVITIES)
     lane = graph.event_table.lane
     edges = edges.take(
         (lane[edges.source] != lane[edges.target]) & graph.is_gpu[edges.source] & graph.is_gpu[edges.target]

@@ -10,11 +10,10 @@ import numpy as np
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, Codes, EdgeKind, EdgeRole, Ids, Ints, edge_kinds
+from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, Ids, Ints
 
 __all__ = ["Nodes", "Pairs", "nodes_of"]
 
-ON_GPU = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
 """Edges between activities."""
 
 Pairs = tuple[Ints, Ints]
@@ -95,7 +94,7 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     node[activities] = np.arange(len(work), len(nodes))
     launched = np.flatnonzero(launcher >= 0)
     launches = launcher[launched], len(work) + launched
-    edges = graph.edges_of(*ON_GPU)
+    edges = graph.edges_of(*BETWEEN_ACTIVITIES)
     between_activities = node[edges.source], node[edges.target]
     return nodes.depending(
         launches,
