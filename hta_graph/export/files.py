@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hta_graph.errors import OutputError
 
-__all__ = ["check_output", "printable", "write_file"]
+__all__ = ["check_output", "new_folder", "printable", "write_file"]
 
 
 def printable(path: Path) -> str:
@@ -96,3 +97,33 @@ def _current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Give an empty folder to fill, of the target's name; it takes the target's place when the block ends well.
+
+    Raises:
+        OutputError: it cannot be written; what stood there is left as it was.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
+            new = Path(scratch, "new", target.absolute().name)
+            new.mkdir(parents=True)
+            yield new
+            _swap_folders(new, target, Path(scratch, "old"))
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _swap_folders(new: Path, target: Path, old: Path) -> None:
+    # A folder cannot be replaced in one step: between two renames on one disk the earlier one has another name, and
+    # comes back if the second fails. At no moment is there half a folder.
+    if target.exists():
+        target.rename(old)
+    try:
+        new.rename(target)
+    except BaseException:
+        if old.exists():
+            old.rename(target)
+        raise

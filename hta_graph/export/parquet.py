@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from hta_graph.columns import freeze
 from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
-from hta_graph.export.files import printable
+from hta_graph.export.files import new_folder, printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.timeline import Timeline
@@ -55,30 +54,10 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
         "copies": trace.copies,
         "flows": trace.flows,
     }
-    try:
-        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
-            new = Path(scratch) / "new"
-            new.mkdir()
-            for name, table in tables.items():
-                _write_table(new / f"{name}.parquet", table)
-            (new / "graph.json").write_text(json.dumps(_graph_header(graph)), encoding="utf-8")
-            _swap_folders(new, target, Path(scratch) / "old")
-    except OSError as error:
-        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
-
-
-def _swap_folders(new: Path, target: Path, old: Path) -> None:
-    """Put the new folder in the place of an earlier one, which comes back if that fails."""
-    if not target.exists():
-        new.rename(target)
-        return
-    # A folder cannot be replaced in one step: between these two renames the old one is kept under another name.
-    target.rename(old)
-    try:
-        new.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
+    with new_folder(target) as new:
+        for name, table in tables.items():
+            _write_table(new / f"{name}.parquet", table)
+        (new / "graph.json").write_text(json.dumps(_graph_header(graph)), encoding="utf-8")
 
 
 def check_folder(target: Path) -> None:

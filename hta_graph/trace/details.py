@@ -16,11 +16,11 @@ from hta_graph.errors import TraceError
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.clock import base_time
 from hta_graph.trace.reader import RowReader, paused_gc
-from hta_graph.trace.rows import RowShape
+from hta_graph.trace.rows import Header, RowShape
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["Details", "Objects", "read_details"]
+__all__ = ["Details", "Objects", "read_details", "rows_again"]
 
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -59,21 +59,30 @@ def read_details(
     Raises:
         TraceError: the file is gone or has changed.
     """
-    with paused_gc():
-        reader = RowReader(
-            trace.path, read_bytes(trace.path), _shape_of(keys, fields), salvage=trace.salvaged is not None
-        )
-        rows = list(chain.from_iterable(part.rows for part in reader))
-        header = reader.facts.header
-    index = trace.events.index if events is None else trace.events.index[events]
-    if len(index) and int(index.max()) >= len(rows):
-        raise TraceError(trace.path, "has changed since it was read", "read it again")
-    chosen = [rows[at] for at in index.tolist()]
+    chosen, header = rows_again(trace, _shape_of(keys, fields), events)
     found = [row.args or _NONE for row in chosen]
     columns = {key: _object_column([getattr(args, f"a{at}") for args in found]) for at, key in enumerate(keys)}
     own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
     return Details(columns, distributed, base_time(header.base) or 0, own)
+
+
+def rows_again(
+    trace: Trace, shape: RowShape[Any], events: Ids | Ints | Bools | None = None
+) -> tuple[list[Any], Header]:
+    """Read the rows of events (canonical rows or a mask; all if not given) from the trace's file once more.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    with paused_gc():
+        reader = RowReader(trace.path, read_bytes(trace.path), shape, salvage=trace.salvaged is not None)
+        rows = list(chain.from_iterable(part.rows for part in reader))
+    index = trace.events.index if events is None else trace.events.index[events]
+    # Rows are named by their place in the file; a shorter file is another one.
+    if len(index) and int(index.max()) >= len(rows):
+        raise TraceError(trace.path, "has changed since it was read", "read it again")
+    return [rows[at] for at in index.tolist()], reader.facts.header
 
 
 class _NoArguments:

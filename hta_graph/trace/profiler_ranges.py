@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from hta_graph.errors import TraceError
 from hta_graph.model import EventKind, Ids
-from hta_graph.trace.reader import RowReader, paused_gc
+from hta_graph.trace.details import rows_again
 from hta_graph.trace.rows import RowShape
-from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
@@ -54,16 +52,11 @@ def read_profiler_ranges(trace: Trace) -> ProfilerRanges:
     rows = np.flatnonzero(trace.events.kind == EventKind.OTHER).astype(np.int32)
     if not len(rows):
         return ProfilerRanges(rows, {})
-    with paused_gc():
-        reader = RowReader(trace.path, read_bytes(trace.path), _SHAPE, salvage=trace.salvaged is not None)
-        found = list(chain.from_iterable(part.rows for part in reader))
-    index = trace.events.index[rows]
-    # Rows are named by their place in the file; a shorter file is another one.
-    if int(index.max()) >= len(found):
-        raise TraceError(trace.path, "has changed since it was read", "read it again")
+    found, _ = rows_again(trace, _SHAPE, rows)
     # "Other" holds every category that the graph does not know; the ranges are one of them.
-    kept = np.array([str(found[at].cat).lower() == PROFILER_RANGE for at in index.tolist()], np.bool_)
-    return ProfilerRanges(rows[kept], _counter_columns([_decoded_args(found[at].args) for at in index[kept].tolist()]))
+    is_range = [str(row.cat).lower() == PROFILER_RANGE for row in found]
+    kept = np.array(is_range, np.bool_)
+    return ProfilerRanges(rows[kept], _counter_columns([_decoded_args(row.args) for row in compress(found, is_range)]))
 
 
 def _decoded_args(args: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.columns import first_of_runs
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.table import EventTable
 
@@ -80,7 +81,7 @@ def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Seque
     >>> found.pattern.tolist(), found.example.tolist(), found.first.tolist()
     ([0, 1, 0], [0, 1], [0, 2, 3, 5])
     """
-    begins = np.flatnonzero(np.diff(owner, prepend=-1) != 0) if len(owner) else np.empty(0, np.int64)
+    begins = np.flatnonzero(first_of_runs(owner))
     size = np.diff(begins, append=len(owner))
     kept = np.repeat(size >= least, size)
     owner, members, size = owner[kept], members[kept], size[size >= least]

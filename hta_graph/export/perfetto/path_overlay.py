@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import picked
+from hta_graph.columns import first_of_runs, picked
 from hta_graph.export.files import check_output, write_file
 from hta_graph.export.perfetto.appended import (
     Original,
@@ -105,7 +105,7 @@ def _segments_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
     length = pieces.length
     lane = picked(events.lane, pieces.event)
     # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
-    changes = lane != np.concatenate([[-1], lane[:-1]])
+    changes = first_of_runs(lane)
     deserving = changes | (length >= LARGE_SHARE * path.length_ns)
     wanted = np.flatnonzero((lane >= 0) & deserving & _is_visible(path, base_ns))
     wanted = wanted[_drawn_whole(path.graph.event_table, base_ns, np.unique(lane[wanted]))[pieces.event[wanted]]]

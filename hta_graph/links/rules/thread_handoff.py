@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import distinct
+from hta_graph.columns import distinct, first_of_runs, last_of_runs
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.nesting import Nesting
 from hta_graph.graph.points import event_of
@@ -76,10 +76,9 @@ def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, launcher:
     first, last = silences.of(position[start]), silences.of(position[end])
     # A row that reaches over a point of the launching thread ran beside its work; it is no part of any burst.
     inside = first == last
-    new = np.ones(len(first), np.bool_)
-    new[1:] = (first[1:] != first[:-1]) | ~inside[1:] | ~inside[:-1]
-    begin = np.flatnonzero(new)
-    finish = np.append(begin[1:], len(new)) - 1
+    # Rows inside one silence are one burst; each of the others stands for itself.
+    own = np.where(inside, -1, np.arange(len(first)))
+    begin, finish = np.flatnonzero(first_of_runs(first, own)), np.flatnonzero(last_of_runs(first, own))
     is_burst = inside[begin] & _has_autograd(context, start, begin, finish) & _stands_alone(inside, begin, finish)
     begin, finish = begin[is_burst], finish[is_burst]
     silence = first[begin]

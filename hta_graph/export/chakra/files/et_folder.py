@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
 from hta_graph.export.chakra.files.et_file import EtFile, read_et
+from hta_graph.export.files import new_folder
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
 
@@ -126,26 +126,11 @@ def write_folder(
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
-    try:
-        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
-            # Named like the target: the checks look at names too, and what they say has to hold for the target.
-            new, old = Path(scratch) / target.name, Path(scratch) / "old"
-            new.mkdir()
-            for name, pieces in files.items():
-                with (new / name).open("wb") as file:
-                    file.writelines(pieces)
-            for name, original in copies.items():
-                shutil.copyfile(new / original, new / name)
-            examine(new)
-            # Two renames on one disk: at no moment is there half a workload, and the old one comes back if the second
-            # fails.
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            except BaseException:
-                if old.exists():
-                    old.rename(target)
-                raise
-    except OSError as error:
-        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+    # Named like the target: the checks look at names too, and what they say has to hold for the target.
+    with new_folder(target) as new:
+        for name, pieces in files.items():
+            with (new / name).open("wb") as file:
+                file.writelines(pieces)
+        for name, original in copies.items():
+            shutil.copyfile(new / original, new / name)
+        examine(new)
