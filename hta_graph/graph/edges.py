@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.columns import Columns, first_of_runs, freeze, looked_up, pair_key, picked
-from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.points import end_point, event_of, is_end, start_point
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints, Rule
 
 __all__ = ["EdgeTable", "EventEdges", "WaitCalls"]
@@ -34,6 +34,11 @@ class EdgeTable(Columns):
             freeze(np.full(size, kind, np.int8)),
             freeze(np.broadcast_to(np.asarray(rule, np.int8), size).copy()),
         )
+
+    @classmethod
+    def to_events(cls, kind: EdgeKind, source: Ids | Ints, target: Ids | Ints, *, to_end: bool) -> EdgeTable:
+        """Make recorded edges of one kind from the ends of events to the starts, or the ends, of others."""
+        return cls.of_kind(kind, end_point(source), end_point(target) if to_end else start_point(target))
 
     @classmethod
     def distinct(cls, kind: EdgeKind, source: Ids, target: Ids, rule: Codes) -> EdgeTable:

@@ -9,10 +9,10 @@ import numpy as np
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges, lane_runs
 from hta_graph.columns import laid_out
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import event_of
+from hta_graph.graph.points import end_point, event_of
 from hta_graph.model import Ids, Ints
 
-__all__ = ["Chain", "walk_back"]
+__all__ = ["Chain", "walk_back", "walk_back_from_end"]
 
 
 @dataclass(frozen=True)
@@ -66,3 +66,8 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     walked: Ids = runs.points[place[run] - nth]
     # A clock fault may stamp a cause after its effect; on a walk back time never rises.
     return Chain(walked, binding[walked[:-1]], np.minimum.accumulate(times[walked]))
+
+
+def walk_back_from_end(graph: DependencyGraph, row: int) -> Chain:
+    """Follow binding edges from the end of an event (canonical row) as far as causes are known."""
+    return walk_back(graph, int(end_point(np.array([row]))[0]), int(graph.event_table.start.min()))

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.algorithms.time.walk_path import walk_back
+from hta_graph.algorithms.time.walk_path import walk_back_from_end
 from hta_graph.errors import QueryError
 from hta_graph.export.picture.boxes import Box, box_of_event
 from hta_graph.export.picture.path_links import Link
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import end_point
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 
 __all__ = ["Surroundings", "surroundings", "visited_between"]
@@ -117,7 +116,7 @@ def _web_links(near: DependencyGraph, box_of: Ids, inside: Bools, focus: int) ->
 
 def _holding_up(near: DependencyGraph, inside: Bools, focus: int) -> set[int]:
     """Return the edges of the walk back from an event, as far as all predecessors are known."""
-    chain = walk_back(near, int(end_point(np.array([focus]))[0]), int(near.event_table.start.min()))
+    chain = walk_back_from_end(near, focus)
     known = inside[near.edges_at(chain.edges).target]
     return set(chain.edges[: len(known) if known.all() else int(np.argmin(known))].tolist())
 

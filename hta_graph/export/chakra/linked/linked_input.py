@@ -25,7 +25,6 @@ import numpy as np
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
 from hta_graph.trace.details import Details
 from hta_graph.trace.rank_files import name_rank
@@ -98,8 +97,7 @@ class LinkedInput:
         for kind, pairs in self._waits.items():
             source, target = (row[side] for side in np.array(pairs, np.int64).reshape(-1, 2).T)
             source, target = source[known := (source >= 0) & (target >= 0)], target[known]
-            until = end_point(target) if kind == EdgeKind.STREAM_SYNC else start_point(target)
-            tables.append(EdgeTable.of_kind(kind, end_point(source), until))
+            tables.append(EdgeTable.to_events(kind, source, target, to_end=kind == EdgeKind.STREAM_SYNC))
         return EdgeTable.join(tables)
 
 
