@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import long_bars
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
@@ -17,6 +17,7 @@ from analyses.flags import KernelSequencesFlags
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, outermost_around, same_sequences
+from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
 from hta_graph.export.picture import short_name
 from hta_graph.graph import DependencyGraph
@@ -109,16 +110,16 @@ def answer(
     return Answer({"kernel_sequences": frame}, notes)
 
 
-def missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str:
+def missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:
     """Say why there is no row."""
     if scope.missing():
         return scope.missing()
     if not any(operator in name for name in scope.graph.names):
         return f"rank {scope.rank}: nothing in the trace is called {operator!r} or contains that"
-    return (
+    return Note(
         f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
-        f"{min_pattern_len} or more pieces of GPU work on its thread in {scope.label}; "
-        "--min-pattern-len takes shorter sequences"
+        f"{min_pattern_len} or more pieces of GPU work on its thread in {scope.label}",
+        Remedy("a smaller min_pattern_len takes shorter sequences", "--min-pattern-len takes shorter sequences"),
     )
 
 

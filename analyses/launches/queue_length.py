@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import row_labels, step_lines
 from analyses.flags import QueueLengthFlags
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.launch_queue import QueueSteps, queue_steps
+from hta_graph.errors import Remedy
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.trace.vocabulary import AMD_CALL
 
@@ -143,12 +144,13 @@ def blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
 def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> Answer:
     """Answer the command."""
     frame = queue_length(scopes, max_queue_length)
-    notes = [note for scope in scopes if (note := missing_note(scope))]
+    notes: list[str | Note] = [note for scope in scopes if (note := missing_note(scope))]
     # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
         most = int(near["max_length"].max())
-        notes.append(f"a queue reached {most:,}: NVIDIA's are full near 1,022; --max-queue-length {most} counts that")
+        full = Remedy(f"max_queue_length={most} counts that", f"--max-queue-length {most} counts that")
+        notes.append(Note(f"a queue reached {most:,}: NVIDIA's are full near 1,022", full))
     if any(map(is_amd, scopes)):
         notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
     return Answer({"queue_length": frame}, notes, {"queue_length_time_series": queue_length_time_series(scopes)})

@@ -15,7 +15,7 @@ from analyses.flags import ATTRIBUTED_TO, AttributionFlags
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.who.owners import OWNERS, owners, totals
-from hta_graph.errors import UsageError
+from hta_graph.errors import Remedy, UsageError
 from hta_graph.model import Bools, Ids
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ def figure(found: Answer) -> Figure:
     frame = found.main
     title = next(iter(found.tables)).replace("_", " ").replace("gpu", "GPU")
     if "gpu_self_ns" not in frame or not len(frame):
-        return empty_figure(title, "no GPU activity to attribute" if not len(frame) else "choose --by operator, …")
+        bars = found.wording(Remedy("ask with by='operator', …", "choose --by operator, …"))
+        return empty_figure(title, bars if len(frame) else "no GPU activity to attribute")
     top = frame.groupby("name", sort=False)[["gpu_self_ns", "gpu_total_ns"]].sum()
     top = top.sort_values("gpu_self_ns", ascending=False, kind="stable").head(BARS)[::-1]
     made = new_figure(title=title.capitalize().replace("Gpu", "GPU"), x="ms")
