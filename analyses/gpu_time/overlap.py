@@ -15,8 +15,7 @@ from hta_graph.algorithms.time.intervals import Intervals
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.algorithms.work.exposure import exposure
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Ids
-from hta_graph.trace.details import read_details
+from hta_graph.job.matching.communication_kernels import read_communication_kernels
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -92,8 +91,9 @@ def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
     communication, to the nanosecond, and in each row overlapped + exposed + shared = duration.
 
     Returns:
-        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded,
-        missing where not), stream, start_ns, duration_ns, overlapped_ns, exposed_ns, shared_ns.
+        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded
+        on the kernel, else on the operator that launched it; missing where on neither), stream, start_ns, duration_ns,
+        overlapped_ns, exposed_ns, shared_ns.
 
     Raises:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
@@ -116,8 +116,7 @@ def most_exposed_first(frame: pd.DataFrame) -> pd.DataFrame:
 def exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> dict[str, Any]:
     """Return the columns of a scope's communication kernels."""
     work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
-    nothing = (None,) * len(RECORDED)
-    said = [recorded.get(row, nothing) for row in work.row.tolist()]
+    said = [recorded[row] for row in work.row.tolist()]
     return {
         "event_index": scope.graph.event_table.index[work.row],
         **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
@@ -135,13 +134,10 @@ def exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[str
 
 
 def recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
-    """Return what the trace says about each kernel (canonical row) that has a collective's arguments."""
-    rows: Ids = np.flatnonzero(graph.event_table.collective).astype(np.int32)
-    if not len(rows):
-        return {}
-    details = read_details(graph.trace, list(RECORDED.values()), rows)
-    columns = [[number_or_text(value) for value in details[key]] for key in RECORDED.values()]
-    return dict(zip(rows.tolist(), zip(*columns, strict=True), strict=True))
+    """Return what the trace says about each communication kernel (canonical row)."""
+    found = read_communication_kernels(graph)
+    columns = [map(number_or_text, found.said[key]) for key in RECORDED.values()]
+    return dict(zip(found.row.tolist(), zip(*columns, strict=True), strict=True))
 
 
 def number_or_text(value: Any) -> Any:
