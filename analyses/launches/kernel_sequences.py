@@ -175,7 +175,7 @@ def marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list
 
 
 def short_pattern(graph: DependencyGraph, found: Sequences, pattern: int) -> str:
-    """Return a pattern as HTA writes it, with short names."""
+    """Return a pattern as text: short names of its row and its work, with bars between them."""
     example = int(found.example[pattern])
     names = [graph.name_of(int(found.owner[example])), *event_names(graph, found.group(example))]
     return "|".join(map(short_name, names))
@@ -198,14 +198,14 @@ def tracks_per_lane(
 
 
 def most_frequent(graph: DependencyGraph, found: Sequences) -> Ints:
-    """Return the patterns as HTA orders them: by count, largest first, then by text."""
+    """Return the patterns by count, largest first, then by text."""
     texts = pattern_texts(graph, found)
     counts = found.counts().tolist()
     return np.array(sorted(range(len(texts)), key=lambda at: (-counts[at], texts[at])), np.int64)
 
 
 def pattern_texts(graph: DependencyGraph, found: Sequences) -> list[str]:
-    """Return the patterns as HTA writes them."""
+    """Return the patterns as texts: the names of the row and of its work, with bars between them."""
     roots = event_names(graph, found.owner[found.example])
     groups = [event_names(graph, found.group(at)) for at in found.example.tolist()]
     return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]
