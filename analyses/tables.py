@@ -15,7 +15,18 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import Objects
 
-__all__ = ["MORE", "Table", "count_to_share", "event_indices", "event_names", "joined", "scopes_in", "table_of"]
+__all__ = [
+    "MORE",
+    "Rows",
+    "Table",
+    "count_to_share",
+    "event_indices",
+    "event_names",
+    "joined",
+    "labelled",
+    "scopes_in",
+    "table_of",
+]
 
 MORE = "…"
 """Behind declared columns: others follow, which depend on the trace."""
@@ -29,7 +40,7 @@ class Table:
     columns: Sequence[str]
 
 
-Rows = pd.DataFrame | Mapping[str, Any]
+Rows = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:
@@ -37,7 +48,8 @@ def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Se
 
     Args:
         scopes: where to look.
-        rows: what there is to say about one: columns, but for ``rank`` and ``scope``, which are those of the scope.
+        rows: what there is to say about one: columns or single rows, but for ``rank`` and ``scope``, which are those of
+            the scope.
         columns: the declared columns, which the table has in this order whatever was found.
     """
     return joined([labelled(rows(scope), scope) for scope in scopes], columns)

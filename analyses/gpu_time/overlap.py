@@ -59,8 +59,7 @@ def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
         communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
         exposed_memory_ns.
     """
-    frame = pd.DataFrame([hidden_time(scope) for scope in scopes], columns=OVERLAP_COLUMNS)
-    return frame.astype({"overlapped_share": float})
+    return table_of(scopes, lambda scope: [hidden_time(scope)], OVERLAP_COLUMNS)
 
 
 def hidden_time(scope: Scope) -> dict[str, Any]:
@@ -71,11 +70,9 @@ def hidden_time(scope: Scope) -> dict[str, Any]:
     either = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
     overlapped = talk.total + compute.total - either.total  # |A ∩ B| = |A| + |B| - |A ∪ B|
     return {
-        "rank": scope.rank,
-        "scope": scope.label,
         "communication_ns": talk.total,
         "overlapped_communication_ns": overlapped,
-        "overlapped_share": overlapped / talk.total if talk.total else None,
+        "overlapped_share": overlapped / talk.total if talk.total else float("nan"),
         "exposed_communication_ns": either.total - compute.total,
         "memory_ns": memory.total,
         "overlapped_memory_ns": memory.total + either.total - busy.total,

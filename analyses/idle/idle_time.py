@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.scope import Scope
-from analyses.tables import Table, event_names, joined
+from analyses.tables import Table, event_names, joined, labelled
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
@@ -134,13 +134,20 @@ class ScopeExplainer:
 
 def causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`idle_time`."""
-    return joined([scope_causes(found) for found in explained], CAUSE_COLUMNS)
+    return table_of_gaps(explained, scope_causes, CAUSE_COLUMNS)
+
+
+def table_of_gaps(
+    explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Put what there is to say about each scope's gaps one below the other."""
+    return joined([labelled(rows(found), found.scope) for found in explained], columns)
 
 
 def scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of one scope by cause."""
     rows = total_lengths(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
-    rows = rows.assign(cause=CAUSES[rows["cause"]], rank=found.scope.rank, scope=found.scope.label)
+    rows = rows.assign(cause=CAUSES[rows["cause"]])
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
     return rows
@@ -148,7 +155,7 @@ def scope_causes(found: ExplainedGaps) -> pd.DataFrame:
 
 def stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`stream_idle_time`."""
-    return joined([causes_per_stream(found) for found in explained], STREAM_COLUMNS)
+    return table_of_gaps(explained, causes_per_stream, STREAM_COLUMNS)
 
 
 def causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
@@ -157,14 +164,12 @@ def causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     rows = total_lengths(keys, found.pieces).sort_values("lane", kind="stable")
     names = np.array(found.scope.graph.lanes.labels, object)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
-    return rows.assign(
-        cause=CAUSES[rows["cause"]], stream=names[rows["lane"]], rank=found.scope.rank, scope=found.scope.label
-    )
+    return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
 
 
 def waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
     """Make the table of :func:`idle_waits`."""
-    return joined([scope_waits(found, innermost=innermost) for found in explained], WAIT_COLUMNS)
+    return table_of_gaps(explained, lambda found: scope_waits(found, innermost=innermost), WAIT_COLUMNS)
 
 
 def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
@@ -183,7 +188,7 @@ def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     texts = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
     named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
-    return rows.assign(rank=found.scope.rank, scope=found.scope.label, **named)
+    return rows.assign(**named)
 
 
 def event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
@@ -204,7 +209,7 @@ def outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
 
 def longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
     """Make the table of :func:`longest_gaps`."""
-    rows = joined([scope_longest(found, count) for found in explained], GAP_COLUMNS)
+    rows = table_of_gaps(explained, lambda found: scope_longest(found, count), GAP_COLUMNS)
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
 
 
@@ -219,8 +224,6 @@ def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     edge = found.explainer.binding_edge(after)
     bound = graph.edges_at(edge)
     columns = {
-        "rank": found.scope.rank,
-        "scope": found.scope.label,
         "offset_ns": gaps.start[chosen] - found.scope.start_ns,
         "idle_ns": length[chosen],
         "cause": CAUSES[main["cause"]],

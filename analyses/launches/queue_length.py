@@ -52,8 +52,7 @@ def queue_length(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFla
         the time from the first change to the last (of a window: of all its time); blocked_calls and blocked_ns:
         launches that waited for a free slot, by the graph's queue_full edges, and the time inside them.
     """
-    rows = [row for scope in scopes for row in stream_summaries(scope, max_queue_length)]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return table_of(scopes, lambda scope: stream_summaries(scope, max_queue_length), COLUMNS)
 
 
 def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -93,8 +92,6 @@ def stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]
     lasting = queue.lasting(None if scope.is_open else scope.end_ns)
     return [
         {
-            "rank": scope.rank,
-            "scope": scope.label,
             "stream": scope.graph.lanes.labels[lane],
             "launches": count_launches(scope, queue.row[part]),
             **described_lengths(
