@@ -186,7 +186,18 @@ def answer(
     no_memory_kernels: bool = KernelBreakdownFlags.no_memory_kernels,
     by_quantile: bool = KernelBreakdownFlags.by_quantile,
 ) -> Answer:
-    """Answer the command."""
+    """Return the tables ``kernel_types`` (GPU time by type of work) and ``kernels`` (what takes most of each type).
+
+    Args:
+        scopes: where to look.
+        duration_ratio: the share of a type's time to name, above 0 and at most 1.
+        num_kernels: how many kernels of each type to name at most.
+        no_memory_kernels: leave copies and sets out.
+        by_quantile: choose the names by HTA's rule instead.
+
+    Raises:
+        UsageError: the ratio or the number is out of range.
+    """
     memory = not no_memory_kernels
     types = kernel_types(scopes, memory_kernels=memory)
     kernels = kernel_breakdown(

@@ -186,7 +186,17 @@ def added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return what is hidden and what exposed, of all communication, of collectives and of copies.
+
+    Args:
+        scopes: where to look.
+
+    Returns:
+        The tables ``overlap``, ``collectives``, ``most_exposed``, ``copies``, and the series ``communication_kernels``.
+
+    Raises:
+        TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
+    """
     kernels = communication_kernels(scopes)
     tables = {
         "overlap": comm_comp_overlap(scopes),

@@ -60,7 +60,11 @@ def divided_window(scope: Scope) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the table ``temporal_breakdown``: where the GPU's time goes in each scope.
+
+    Args:
+        scopes: where to look.
+    """
     notes = [scope.missing() for scope in scopes if scope.missing()]
     return Answer({"temporal_breakdown": temporal_breakdown(scopes)}, notes)
 

@@ -269,7 +269,20 @@ def answer(
     launch_gap_us: float = IdleTimeFlags.launch_gap_us,
     data_load: Sequence[str] = IdleTimeFlags.data_load,
 ) -> Answer:
-    """Answer the command."""
+    """Return why the GPU has nothing to run, as a whole and stream by stream.
+
+    Args:
+        scopes: where to look.
+        launch_gap_us: a gap shorter than this (µs) after a launch in time is a stream's usual one.
+        data_load: regular expressions of the rows that load data; the usual ones if there are none.
+
+    Returns:
+        The tables ``idle_time`` (by cause), ``waits`` (by what is behind it), ``longest_gaps``, ``streams`` and
+        ``launch_gaps`` (each stream's by cause and by launch), and the series ``waits_innermost``.
+
+    Raises:
+        UsageError: the threshold is negative.
+    """
     explainer = ScopeExplainer(data_load or DATA_LOADING)
     device = explainer.device(scopes)
     tables = {

@@ -102,7 +102,13 @@ def pattern_times(graph: DependencyGraph, found: Sequences) -> tuple[Ints, Ints]
 def answer(
     scopes: Sequence[Scope], operator: str, min_pattern_len: int = KernelSequencesFlags.min_pattern_len
 ) -> Answer:
-    """Answer the command."""
+    """Return the table ``kernel_sequences``: what rows of some names launch, and how often.
+
+    Args:
+        scopes: where to look.
+        operator: a part of the names of operators, annotations or Python frames.
+        min_pattern_len: leave out rows that launch fewer pieces of GPU work.
+    """
     frame = kernel_sequences(scopes, operator, min_pattern_len)
     answered = scopes_in(frame)
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]

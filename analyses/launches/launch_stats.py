@@ -179,7 +179,17 @@ def answer(
     *,
     no_memory_events: bool = LaunchStatsFlags.no_memory_events,
 ) -> Answer:
-    """Answer the command."""
+    """Return what launches cost on the CPU and why their work starts when it does.
+
+    Args:
+        scopes: where to look.
+        runtime_cutoff: a call that takes longer (µs) is an outlier.
+        launch_delay_cutoff: a longer delay (µs) is an outlier.
+        no_memory_events: leave copies and sets out.
+
+    Returns:
+        The tables ``launch_stats`` (by name of the call) and ``largest_overheads``, and the series ``launches``.
+    """
     frame = launches(scopes, include_memory_events=not no_memory_events)
     notes = [note for scope in scopes if (note := missing_note(scope))]
     largest = largest_overheads(frame)

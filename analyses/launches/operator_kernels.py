@@ -115,7 +115,12 @@ def joined_names(graph: DependencyGraph, found: Sequences, joint: str) -> list[s
 
 
 def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operators) -> Answer:
-    """Answer the command."""
+    """Return the table ``operator_kernels``: which kernels each operator launches, and how late.
+
+    Args:
+        scopes: where to look.
+        operators: how the operators' names begin; an empty text takes all.
+    """
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
     notes = [missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]

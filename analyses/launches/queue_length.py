@@ -139,7 +139,12 @@ def blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
 
 
 def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> Answer:
-    """Answer the command."""
+    """Return the table ``queue_length`` (a row a stream) and the series ``queue_length_time_series`` (every change).
+
+    Args:
+        scopes: where to look.
+        max_queue_length: a queue of so many launches is full.
+    """
     frame = queue_length(scopes, max_queue_length)
     notes: list[str | Note] = [note for scope in scopes if (note := missing_note(scope))]
     # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.

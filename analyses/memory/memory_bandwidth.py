@@ -105,7 +105,11 @@ def known_rates(copies: Copies) -> Floats:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the table ``memory_bandwidth`` (a row a kind of copy) and the series ``memory_bandwidth_time_series``.
+
+    Args:
+        scopes: where to look.
+    """
     frame = memory_bandwidth(scopes)
     named = scopes_in(frame)
     notes = [

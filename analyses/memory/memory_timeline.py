@@ -251,7 +251,19 @@ def event_rows(item: Allocations) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> Answer:
-    """Answer the command."""
+    """Return how much memory the tensors of each device take.
+
+    Args:
+        scopes: where to look.
+        by: on whose behalf memory is said to be allocated: ``operator``, ``frame``, ``module`` or ``annotation``.
+
+    Returns:
+        The tables ``memory`` (a row a device) and ``alive_at_the_peak``, and the series ``events``.
+
+    Raises:
+        UsageError: another owner.
+        TraceError: the file, which is read once more where there are such events, is gone or has changed.
+    """
     found = allocations(scopes, by)
     tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
     return Answer(

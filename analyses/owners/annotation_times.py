@@ -166,7 +166,11 @@ def annotated_rows(scope: Scope) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the tables ``annotations`` (each name's calls and times) and ``durations`` (how these are spread).
+
+    Args:
+        scopes: where to look.
+    """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
     return Answer(tables, [note for scope in scopes if (note := missing_note(scope))])
 

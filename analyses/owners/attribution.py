@@ -125,7 +125,16 @@ def owned_activities(scope: Scope) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
-    """Answer the command."""
+    """Return one table of GPU time, named after whose work it is: ``gpu_time_by_operator``, ``gpu_time_by_frame``, ….
+
+    Args:
+        scopes: where to look.
+        by: ``operator``, ``frame``, ``module``, ``module-class`` or ``annotation``; or ``activity``: a list of all
+            activities with all their owners.
+
+    Raises:
+        UsageError: ``by`` is none of these.
+    """
     notes = [note for scope in scopes for note in missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
     return Answer({table_name(by): frame}, notes)

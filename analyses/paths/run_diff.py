@@ -260,7 +260,17 @@ def largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
-    """Answer the command: classes and events of the critical paths, call paths, kernels in order, names."""
+    """Return what changed between two runs, first on their critical paths, then in all GPU work.
+
+    Args:
+        control: the stretch to compare with.
+        test: the stretch that changed.
+        paths: the critical paths of both.
+
+    Returns:
+        The tables ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
+        ``kernels_in_order`` and ``by_name``; ``diff_ns`` is the test less the control.
+    """
     events = path_event_diff(*paths)
     by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
     tables = {

@@ -119,6 +119,20 @@ def test_every_column_is_explained(name: str, table: Table) -> None:
     assert {column for column in table.columns if column != MORE} - documented_words(table) == set(), name
 
 
+QUESTIONS = {item.name: item.question() for item in CATALOGUE} | {"diff": run_diff, "raw": raw_memory_timeline}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_answer_says_what_comes_back_and_what_each_argument_is(name: str) -> None:
+    answer = QUESTIONS[name].answer
+    text = inspect.getdoc(answer) or ""
+    assert "the command" not in text
+    assert set(inspect.signature(answer).parameters) <= set(re.findall(r"^    (\w+): ", text, re.MULTILINE))
+    # An attribution has one table, named after whose time it tells.
+    named = {"gpu_time_by_operator"} if name == "attribution" else set(QUESTIONS[name].TABLES)
+    assert named <= set(re.findall(r"``(\w+)``", text))
+
+
 def test_every_question_is_a_public_name() -> None:
     for analysis in CATALOGUE:
         name = str(getattr(analysis.question(), "__name__", "")).rpartition(".")[2]
