@@ -26,6 +26,7 @@ __all__ = [
     "labelled",
     "scopes_in",
     "table_of",
+    "texts_of_codes",
 ]
 
 MORE = "…"
@@ -80,8 +81,16 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
     """Return the names of events (canonical rows); None for row -1."""
-    texts = np.array([*graph.names, None], object)  # None stands last, where code -1 finds it
-    named: Objects = texts[picked(graph.event_table.name, rows)]
+    return texts_of_codes(graph.names, picked(graph.event_table.name, rows))
+
+
+def texts_of_codes(texts: Sequence[str] | Objects, codes: Any, missing: str | None = None) -> Objects:
+    """Return texts by their codes; ``missing`` for code -1.
+
+    >>> texts_of_codes(["a", "b"], np.array([1, -1])).tolist()
+    ['b', None]
+    """
+    named: Objects = np.array([*texts, missing], object)[np.asarray(codes)]  # it stands last, where -1 finds it
     return named
 
 

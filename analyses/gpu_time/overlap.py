@@ -144,7 +144,7 @@ def number_or_text(value: Any) -> Any:
     return str(value) or None
 
 
-def collectives(kernels: pd.DataFrame) -> pd.DataFrame:
+def exposed_collectives(kernels: pd.DataFrame) -> pd.DataFrame:
     """Add up :func:`communication_kernels` per collective, group, element type and kernel, scope by scope.
 
     Returns:
@@ -200,7 +200,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     kernels = communication_kernels(scopes)
     tables = {
         "overlap": comm_comp_overlap(scopes),
-        "collectives": collectives(kernels),
+        "collectives": exposed_collectives(kernels),
         "most_exposed": most_exposed(kernels),
         "copies": exposed_copies(scopes),
     }
@@ -239,7 +239,7 @@ def figure(found: Answer) -> Figure:
 
 TABLES = {
     "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS),
-    "collectives": Table(collectives, COLLECTIVE_COLUMNS),
+    "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS),
     "most_exposed": Table(most_exposed, MOST_EXPOSED),
     "copies": Table(exposed_copies, COPY_COLUMNS),
     "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.scope import Scope
-from analyses.tables import Table, event_names, joined, labelled
+from analyses.tables import Table, event_indices, event_names, joined, labelled, texts_of_codes
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
@@ -21,6 +21,7 @@ from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
+from hta_graph.trace.details import Objects
 from hta_graph.trace.vocabulary import DATA_LOADING
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     }
     rows = total_lengths(pd.DataFrame(codes), pieces)
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
-    texts = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
+    texts: dict[str, Sequence[str] | Objects] = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
     named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
     return rows.assign(**named)
 
@@ -230,7 +231,7 @@ def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
         "cause_share": main["of_cause"].to_numpy() / length[chosen],
         "edge": texts_of_codes(EDGES, np.where(edge >= 0, bound.kind, -1)),
         "evidence": texts_of_codes(EVIDENCE, np.where(edge >= 0, bound.inferred, -1)),
-        "event_index": pd.Series(graph.event_table.index[after]).where(after >= 0).astype("Int64"),
+        "event_index": event_indices(graph, after),
         "kernel": event_names(graph, after),
         "name": texts_of_codes(graph.names, main["name"]),
     }
@@ -257,11 +258,6 @@ def total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     gaps = keys.assign(gap=pieces.gap).drop_duplicates().groupby(names, sort=False).size().rename("gaps")
     rows = pd.concat([summed, gaps], axis=1).reset_index()
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
-
-
-def texts_of_codes(names: Sequence[str] | Any, codes: Any) -> Any:
-    """Return texts by their codes; none for -1."""
-    return np.array([*names, None], object)[np.asarray(codes)]
 
 
 def answer(

@@ -15,7 +15,6 @@ from hta_graph.export.perfetto.counter_tracks import CounterTrack
 
 __all__ = ["QUEUES", "RATES", "counter_tracks", "output_name"]
 
-MICROSECOND = 1_000
 QUEUES, RATES = COUNTER_SERIES
 
 
@@ -50,8 +49,7 @@ def rate_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per kind of copy and device."""
     graph = scope.graph
     copies = copies_of(scope.graph, scope.work)
-    # A copy that takes no time on the trace's clock would not show.
-    end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
+    end = copies.drawn_end
     rate = np.where(copies.bytes >= 0, copies.bytes / (end - copies.start), 0.0)
     rate = np.where(np.isnan(copies.rate), rate, copies.rate)
     device = graph.lanes.device[copies.lane]

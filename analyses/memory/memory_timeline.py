@@ -13,7 +13,7 @@ from analyses.answer import Answer
 from analyses.display.charts import step_lines
 from analyses.flags import MemoryTimelineFlags
 from analyses.scope import Scope
-from analyses.tables import Rows, Table, joined, labelled
+from analyses.tables import Rows, Table, joined, labelled, texts_of_codes
 from hta_graph.algorithms.who.owners import OWNERS, owners
 from hta_graph.columns import freeze, last_of_runs, picked, summed_by
 from hta_graph.errors import UsageError
@@ -71,9 +71,7 @@ class Allocations:
     def names(self) -> Objects:
         """The owners' names."""
         graph = self.scope.graph
-        texts = np.array([*graph.names, UNKNOWN], dtype=object)
-        named: Objects = texts[picked(graph.event_table.name, self.owner)]
-        return named
+        return texts_of_codes(graph.names, picked(graph.event_table.name, self.owner), UNKNOWN)
 
 
 def allocations(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> list[Allocations]:

@@ -17,6 +17,7 @@ from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.who.owners import OWNERS, owners, totals
 from hta_graph.errors import Remedy, UsageError
 from hta_graph.model import Bools, Ids
+from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -169,8 +170,8 @@ def missing_notes(scope: Scope, by: str) -> list[str]:
 
 def not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
     """Say how many activities, and how much of their time, have no owner for one reason."""
-    spent = int((scope.work.end - scope.work.start)[chosen].sum()) / 1e6
-    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({spent:,.3f} ms)"
+    spent = int((scope.work.end - scope.work.start)[chosen].sum())
+    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({milliseconds(spent)} ms)"
     return f"rank {scope.rank}, {scope.label}: {counts} were launched {why}"
 
 

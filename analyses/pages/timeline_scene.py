@@ -83,7 +83,7 @@ def scene_of(path: CriticalPath, limit: int) -> Scene:
         event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
         segments,
         lanes,
-        lane_runs(path, top),
+        path_on_lanes(path, top),
         lanes[-1][2] if lanes else HEADER + 1,
         f"left out: {said}" if said else "",
     )
@@ -204,7 +204,7 @@ def since_start(path: CriticalPath, times: Ints) -> Floats:
     return (times - path.window.start_ns) / 1e6
 
 
-def lane_runs(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
+def path_on_lanes(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
     """Return where the path stays on a lane: start and end (ms), and the height of the strip (NaN: no lane known)."""
     pieces = path.pieces
     new = np.flatnonzero(first_of_runs(pieces.lane))

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import hta_graph as hg
 from analyses.gpu_time.overlap import (
     answer,
-    collectives,
     comm_comp_overlap,
     communication_kernels,
+    exposed_collectives,
     exposed_copies,
     figure,
 )
@@ -93,7 +93,7 @@ def test_time_exposed_by_two_kernels_belongs_to_the_one_that_started_first(tmp_p
 
 
 def test_collectives_add_up_alike_kernels(tmp_path: Path) -> None:
-    frame = collectives(communication_kernels([whole(0, build(tmp_path))]))
+    frame = exposed_collectives(communication_kernels([whole(0, build(tmp_path))]))
     assert frame["collective"].fillna("-").tolist() == ["allreduce", "-"]
     assert frame["count"].tolist() == [1, 1]
     assert frame["exposed_share"].tolist() == [0.5, 0.5]
@@ -185,7 +185,11 @@ def check_identities(graph: hg.DependencyGraph) -> None:
     exact = temporal_breakdown(scopes).set_index("scope")
     overlap = comm_comp_overlap(scopes).set_index("scope")
     kernels, copies = communication_kernels(scopes), exposed_copies(scopes)
-    for frame, part in ((kernels, "communication"), (collectives(kernels), "communication"), (copies, "memory")):
+    for frame, part in (
+        (kernels, "communication"),
+        (exposed_collectives(kernels), "communication"),
+        (copies, "memory"),
+    ):
         exposed = frame.groupby("scope")["exposed_ns"].sum().reindex(exact.index, fill_value=0)
         assert (exposed == exact[f"exposed_{part}_ns"]).all()
         assert (exposed == overlap[f"exposed_{part}_ns"]).all()
