@@ -34,13 +34,13 @@ if TYPE_CHECKING:
         UnderOperatorFilter,
         ZeroDurationFilter,
     )
+    from analyses.hta.hta_counters import TimeSeriesTypes
     from analyses.hta.hta_trace import Trace
     from analyses.hta.hta_trace_diff import DeviceType, LabeledTrace, TraceDiff
     from analyses.hta.memory_analysis import MemoryAnalysis
     from analyses.hta.trace_analysis import TraceAnalysis
     from analyses.idle import idle_time
     from analyses.launches import kernel_sequences, launch_stats, operator_kernels, queue_length
-    from analyses.launches.counter_series import TimeSeriesTypes
     from analyses.memory import memory_bandwidth, memory_timeline
     from analyses.owners import annotation_times, attribution, hardware_counters
     from analyses.pages.timeline_page import timeline_figure
@@ -68,7 +68,7 @@ _NAMES = {
     "hta.execution_trace_in_place": ("add_et_column", "correlate_execution_trace"),
     "hta.execution_trace_columns": ("load_execution_trace",),
     "hta.memory_analysis": ("MemoryAnalysis",),
-    "launches.counter_series": ("TimeSeriesTypes",),
+    "hta.hta_counters": ("TimeSeriesTypes",),
     "hta.filters": (
         "AfterOperatorFilter",
         "BeforeOperatorFilter",

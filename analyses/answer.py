@@ -3,31 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.text_tables import table_lines
+from hta_graph.errors import Remedy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Answer", "answer_document", "answer_lines"]
+__all__ = ["Answer", "Note", "answer_document", "answer_lines"]
 
 ROWS_SHOWN, ROWS_OF_MANY = 40, 15
 """How many rows a terminal gets of an answer's only table, and of one of several; files get all."""
 
 
 @dataclass(frozen=True)
+class Note:
+    """A sentence about an answer that ends with what to ask instead, which Python and the command line write apart."""
+
+    text: str
+    remedy: Remedy
+
+
+@dataclass(frozen=True)
 class Answer:
-    """Tables by name, the main one first, and sentences about what could not be answered and how to record it.
+    """Tables by name, the main one first, and what is to be said about them.
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
     long to read, for figures and JSON only.
     """
 
     tables: Mapping[str, pd.DataFrame]
-    notes: Sequence[str] = field(default_factory=tuple)
+    told: Sequence[str | Note] = field(default_factory=tuple)
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    speaks_flags: bool = False
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about what could not be answered and how to record it.
+
+        >>> found = Answer({}, ["no kernel", Note("no long sequence", Remedy("pass size=2", "--size 2 finds others"))])
+        >>> found.notes
+        ['no kernel', 'no long sequence; pass size=2']
+        >>> found.on_command_line().notes
+        ['no kernel', 'no long sequence; --size 2 finds others']
+        """
+        return [note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}" for note in self.told]
+
+    def wording(self, remedy: Remedy) -> str:
+        """Say what to do in the words of whoever asked."""
+        return remedy.command_line if self.speaks_flags else remedy.python
+
+    def on_command_line(self) -> Answer:
+        """Return the same for someone at a terminal, whose notes and figure name flags instead of arguments."""
+        return replace(self, speaks_flags=True)
 
     @property
     def main(self) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from typing import Any
 
 __all__ = [
     "ATTRIBUTED_TO",
+    "COUNTER_SERIES",
     "OWNER_KINDS",
     "AttributionFlags",
     "Flag",
@@ -34,6 +35,9 @@ OWNER_KINDS = ("operator", "frame", "module", "annotation")
 
 ATTRIBUTED_TO = (*OWNER_KINDS, "module-class", "activity")
 """What GPU time can be attributed to; ``activity`` lists every activity with all its owners."""
+
+COUNTER_SERIES = ("queue-length", "memory-bandwidth")
+"""What counter tracks show: the series of these two questions."""
 
 
 @dataclass(frozen=True)

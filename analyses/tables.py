@@ -15,7 +15,19 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import Objects
 
-__all__ = ["MORE", "Table", "count_to_share", "event_indices", "event_names", "joined", "scopes_in", "table_of"]
+__all__ = [
+    "MORE",
+    "Rows",
+    "Table",
+    "count_to_share",
+    "event_indices",
+    "event_names",
+    "joined",
+    "labelled",
+    "scopes_in",
+    "table_of",
+    "texts_of_codes",
+]
 
 MORE = "…"
 """Behind declared columns: others follow, which depend on the trace."""
@@ -29,7 +41,7 @@ class Table:
     columns: Sequence[str]
 
 
-Rows = pd.DataFrame | Mapping[str, Any]
+Rows = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Sequence[str]) -> pd.DataFrame:
@@ -37,7 +49,8 @@ def table_of(scopes: Iterable[Scope], rows: Callable[[Scope], Rows], columns: Se
 
     Args:
         scopes: where to look.
-        rows: what there is to say about one: columns, but for ``rank`` and ``scope``, which are those of the scope.
+        rows: what there is to say about one: columns or single rows, but for ``rank`` and ``scope``, which are those of
+            the scope.
         columns: the declared columns, which the table has in this order whatever was found.
     """
     return joined([labelled(rows(scope), scope) for scope in scopes], columns)
@@ -68,8 +81,16 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
     """Return the names of events (canonical rows); None for row -1."""
-    texts = np.array([*graph.names, None], object)  # None stands last, where code -1 finds it
-    named: Objects = texts[picked(graph.event_table.name, rows)]
+    return texts_of_codes(graph.names, picked(graph.event_table.name, rows))
+
+
+def texts_of_codes(texts: Sequence[str] | Objects, codes: Any, missing: str | None = None) -> Objects:
+    """Return texts by their codes; ``missing`` for code -1.
+
+    >>> texts_of_codes(["a", "b"], np.array([1, -1])).tolist()
+    ['b', None]
+    """
+    named: Objects = np.array([*texts, missing], object)[np.asarray(codes)]  # it stands last, where -1 finds it
     return named
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["html_table", "milliseconds"]
+__all__ = ["html_table", "milliseconds", "signed_milliseconds"]
 
 
 def milliseconds(ns: int) -> str:
@@ -14,6 +14,15 @@ def milliseconds(ns: int) -> str:
     '1,234.568'
     """
     return f"{ns / 1e6:,.3f}"
+
+
+def signed_milliseconds(ns: int) -> str:
+    """Print a difference of times without its unit.
+
+    >>> signed_milliseconds(1500), signed_milliseconds(-1234567890)
+    ('+0.002', '-1,234.568')
+    """
+    return f"{ns / 1e6:+,.3f}"
 
 
 def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

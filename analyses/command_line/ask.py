@@ -50,6 +50,7 @@ def write_answer(
     from analyses.display.charts import figure_html
     from hta_graph.export.files import write_file
 
+    found = found.on_command_line()
     if outputs.json:
         write_json(outputs.json, answer_document(name, found, map(scope_document, scopes)))
     if outputs.csv:

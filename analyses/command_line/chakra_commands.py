@@ -227,13 +227,13 @@ def host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | 
 
 def conversion_lines(conversion: Conversion) -> list[str]:
     """Tell how long each rank is, as measured and as simulated."""
-    from analyses.display.terminal import milliseconds, table
+    from analyses.display.terminal import duration_text, table
 
     rows = [
         [
-            str(found.npu), str(found.rank), f"{found.nodes:,}", milliseconds(found.measured_ns),
-            milliseconds(found.simulated_ns), relative_difference(found.simulated_ns, found.measured_ns),
-            milliseconds(found.cpu_delay_ns), milliseconds(found.gpu_delay_ns),
+            str(found.npu), str(found.rank), f"{found.nodes:,}", duration_text(found.measured_ns),
+            duration_text(found.simulated_ns), relative_difference(found.simulated_ns, found.measured_ns),
+            duration_text(found.cpu_delay_ns), duration_text(found.gpu_delay_ns),
         ]
         for found in conversion.ranks
     ]  # fmt: skip
@@ -242,12 +242,12 @@ def conversion_lines(conversion: Conversion) -> list[str]:
 
 def simulation_lines(result: Simulation) -> list[str]:
     """Tell how much each rank executed, and how long that took."""
-    from analyses.display.terminal import milliseconds, table
+    from analyses.display.terminal import duration_text, table
 
     rows = [
         [
             str(found.npu), "" if found.rank is None else str(found.rank), f"{found.executed:,} of {found.nodes:,}",
-            "" if found.measured_ns is None else milliseconds(found.measured_ns), milliseconds(found.simulated_ns),
+            "" if found.measured_ns is None else duration_text(found.measured_ns), duration_text(found.simulated_ns),
             "" if found.measured_ns is None else relative_difference(found.simulated_ns, found.measured_ns),
         ]
         for found in result.ranks

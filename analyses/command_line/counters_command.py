@@ -7,11 +7,10 @@ from pathlib import Path
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.outputs import check_outputs
+from analyses.flags import COUNTER_SERIES
 from hta_graph.errors import UsageError
 
 __all__ = ["add_counters", "counters"]
-
-SERIES = ("queue-length", "memory-bandwidth")
 
 
 def add_counters(parser: argparse.ArgumentParser) -> None:
@@ -19,22 +18,21 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help="a .json or .json.gz file; of several ranks a folder"
     )
-    parser.add_argument("--only", choices=SERIES, help="only this counter")
+    parser.add_argument("--only", choices=COUNTER_SERIES, help="only this counter")
 
 
 def counters(options: argparse.Namespace) -> None:
     """Write each rank's trace with its counters and say what they hold."""
-    from analyses.launches.counter_series import BOTH, TimeSeriesTypes, counter_tracks
+    from analyses.launches.counter_series import counter_tracks
     from analyses.scope import whole
     from hta_graph.export.perfetto.counter_tracks import write_counters
 
-    chosen = dict(zip(SERIES, TimeSeriesTypes, strict=True)).get(options.only, BOTH)
     if not Path(options.output).is_dir():
         check_outputs(options.inputs, options.output)
     scopes = [whole(rank, graph) for rank, graph in AskedRanks.of(options).graphs_by_rank()]
     targets = output_files(Path(options.output), [scope.graph.path for scope in scopes])
     for scope, target in zip(scopes, targets, strict=True):
-        tracks = counter_tracks(scope, chosen)
+        tracks = counter_tracks(scope, [options.only] if options.only else COUNTER_SERIES)
         points = write_counters(scope.graph.trace, tracks, target)
         counted = f"{points:,} points on {len(tracks)} counter tracks"
         print_lines([f"{target}: {counted}; open it in ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])

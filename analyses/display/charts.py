@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyses.display.page import html_page
+from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -165,8 +166,7 @@ def thinned(x: Numbers, y: Numbers, limit: int) -> Numbers:
     # Four points a stretch keep what the eye sees of a dense line: where it enters, leaves, peaks and dips.
     stretches = max(limit // 4, 1)
     part = ((x - x[0]) / max(x[-1] - x[0], 1e-9) * stretches).astype(np.int64).clip(max=stretches - 1)
-    ends = np.flatnonzero(np.diff(part, append=-1))
-    begins = np.concatenate([[0], ends[:-1] + 1])
+    begins, ends = np.flatnonzero(first_of_runs(part)), np.flatnonzero(last_of_runs(part))
     by_height = np.lexsort((y, part))
     return np.unique(np.concatenate([begins, ends, by_height[begins], by_height[ends]]))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hta_graph import shown
 
-__all__ = ["clipped", "line_length", "milliseconds", "percent", "table", "width"]
+__all__ = ["clipped", "duration_text", "line_length", "percent", "table", "width"]
 
 
 def width() -> int:
@@ -22,10 +22,10 @@ def line_length() -> int | None:
     return max(columns, 60) if columns else None
 
 
-def milliseconds(ns: int) -> str:
+def duration_text(ns: int) -> str:
     """Print a duration.
 
-    >>> milliseconds(1234567890), milliseconds(1500)
+    >>> duration_text(1234567890), duration_text(1500)
     ('1,234.568 ms', '0.002 ms')
     """
     return f"{shown.milliseconds(ns)} ms"

@@ -53,13 +53,10 @@ def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.
         rank, scope, kernel_type (``computation``, ``computation overlapping communication``, …), time_ns, time_share
         (of the scope's rows); longest first.
     """
-    rows = [
-        {"rank": scope.rank, "scope": scope.label, "kernel_type": label, "time_ns": time}
-        for scope in scopes
-        for label, time in combined_times(scope.running, work_types(memory_kernels=memory_kernels))
-    ]
+    types = work_types(memory_kernels=memory_kernels)
+    frame = table_of(scopes, lambda scope: combined_times(scope.running, types), TYPE_COLUMNS[:-1])
     # The types of empty columns would be objects, which do not divide.
-    frame = pd.DataFrame(rows, columns=TYPE_COLUMNS[:-1]).astype({"time_ns": np.int64})
+    frame = frame.astype({"time_ns": np.int64})
     frame["time_share"] = frame["time_ns"] / frame.groupby(["rank", "scope"])["time_ns"].transform("sum")
     return frame
 
@@ -69,14 +66,15 @@ def work_types(*, memory_kernels: bool) -> list[WorkType]:
     return [kind for kind in WorkType if memory_kernels or kind != WorkType.MEMORY]
 
 
-def combined_times(running: Activities, types: Sequence[WorkType]) -> list[tuple[str, int]]:
-    """Return the time of each combination that occurs, longest first."""
+def combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict[str, Any]]:
+    """Return a row for each combination that occurs, longest first."""
     if not len(running):
         return []
     times = combinations([running.busy(kind) for kind in types]).tolist()
     labels = [OVERLAPPING.join(kind.label for kind in types if mask >> kind & 1) for mask in range(len(times))]
     found = [(label, time) for label, time in zip(labels, times, strict=True) if time]
-    return sorted(found, key=lambda item: (-item[1], item[0]))
+    found.sort(key=lambda item: (-item[1], item[0]))
+    return [{"kernel_type": label, "time_ns": time} for label, time in found]
 
 
 def kernel_breakdown(
@@ -188,7 +186,18 @@ def answer(
     no_memory_kernels: bool = KernelBreakdownFlags.no_memory_kernels,
     by_quantile: bool = KernelBreakdownFlags.by_quantile,
 ) -> Answer:
-    """Answer the command."""
+    """Return the tables ``kernel_types`` (GPU time by type of work) and ``kernels`` (what takes most of each type).
+
+    Args:
+        scopes: where to look.
+        duration_ratio: the share of a type's time to name, above 0 and at most 1.
+        num_kernels: how many kernels of each type to name at most.
+        no_memory_kernels: leave copies and sets out.
+        by_quantile: choose the names by HTA's rule instead.
+
+    Raises:
+        UsageError: the ratio or the number is out of range.
+    """
     memory = not no_memory_kernels
     types = kernel_types(scopes, memory_kernels=memory)
     kernels = kernel_breakdown(

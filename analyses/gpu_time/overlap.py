@@ -15,8 +15,7 @@ from hta_graph.algorithms.time.intervals import Intervals
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.algorithms.work.exposure import exposure
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Ids
-from hta_graph.trace.details import read_details
+from hta_graph.job.matching.communication_kernels import read_communication_kernels
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -60,8 +59,7 @@ def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
         communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
         exposed_memory_ns.
     """
-    frame = pd.DataFrame([hidden_time(scope) for scope in scopes], columns=OVERLAP_COLUMNS)
-    return frame.astype({"overlapped_share": float})
+    return table_of(scopes, lambda scope: [hidden_time(scope)], OVERLAP_COLUMNS)
 
 
 def hidden_time(scope: Scope) -> dict[str, Any]:
@@ -72,11 +70,9 @@ def hidden_time(scope: Scope) -> dict[str, Any]:
     either = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
     overlapped = talk.total + compute.total - either.total  # |A ∩ B| = |A| + |B| - |A ∪ B|
     return {
-        "rank": scope.rank,
-        "scope": scope.label,
         "communication_ns": talk.total,
         "overlapped_communication_ns": overlapped,
-        "overlapped_share": overlapped / talk.total if talk.total else None,
+        "overlapped_share": overlapped / talk.total if talk.total else float("nan"),
         "exposed_communication_ns": either.total - compute.total,
         "memory_ns": memory.total,
         "overlapped_memory_ns": memory.total + either.total - busy.total,
@@ -92,8 +88,9 @@ def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
     communication, to the nanosecond, and in each row overlapped + exposed + shared = duration.
 
     Returns:
-        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded,
-        missing where not), stream, start_ns, duration_ns, overlapped_ns, exposed_ns, shared_ns.
+        rank, scope, event_index, kernel, collective, group, dtype, in_elements, out_elements, sequence (as recorded
+        on the kernel, else on the operator that launched it; missing where on neither), stream, start_ns, duration_ns,
+        overlapped_ns, exposed_ns, shared_ns.
 
     Raises:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
@@ -116,8 +113,7 @@ def most_exposed_first(frame: pd.DataFrame) -> pd.DataFrame:
 def exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> dict[str, Any]:
     """Return the columns of a scope's communication kernels."""
     work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
-    nothing = (None,) * len(RECORDED)
-    said = [recorded.get(row, nothing) for row in work.row.tolist()]
+    said = [recorded[row] for row in work.row.tolist()]
     return {
         "event_index": scope.graph.event_table.index[work.row],
         **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
@@ -135,13 +131,10 @@ def exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[str
 
 
 def recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
-    """Return what the trace says about each kernel (canonical row) that has a collective's arguments."""
-    rows: Ids = np.flatnonzero(graph.event_table.collective).astype(np.int32)
-    if not len(rows):
-        return {}
-    details = read_details(graph.trace, list(RECORDED.values()), rows)
-    columns = [[number_or_text(value) for value in details[key]] for key in RECORDED.values()]
-    return dict(zip(rows.tolist(), zip(*columns, strict=True), strict=True))
+    """Return what the trace says about each communication kernel (canonical row)."""
+    found = read_communication_kernels(graph)
+    columns = [map(number_or_text, found.said[key]) for key in RECORDED.values()]
+    return dict(zip(found.row.tolist(), zip(*columns, strict=True), strict=True))
 
 
 def number_or_text(value: Any) -> Any:
@@ -151,7 +144,7 @@ def number_or_text(value: Any) -> Any:
     return str(value) or None
 
 
-def collectives(kernels: pd.DataFrame) -> pd.DataFrame:
+def exposed_collectives(kernels: pd.DataFrame) -> pd.DataFrame:
     """Add up :func:`communication_kernels` per collective, group, element type and kernel, scope by scope.
 
     Returns:
@@ -193,11 +186,21 @@ def added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return what is hidden and what exposed, of all communication, of collectives and of copies.
+
+    Args:
+        scopes: where to look.
+
+    Returns:
+        The tables ``overlap``, ``collectives``, ``most_exposed``, ``copies``, and the series ``communication_kernels``.
+
+    Raises:
+        TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
+    """
     kernels = communication_kernels(scopes)
     tables = {
         "overlap": comm_comp_overlap(scopes),
-        "collectives": collectives(kernels),
+        "collectives": exposed_collectives(kernels),
         "most_exposed": most_exposed(kernels),
         "copies": exposed_copies(scopes),
     }
@@ -236,7 +239,7 @@ def figure(found: Answer) -> Figure:
 
 TABLES = {
     "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS),
-    "collectives": Table(collectives, COLLECTIVE_COLUMNS),
+    "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS),
     "most_exposed": Table(most_exposed, MOST_EXPOSED),
     "copies": Table(exposed_copies, COPY_COLUMNS),
     "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS),

@@ -10,7 +10,7 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.display.charts import bars_of_shares
 from analyses.scope import Scope
-from analyses.tables import Table
+from analyses.tables import Table, table_of
 from hta_graph.algorithms.work.activities import WorkType
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, window_ns, compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns, and each part's share
         of the window: compute_share, exposed_communication_share, exposed_memory_share, idle_share.
     """
-    frame = pd.DataFrame([divided_window(scope) for scope in scopes], columns=TIMES)
+    frame = table_of(scopes, lambda scope: [divided_window(scope)], TIMES)
     frame = frame.astype({name: "int64" for name in TIMES if name != "scope"})
     for part in PARTS:
         frame[f"{part}_share"] = frame[f"{part}_ns"] / frame["window_ns"].where(frame["window_ns"] > 0)
@@ -51,8 +51,6 @@ def divided_window(scope: Scope) -> dict[str, Any]:
     talking = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
     busy = scope.running.busy()
     return {
-        "rank": scope.rank,
-        "scope": scope.label,
         "window_ns": scope.window_ns,
         "compute_ns": compute.total,
         "exposed_communication_ns": talking.total - compute.total,
@@ -62,7 +60,11 @@ def divided_window(scope: Scope) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the table ``temporal_breakdown``: where the GPU's time goes in each scope.
+
+    Args:
+        scopes: where to look.
+    """
     notes = [scope.missing() for scope in scopes if scope.missing()]
     return Answer({"temporal_breakdown": temporal_breakdown(scopes)}, notes)
 

@@ -18,10 +18,10 @@ from hta_graph.graph.views import event_columns
 
 __all__ = [
     "ET_COLUMNS",
-    "add_et_column",
     "execution_trace_nodes",
     "hta_correlate_execution_trace",
     "load_execution_trace",
+    "with_et_column",
 ]
 
 ET_COLUMNS: dict[str, Callable[[HostTrace, int], Any]] = {
@@ -32,7 +32,7 @@ ET_COLUMNS: dict[str, Callable[[HostTrace, int], Any]] = {
     "output_types": lambda host, row: host.outputs(row).types,
     "et_node_name": lambda host, row: host.name_of(row),
 }
-"""What :func:`add_et_column` can add, and how it is found on a node."""
+"""What :func:`with_et_column` can add, and how it is found on a node."""
 
 
 def load_execution_trace(et_file: str | Path) -> HostTrace:
@@ -90,7 +90,7 @@ def hta_correlate_execution_trace(scope: Scope, et: HostTrace, frame: pd.DataFra
     return frame.assign(et_node=ids.reindex(frame.index))
 
 
-def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.DataFrame:
+def with_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.DataFrame:
     """Return a frame with one more column of the nodes in its ``et_node``; HTA changes the frame itself.
 
     Args:

@@ -35,4 +35,4 @@ def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> None:
     Raises:
         QueryError: there is no such column, or no ``et_node``.
     """
-    trace_df[column] = execution_trace_columns.add_et_column(trace_df, et, column)[column]
+    trace_df[column] = execution_trace_columns.with_et_column(trace_df, et, column)[column]

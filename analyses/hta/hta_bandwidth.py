@@ -14,8 +14,6 @@ from hta_graph.algorithms.work.copies import Copies, RateSteps, copies_of, rate_
 
 __all__ = ["hta_memory_bw_summary", "hta_memory_bw_time_series"]
 
-MICROSECOND = 1_000
-
 
 def hta_memory_bw_time_series(scopes: Sequence[Scope], origin_ns: int | None = None) -> dict[int, pd.DataFrame]:
     """Return what HTA's ``get_memory_bw_time_series`` does: rank → ts (µs), pid, name, memory_bw_gbps.
@@ -48,8 +46,7 @@ def rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
 def rates_and_steps(scope: Scope) -> tuple[Copies, RateSteps]:
     """Return a rank's copies and how their rates add up; what takes no time counts as 1 µs."""
     copies = copies_of(scope.graph, scope.work)
-    end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
-    return copies, rate_steps(copies, end, np.nan_to_num(copies.rate))
+    return copies, rate_steps(copies, copies.drawn_end, np.nan_to_num(copies.rate))
 
 
 def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Flag, auto
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from analyses.flags import COUNTER_SERIES
 from analyses.hta.hta_window import earliest_ns
-from analyses.launches.counter_series import BOTH, TimeSeriesTypes, counter_tracks, output_name
+from analyses.launches.counter_series import QUEUES, RATES, counter_tracks, output_name
 from analyses.owners.hardware_counters import KEYS, counted_ranges
 from analyses.scope import Scope
 from hta_graph.errors import OutputError
@@ -18,7 +20,17 @@ from hta_graph.export.perfetto.counter_tracks import write_counters
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
-__all__ = ["hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
+__all__ = ["TimeSeriesTypes", "hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
+
+
+class TimeSeriesTypes(Flag):
+    """HTA's name for what is drawn: the queue of each stream, the rate of each kind of copy."""
+
+    QUEUE_LENGTH = auto()
+    MEMCPY_BANDWIDTH = auto()
+
+
+SERIES_NAMED = {TimeSeriesTypes.QUEUE_LENGTH: QUEUES, TimeSeriesTypes.MEMCPY_BANDWIDTH: RATES}
 
 
 def hta_generate_trace_with_counters(
@@ -47,8 +59,9 @@ def hta_generate_trace_with_counters(
     # All outputs are looked at before the first is written.
     for target in targets:
         check_output(target, paths)
+    chosen = [name for kind, name in SERIES_NAMED.items() if kind in time_series] if time_series else COUNTER_SERIES
     for scope, target in zip(scopes, targets, strict=True):
-        write_counters(scope.graph.trace, counter_tracks(scope, time_series or BOTH), target)
+        write_counters(scope.graph.trace, counter_tracks(scope, chosen), target)
     return targets
 
 

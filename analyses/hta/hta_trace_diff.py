@@ -12,7 +12,7 @@ import pandas as pd
 
 from analyses.display.charts import new_figure, show
 from analyses.hta.hta_trace import Trace
-from analyses.hta.kernel_names import short_name
+from analyses.hta.kernel_names import hta_kernel_name
 from analyses.hta.loaded_ranks import TraceFiles
 from analyses.paths.run_diff import name_diff
 from analyses.scope import Scope, in_window, whole
@@ -122,7 +122,7 @@ class TraceDiff:
         Raises:
             QueryError: a rank or an iteration is not there.
         """
-        sides = both_sides(control, test)
+        sides = labelled_sides(control, test)
         exact = name_diff(
             sides[0].scopes(control_rank, control_iteration),
             sides[1].scopes(test_rank, test_iteration),
@@ -131,7 +131,7 @@ class TraceDiff:
         )
         key = "short_name" if use_short_name else "name"
         if use_short_name:
-            exact = exact.rename(columns={"name": key}).assign(**{key: exact["name"].map(short_name)})
+            exact = exact.rename(columns={"name": key}).assign(**{key: exact["name"].map(hta_kernel_name)})
         return hta_columns(exact.groupby(key).sum(numeric_only=True).sort_index(), sides[0].label, sides[1].label)
 
     @classmethod
@@ -185,7 +185,7 @@ class TraceDiff:
         return changed_bars(df, "_total_duration", "diff_duration", "Total duration, µs", show_image, export_image_path)
 
 
-def both_sides(control: Compared, test: Compared) -> tuple[ComparedSide, ComparedSide]:
+def labelled_sides(control: Compared, test: Compared) -> tuple[ComparedSide, ComparedSide]:
     """Label both sides; equal labels are told apart."""
     first, second = side_of(control, "Control"), side_of(test, "Test")
     return first, replace(second, label=f"{second.label}_test") if first.label == second.label else second

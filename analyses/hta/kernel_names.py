@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["short_name"]
+__all__ = ["hta_kernel_name"]
 
 BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
 COPY = re.compile(r"Mem(cpy|set)")
 
 
-def short_name(name: str) -> str:
+def hta_kernel_name(name: str) -> str:
     """Shorten a name: without template and function arguments, the last word; copies keep theirs.
 
-    >>> short_name("void at::native::elementwise<4, Foo<int> >(int, Bar)")
+    >>> hta_kernel_name("void at::native::elementwise<4, Foo<int> >(int, Bar)")
     'at::native::elementwise'
-    >>> short_name("Memcpy DtoD (Device -> Device)"), short_name("aten::mul")
+    >>> hta_kernel_name("Memcpy DtoD (Device -> Device)"), hta_kernel_name("aten::mul")
     ('Memcpy DtoD (Device -> Device)', 'aten::mul')
     """
     if COPY.match(name):

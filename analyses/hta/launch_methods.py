@@ -12,7 +12,7 @@ from analyses.scope import Scope
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyses.launches.counter_series import TimeSeriesTypes
+    from analyses.hta.hta_counters import TimeSeriesTypes
 
 __all__ = ["Launches"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.scope import Scope
-from analyses.tables import Table, event_names, joined
+from analyses.tables import Table, event_indices, event_names, joined, labelled, texts_of_codes
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
@@ -21,6 +21,7 @@ from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
+from hta_graph.trace.details import Objects
 from hta_graph.trace.vocabulary import DATA_LOADING
 
 if TYPE_CHECKING:
@@ -134,13 +135,20 @@ class ScopeExplainer:
 
 def causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`idle_time`."""
-    return joined([scope_causes(found) for found in explained], CAUSE_COLUMNS)
+    return table_of_gaps(explained, scope_causes, CAUSE_COLUMNS)
+
+
+def table_of_gaps(
+    explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Put what there is to say about each scope's gaps one below the other."""
+    return joined([labelled(rows(found), found.scope) for found in explained], columns)
 
 
 def scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of one scope by cause."""
     rows = total_lengths(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
-    rows = rows.assign(cause=CAUSES[rows["cause"]], rank=found.scope.rank, scope=found.scope.label)
+    rows = rows.assign(cause=CAUSES[rows["cause"]])
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
     return rows
@@ -148,7 +156,7 @@ def scope_causes(found: ExplainedGaps) -> pd.DataFrame:
 
 def stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`stream_idle_time`."""
-    return joined([causes_per_stream(found) for found in explained], STREAM_COLUMNS)
+    return table_of_gaps(explained, causes_per_stream, STREAM_COLUMNS)
 
 
 def causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
@@ -157,14 +165,12 @@ def causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     rows = total_lengths(keys, found.pieces).sort_values("lane", kind="stable")
     names = np.array(found.scope.graph.lanes.labels, object)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
-    return rows.assign(
-        cause=CAUSES[rows["cause"]], stream=names[rows["lane"]], rank=found.scope.rank, scope=found.scope.label
-    )
+    return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
 
 
 def waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
     """Make the table of :func:`idle_waits`."""
-    return joined([scope_waits(found, innermost=innermost) for found in explained], WAIT_COLUMNS)
+    return table_of_gaps(explained, lambda found: scope_waits(found, innermost=innermost), WAIT_COLUMNS)
 
 
 def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
@@ -181,9 +187,9 @@ def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     }
     rows = total_lengths(pd.DataFrame(codes), pieces)
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
-    texts = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
+    texts: dict[str, Sequence[str] | Objects] = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
     named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
-    return rows.assign(rank=found.scope.rank, scope=found.scope.label, **named)
+    return rows.assign(**named)
 
 
 def event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
@@ -204,7 +210,7 @@ def outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
 
 def longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
     """Make the table of :func:`longest_gaps`."""
-    rows = joined([scope_longest(found, count) for found in explained], GAP_COLUMNS)
+    rows = table_of_gaps(explained, lambda found: scope_longest(found, count), GAP_COLUMNS)
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
 
 
@@ -219,15 +225,13 @@ def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     edge = found.explainer.binding_edge(after)
     bound = graph.edges_at(edge)
     columns = {
-        "rank": found.scope.rank,
-        "scope": found.scope.label,
         "offset_ns": gaps.start[chosen] - found.scope.start_ns,
         "idle_ns": length[chosen],
         "cause": CAUSES[main["cause"]],
         "cause_share": main["of_cause"].to_numpy() / length[chosen],
         "edge": texts_of_codes(EDGES, np.where(edge >= 0, bound.kind, -1)),
         "evidence": texts_of_codes(EVIDENCE, np.where(edge >= 0, bound.inferred, -1)),
-        "event_index": pd.Series(graph.event_table.index[after]).where(after >= 0).astype("Int64"),
+        "event_index": event_indices(graph, after),
         "kernel": event_names(graph, after),
         "name": texts_of_codes(graph.names, main["name"]),
     }
@@ -256,17 +260,25 @@ def total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def texts_of_codes(names: Sequence[str] | Any, codes: Any) -> Any:
-    """Return texts by their codes; none for -1."""
-    return np.array([*names, None], object)[np.asarray(codes)]
-
-
 def answer(
     scopes: Sequence[Scope],
     launch_gap_us: float = IdleTimeFlags.launch_gap_us,
     data_load: Sequence[str] = IdleTimeFlags.data_load,
 ) -> Answer:
-    """Answer the command."""
+    """Return why the GPU has nothing to run, as a whole and stream by stream.
+
+    Args:
+        scopes: where to look.
+        launch_gap_us: a gap shorter than this (µs) after a launch in time is a stream's usual one.
+        data_load: regular expressions of the rows that load data; the usual ones if there are none.
+
+    Returns:
+        The tables ``idle_time`` (by cause), ``waits`` (by what is behind it), ``longest_gaps``, ``streams`` and
+        ``launch_gaps`` (each stream's by cause and by launch), and the series ``waits_innermost``.
+
+    Raises:
+        UsageError: the threshold is negative.
+    """
     explainer = ScopeExplainer(data_load or DATA_LOADING)
     device = explainer.device(scopes)
     tables = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from analyses.display.charts import COLOUR, empty_figure, new_figure, row_labels
+from hta_graph.model import GapCause
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,23 +15,25 @@ if TYPE_CHECKING:
 __all__ = ["bars_of_causes"]
 
 TITLE = "Why the GPU has nothing to run"
-CAUSE_COLOUR = {
-    "host_operator": COLOUR["cpu"],
-    "host_call": "#2f6fbd",
-    "host_blocked": "#1d4f91",
-    "host_no_operator": "#8fb8ea",
-    "data_loading": "#4fb3b3",
-    "other_thread": "#8878d2",
-    "queue_full": "#c76b98",
-    "launch": "#a06bd0",
-    "stream_order": "#3fa65c",
-    "graph_order": "#2f8049",
-    "event_wait": "#e8893a",
-    "launch_unknown": "#b9a7a7",
-    "unknown": COLOUR["unexplained"],
-    "no_more_work": COLOUR["idle"],
+CAUSE_COLOUR: Mapping[GapCause, str] = {
+    GapCause.HOST_OPERATOR: COLOUR["cpu"],
+    GapCause.HOST_CALL: "#2f6fbd",
+    GapCause.HOST_BLOCKED: "#1d4f91",
+    GapCause.HOST_NO_OPERATOR: "#8fb8ea",
+    GapCause.DATA_LOADING: "#4fb3b3",
+    GapCause.OTHER_THREAD: "#8878d2",
+    GapCause.QUEUE_FULL: "#c76b98",
+    GapCause.LAUNCH: "#a06bd0",
+    GapCause.STREAM_ORDER: "#3fa65c",
+    GapCause.GRAPH_ORDER: "#2f8049",
+    GapCause.EVENT_WAIT: "#e8893a",
+    GapCause.LAUNCH_UNKNOWN: "#b9a7a7",
+    GapCause.UNKNOWN: COLOUR["unexplained"],
+    GapCause.NO_MORE_WORK: COLOUR["idle"],
 }
 """Blue: the host; purple: launching; green and orange: the GPU's own order; red and grey: not known."""
+BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]
+"""The causes as a figure stacks them; one without a colour is an error when this module is imported."""
 
 
 def bars_of_causes(causes: pd.DataFrame) -> Figure:
@@ -39,7 +43,7 @@ def bars_of_causes(causes: pd.DataFrame) -> Figure:
     made = new_figure(title=TITLE, y="share of the window")
     labelled = causes.assign(label=row_labels(causes))
     order = list(dict.fromkeys(labelled["label"]))
-    for cause, colour in CAUSE_COLOUR.items():
+    for cause, colour in BARS:
         own = labelled[labelled["cause"] == cause]
         if len(own):
             made.add_bar(

@@ -1,4 +1,4 @@
-"""Gaps of single streams by HTA's causes: told apart by when the next activity was launched. A table of idle-time."""
+"""Gaps of single streams by when the activity behind each was launched: too late, or in time. A table of idle-time."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ LABELS = np.array([cause.label for cause in LaunchGap], object)
 
 
 def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = IdleTimeFlags.launch_gap_us) -> pd.DataFrame:
-    """Divide each stream's time between its activities by HTA's causes: by when the next one was launched.
+    """Divide each stream's time between its activities by when the next one was launched.
 
-    Gaps run from the latest end so far, so that none is negative; an activity whose launch is not in the file is not
-    counted as launched in time. HTA documents its threshold in nanoseconds and compares it with microseconds.
+    The causes are HTA's. Gaps run from the latest end so far, so that none is negative; an activity whose launch is not
+    in the file is not counted as launched in time. HTA documents its threshold in nanoseconds and compares it with
+    microseconds.
 
     Args:
         scopes: where to look.

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from enum import Flag, auto
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 
+from analyses.flags import COUNTER_SERIES
 from analyses.scope import Scope
 from hta_graph.algorithms.work.copies import copies_of, rate_steps
 from hta_graph.algorithms.work.launch_queue import queue_steps
 from hta_graph.export.perfetto.counter_tracks import CounterTrack
 
-__all__ = ["BOTH", "TimeSeriesTypes", "counter_tracks", "output_name"]
+__all__ = ["QUEUES", "RATES", "counter_tracks", "output_name"]
 
-MICROSECOND = 1_000
-
-
-class TimeSeriesTypes(Flag):
-    """What is drawn: the queue of each stream, the rate of each kind of copy."""
-
-    QUEUE_LENGTH = auto()
-    MEMCPY_BANDWIDTH = auto()
+QUEUES, RATES = COUNTER_SERIES
 
 
-BOTH = TimeSeriesTypes.QUEUE_LENGTH | TimeSeriesTypes.MEMCPY_BANDWIDTH
+def counter_tracks(scope: Scope, series: Collection[str] = COUNTER_SERIES) -> list[CounterTrack]:
+    """Return the tracks of a stretch: of the queue of each stream, of the rate of each kind of copy, or of both.
 
+    They are named as HTA names them. ``Queue Length`` has the stream as its id (as text: HTA's numbers make one track
+    of all streams in Perfetto); a kind of copy is a track of its own with the argument ``Memcpy BW`` (GB/s). Copies of
+    length 0 count as 1 µs, so that they show.
 
-def counter_tracks(scope: Scope, series: TimeSeriesTypes = BOTH) -> list[CounterTrack]:
-    """Return the tracks of a stretch, named as HTA names them.
-
-    ``Queue Length`` has the stream as its id (as text: HTA's numbers make one track of all streams in Perfetto); a kind
-    of copy is a track of its own with the argument ``Memcpy BW`` (GB/s). Copies of length 0 count as 1 µs, so that
-    they show.
+    Args:
+        scope: where to look.
+        series: which of :data:`~analyses.flags.COUNTER_SERIES`.
     """
-    tracks = queue_tracks(scope) if TimeSeriesTypes.QUEUE_LENGTH in series else []
-    return tracks + rate_tracks(scope) if TimeSeriesTypes.MEMCPY_BANDWIDTH in series else tracks
+    tracks = queue_tracks(scope) if QUEUES in series else []
+    return tracks + rate_tracks(scope) if RATES in series else tracks
 
 
 def queue_tracks(scope: Scope) -> list[CounterTrack]:
@@ -54,8 +49,7 @@ def rate_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per kind of copy and device."""
     graph = scope.graph
     copies = copies_of(scope.graph, scope.work)
-    # A copy that takes no time on the trace's clock would not show.
-    end = np.where(copies.end > copies.start, copies.end, copies.start + MICROSECOND)
+    end = copies.drawn_end
     rate = np.where(copies.bytes >= 0, copies.bytes / (end - copies.start), 0.0)
     rate = np.where(np.isnan(copies.rate), rate, copies.rate)
     device = graph.lanes.device[copies.lane]

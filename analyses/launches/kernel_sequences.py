@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import long_bars
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
@@ -17,6 +17,7 @@ from analyses.flags import KernelSequencesFlags
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, outermost_around, same_sequences
+from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
 from hta_graph.export.picture import short_name
 from hta_graph.graph import DependencyGraph
@@ -101,7 +102,13 @@ def pattern_times(graph: DependencyGraph, found: Sequences) -> tuple[Ints, Ints]
 def answer(
     scopes: Sequence[Scope], operator: str, min_pattern_len: int = KernelSequencesFlags.min_pattern_len
 ) -> Answer:
-    """Answer the command."""
+    """Return the table ``kernel_sequences``: what rows of some names launch, and how often.
+
+    Args:
+        scopes: where to look.
+        operator: a part of the names of operators, annotations or Python frames.
+        min_pattern_len: leave out rows that launch fewer pieces of GPU work.
+    """
     frame = kernel_sequences(scopes, operator, min_pattern_len)
     answered = scopes_in(frame)
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
@@ -109,16 +116,16 @@ def answer(
     return Answer({"kernel_sequences": frame}, notes)
 
 
-def missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str:
+def missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:
     """Say why there is no row."""
     if scope.missing():
         return scope.missing()
     if not any(operator in name for name in scope.graph.names):
         return f"rank {scope.rank}: nothing in the trace is called {operator!r} or contains that"
-    return (
+    return Note(
         f"rank {scope.rank}: no operator, annotation or Python frame with {operator!r} in its name launches "
-        f"{min_pattern_len} or more pieces of GPU work on its thread in {scope.label}; "
-        "--min-pattern-len takes shorter sequences"
+        f"{min_pattern_len} or more pieces of GPU work on its thread in {scope.label}",
+        Remedy("a smaller min_pattern_len takes shorter sequences", "--min-pattern-len takes shorter sequences"),
     )
 
 
@@ -174,7 +181,7 @@ def marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list
 
 
 def short_pattern(graph: DependencyGraph, found: Sequences, pattern: int) -> str:
-    """Return a pattern as HTA writes it, with short names."""
+    """Return a pattern as text: short names of its row and its work, with bars between them."""
     example = int(found.example[pattern])
     names = [graph.name_of(int(found.owner[example])), *event_names(graph, found.group(example))]
     return "|".join(map(short_name, names))
@@ -197,14 +204,14 @@ def tracks_per_lane(
 
 
 def most_frequent(graph: DependencyGraph, found: Sequences) -> Ints:
-    """Return the patterns as HTA orders them: by count, largest first, then by text."""
+    """Return the patterns by count, largest first, then by text."""
     texts = pattern_texts(graph, found)
     counts = found.counts().tolist()
     return np.array(sorted(range(len(texts)), key=lambda at: (-counts[at], texts[at])), np.int64)
 
 
 def pattern_texts(graph: DependencyGraph, found: Sequences) -> list[str]:
-    """Return the patterns as HTA writes them."""
+    """Return the patterns as texts: the names of the row and of its work, with bars between them."""
     roots = event_names(graph, found.owner[found.example])
     groups = [event_names(graph, found.group(at)) for at in found.example.tolist()]
     return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]

@@ -15,7 +15,7 @@ from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import EdgeKind, Ints
+from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -26,7 +26,9 @@ LARGEST = 10
 """How many single launches a terminal gets."""
 BINS = 100
 AXIS = {"gridcolor": GRID, "zeroline": False}
-STREAM_KINDS = (EdgeKind.STREAM_ORDER, EdgeKind.GRAPH_ORDER)
+IN_STREAM = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and not meaning.exported)
+ACROSS_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and meaning.exported)
+"""Edges by which work waits for what its own stream did before, and for what another stream did."""
 DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
 OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
 NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
@@ -97,9 +99,9 @@ def launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     returned = events.end[work.call]
     # Work may start while its call still runs: then there is no delay.
     begun = np.maximum(work.start, returned)
-    stream_free = last_source_ns(graph, STREAM_KINDS)[work.row].clip(returned, begun)
+    stream_free = last_source_ns(graph, IN_STREAM)[work.row].clip(returned, begun)
     # Clipped into what the stream left over: the parts add up to the delay whatever overlaps.
-    all_free = last_source_ns(graph, (EdgeKind.EVENT_WAIT,))[work.row].clip(stream_free, begun)
+    all_free = last_source_ns(graph, ACROSS_STREAMS)[work.row].clip(stream_free, begun)
     return {
         "cpu_duration_ns": returned - events.start[work.call],
         "gpu_duration_ns": work.end - work.start,
@@ -177,7 +179,17 @@ def answer(
     *,
     no_memory_events: bool = LaunchStatsFlags.no_memory_events,
 ) -> Answer:
-    """Answer the command."""
+    """Return what launches cost on the CPU and why their work starts when it does.
+
+    Args:
+        scopes: where to look.
+        runtime_cutoff: a call that takes longer (µs) is an outlier.
+        launch_delay_cutoff: a longer delay (µs) is an outlier.
+        no_memory_events: leave copies and sets out.
+
+    Returns:
+        The tables ``launch_stats`` (by name of the call) and ``largest_overheads``, and the series ``launches``.
+    """
     frame = launches(scopes, include_memory_events=not no_memory_events)
     notes = [note for scope in scopes if (note := missing_note(scope))]
     largest = largest_overheads(frame)

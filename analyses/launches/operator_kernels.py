@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import long_bars
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
@@ -17,6 +17,7 @@ from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, same_sequences
 from hta_graph.algorithms.work.activities import WorkType
+from hta_graph.errors import Remedy
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 
@@ -114,18 +115,23 @@ def joined_names(graph: DependencyGraph, found: Sequences, joint: str) -> list[s
 
 
 def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operators) -> Answer:
-    """Answer the command."""
+    """Return the table ``operator_kernels``: which kernels each operator launches, and how late.
+
+    Args:
+        scopes: where to look.
+        operators: how the operators' names begin; an empty text takes all.
+    """
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
     notes = [missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
     return Answer({"operator_kernels": frame}, notes)
 
 
-def missing_note(scope: Scope, prefix: str) -> str:
+def missing_note(scope: Scope, prefix: str) -> str | Note:
     """Say why there is no row."""
-    return scope.missing() or (
-        f"rank {scope.rank}: no kernel in {scope.label} was launched by an operator that starts with {prefix!r}; "
-        "--operators '' takes every operator"
+    return scope.missing() or Note(
+        f"rank {scope.rank}: no kernel in {scope.label} was launched by an operator that starts with {prefix!r}",
+        Remedy("operators='' takes every operator", "--operators '' takes every operator"),
     )
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.answer import Answer
+from analyses.answer import Answer, Note
 from analyses.display.charts import row_labels, step_lines
 from analyses.flags import QueueLengthFlags
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.launch_queue import QueueSteps, queue_steps
+from hta_graph.errors import Remedy
 from hta_graph.model import EdgeKind, EventKind, Ids
 from hta_graph.trace.vocabulary import AMD_CALL
 
@@ -51,8 +52,7 @@ def queue_length(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFla
         the time from the first change to the last (of a window: of all its time); blocked_calls and blocked_ns:
         launches that waited for a free slot, by the graph's queue_full edges, and the time inside them.
     """
-    rows = [row for scope in scopes for row in stream_summaries(scope, max_queue_length)]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return table_of(scopes, lambda scope: stream_summaries(scope, max_queue_length), COLUMNS)
 
 
 def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -92,8 +92,6 @@ def stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]
     lasting = queue.lasting(None if scope.is_open else scope.end_ns)
     return [
         {
-            "rank": scope.rank,
-            "scope": scope.label,
             "stream": scope.graph.lanes.labels[lane],
             "launches": count_launches(scope, queue.row[part]),
             **described_lengths(
@@ -141,14 +139,20 @@ def blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
 
 
 def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> Answer:
-    """Answer the command."""
+    """Return the table ``queue_length`` (a row a stream) and the series ``queue_length_time_series`` (every change).
+
+    Args:
+        scopes: where to look.
+        max_queue_length: a queue of so many launches is full.
+    """
     frame = queue_length(scopes, max_queue_length)
-    notes = [note for scope in scopes if (note := missing_note(scope))]
+    notes: list[str | Note] = [note for scope in scopes if (note := missing_note(scope))]
     # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
         most = int(near["max_length"].max())
-        notes.append(f"a queue reached {most:,}: NVIDIA's are full near 1,022; --max-queue-length {most} counts that")
+        full = Remedy(f"max_queue_length={most} counts that", f"--max-queue-length {most} counts that")
+        notes.append(Note(f"a queue reached {most:,}: NVIDIA's are full near 1,022", full))
     if any(map(is_amd, scopes)):
         notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
     return Answer({"queue_length": frame}, notes, {"queue_length_time_series": queue_length_time_series(scopes)})

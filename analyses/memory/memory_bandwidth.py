@@ -37,13 +37,7 @@ def memory_bandwidth(scopes: Sequence[Scope]) -> pd.DataFrame:
         without those of length 0, whose time is below the trace's clock), and the highest recorded rate of a single
         one, max_gbps; all in 10^9 bytes per second, NaN where nothing is known.
     """
-    rows = [
-        summed_copies(scope, copies, kind, copies.kind == code)
-        for scope in scopes
-        for copies in [copies_of(scope.graph, scope.work)]
-        for code, kind in enumerate(copies.kinds)
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return table_of(scopes, copies_by_kind, COLUMNS)
 
 
 def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -58,15 +52,19 @@ def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
     return table_of(scopes, rate_changes, SERIES_COLUMNS)
 
 
-def summed_copies(scope: Scope, copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
+def copies_by_kind(scope: Scope) -> list[dict[str, Any]]:
+    """Return a row for each kind of copy of a scope."""
+    copies = copies_of(scope.graph, scope.work)
+    return [summed_copies(copies, kind, copies.kind == code) for code, kind in enumerate(copies.kinds)]
+
+
+def summed_copies(copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
     """Sum up the copies of one kind."""
     moved, length = copies.bytes[chosen], copies.end[chosen] - copies.start[chosen]
     # A rate needs bytes and a length: what lacks one counts in the sums but not in the rate.
     known, timed = moved >= 0, (moved >= 0) & (length > 0)
     rates = copies.rate[chosen][~np.isnan(copies.rate[chosen])]
     return {
-        "rank": scope.rank,
-        "scope": scope.label,
         "kind": kind,
         "events": len(moved),
         "without_bytes": int(np.count_nonzero(~known)),
@@ -107,7 +105,11 @@ def known_rates(copies: Copies) -> Floats:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the table ``memory_bandwidth`` (a row a kind of copy) and the series ``memory_bandwidth_time_series``.
+
+    Args:
+        scopes: where to look.
+    """
     frame = memory_bandwidth(scopes)
     named = scopes_in(frame)
     notes = [

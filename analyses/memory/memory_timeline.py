@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from analyses.answer import Answer
 from analyses.display.charts import step_lines
 from analyses.flags import MemoryTimelineFlags
 from analyses.scope import Scope
-from analyses.tables import Table, joined
+from analyses.tables import Rows, Table, joined, labelled, texts_of_codes
 from hta_graph.algorithms.who.owners import OWNERS, owners
 from hta_graph.columns import freeze, last_of_runs, picked, summed_by
 from hta_graph.errors import UsageError
@@ -71,9 +71,7 @@ class Allocations:
     def names(self) -> Objects:
         """The owners' names."""
         graph = self.scope.graph
-        texts = np.array([*graph.names, UNKNOWN], dtype=object)
-        named: Objects = texts[picked(graph.event_table.name, self.owner)]
-        return named
+        return texts_of_codes(graph.names, picked(graph.event_table.name, self.owner), UNKNOWN)
 
 
 def allocations(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> list[Allocations]:
@@ -160,27 +158,32 @@ def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
         peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
         was highest at the beginning).
     """
-    frame = pd.DataFrame([peak_row(item) for item in found], columns=PEAKS)
+    frame = table_of_devices(found, peak_row, PEAKS)
     return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
 
 
-def peak_row(item: Allocations) -> list[Any]:
+def table_of_devices(
+    found: Sequence[Allocations], rows: Callable[[Allocations], Rows], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Put what there is to say about each device one below the other."""
+    return joined([labelled(rows(item), item.scope).assign(device=item.device) for item in found], columns)
+
+
+def peak_row(item: Allocations) -> dict[str, Any]:
     """Return the row of one device."""
     peak, at = item.peak
-    index = item.scope.graph.event_table.index
-    return [
-        item.scope.rank,
-        item.scope.label,
-        item.device,
-        int(np.count_nonzero(item.moved > 0)),
-        int(np.count_nonzero(item.moved <= 0)),
-        item.first,
-        peak,
-        int(item.allocated[-1]),
-        int(item.reserved.max()) if (item.reserved >= 0).any() else None,
-        int(index[item.row[at]]) if at >= 0 else None,
-        item.names[at] if at >= 0 else None,
-    ]
+    reserved = int(item.reserved.max()) if (item.reserved >= 0).any() else None
+    index = int(item.scope.graph.event_table.index[item.row[at]]) if at >= 0 else None
+    return {
+        "allocations": [int(np.count_nonzero(item.moved > 0))],
+        "frees": [int(np.count_nonzero(item.moved <= 0))],
+        "first_bytes": [item.first],
+        "peak_bytes": [peak],
+        "last_bytes": [int(item.allocated[-1])],
+        "peak_reserved_bytes": pd.array([reserved], "Int64"),
+        "peak_event_index": pd.array([index], "Int64"),
+        "peak_by": [item.names[at] if at >= 0 else None],
+    }
 
 
 def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
@@ -192,7 +195,7 @@ def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
     Returns:
         rank, scope, device, name, allocations, alive_bytes, alive_share (of the peak); most bytes first.
     """
-    return joined([owners_at_peak(item) for item in found], ALIVE)
+    return table_of_devices(found, owners_at_peak, ALIVE)
 
 
 def owners_at_peak(item: Allocations) -> pd.DataFrame:
@@ -208,7 +211,7 @@ def owners_at_peak(item: Allocations) -> pd.DataFrame:
         "allocations": pd.array([*np.bincount(place, minlength=len(names)).tolist(), None], "Int64"),
         "alive_bytes": [*size.tolist(), earlier],
     }
-    frame = pd.DataFrame({"rank": item.scope.rank, "scope": item.scope.label, "device": item.device} | columns)
+    frame = pd.DataFrame(columns)
     frame["alive_share"] = frame["alive_bytes"] / max(peak, 1)
     frame = frame[(frame["name"] != EARLIER) | (frame["alive_bytes"] != 0)]
     return frame.sort_values(["alive_bytes", "name"], ascending=[False, True])
@@ -229,13 +232,13 @@ def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
         rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
         reserved_bytes after it (-1: not recorded), name (on whose behalf).
     """
-    return joined([event_rows(item) for item in found], EVENTS)
+    return table_of_devices(found, event_rows, EVENTS)
 
 
-def event_rows(item: Allocations) -> pd.DataFrame:
-    """List the events of one device."""
+def event_rows(item: Allocations) -> dict[str, Any]:
+    """Return the columns of one device's events."""
     events = item.scope.graph.event_table
-    columns = {
+    return {
         "event_index": events.index[item.row],
         "time_ns": events.start[item.row],
         "bytes": item.moved,
@@ -243,11 +246,22 @@ def event_rows(item: Allocations) -> pd.DataFrame:
         "reserved_bytes": item.reserved,
         "name": item.names,
     }
-    return pd.DataFrame({"rank": item.scope.rank, "scope": item.scope.label, "device": item.device} | columns)
 
 
 def answer(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> Answer:
-    """Answer the command."""
+    """Return how much memory the tensors of each device take.
+
+    Args:
+        scopes: where to look.
+        by: on whose behalf memory is said to be allocated: ``operator``, ``frame``, ``module`` or ``annotation``.
+
+    Returns:
+        The tables ``memory`` (a row a device) and ``alive_at_the_peak``, and the series ``events``.
+
+    Raises:
+        UsageError: another owner.
+        TraceError: the file, which is read once more where there are such events, is gone or has changed.
+    """
     found = allocations(scopes, by)
     tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
     return Answer(

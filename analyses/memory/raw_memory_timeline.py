@@ -138,7 +138,11 @@ def timeline_table(timeline: RawTimeline) -> pd.DataFrame:
 
 
 def answer(timeline: RawTimeline) -> Answer:
-    """Answer the command."""
+    """Return the table ``memory_by_category`` (what each category takes) and the series ``timeline``.
+
+    Args:
+        timeline: what :func:`read_raw_timeline` returns.
+    """
     notes = [] if len(timeline.time) else ["the memory timeline is empty; profile with profile_memory=True"]
     return Answer({"memory_by_category": peak_table(timeline)}, notes, {"timeline": timeline_table(timeline)})
 

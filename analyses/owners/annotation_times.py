@@ -52,10 +52,10 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
         twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
         gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
     """
-    return table_of(scopes, both_sides, COLUMNS)
+    return table_of(scopes, cpu_beside_gpu, COLUMNS)
 
 
-def both_sides(scope: Scope) -> pd.DataFrame:
+def cpu_beside_gpu(scope: Scope) -> pd.DataFrame:
     """Put what a scope's annotations did on the CPU beside what they did on the GPU."""
     names = scope.graph.names
     on_cpu = pd.DataFrame.from_dict(cpu_columns(scope), orient="index", columns=list(CPU))
@@ -166,7 +166,11 @@ def annotated_rows(scope: Scope) -> dict[str, Any]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the tables ``annotations`` (each name's calls and times) and ``durations`` (how these are spread).
+
+    Args:
+        scopes: where to look.
+    """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
     return Answer(tables, [note for scope in scopes if (note := missing_note(scope))])
 

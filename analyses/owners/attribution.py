@@ -15,8 +15,9 @@ from analyses.flags import ATTRIBUTED_TO, AttributionFlags
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.who.owners import OWNERS, owners, totals
-from hta_graph.errors import UsageError
+from hta_graph.errors import Remedy, UsageError
 from hta_graph.model import Bools, Ids
+from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -125,7 +126,16 @@ def owned_activities(scope: Scope) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
-    """Answer the command."""
+    """Return one table of GPU time, named after whose work it is: ``gpu_time_by_operator``, ``gpu_time_by_frame``, ….
+
+    Args:
+        scopes: where to look.
+        by: ``operator``, ``frame``, ``module``, ``module-class`` or ``annotation``; or ``activity``: a list of all
+            activities with all their owners.
+
+    Raises:
+        UsageError: ``by`` is none of these.
+    """
     notes = [note for scope in scopes for note in missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
     return Answer({table_name(by): frame}, notes)
@@ -160,8 +170,8 @@ def missing_notes(scope: Scope, by: str) -> list[str]:
 
 def not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
     """Say how many activities, and how much of their time, have no owner for one reason."""
-    spent = int((scope.work.end - scope.work.start)[chosen].sum()) / 1e6
-    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({spent:,.3f} ms)"
+    spent = int((scope.work.end - scope.work.start)[chosen].sum())
+    counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({milliseconds(spent)} ms)"
     return f"rank {scope.rank}, {scope.label}: {counts} were launched {why}"
 
 
@@ -170,7 +180,8 @@ def figure(found: Answer) -> Figure:
     frame = found.main
     title = next(iter(found.tables)).replace("_", " ").replace("gpu", "GPU")
     if "gpu_self_ns" not in frame or not len(frame):
-        return empty_figure(title, "no GPU activity to attribute" if not len(frame) else "choose --by operator, …")
+        bars = found.wording(Remedy("ask with by='operator', …", "choose --by operator, …"))
+        return empty_figure(title, bars if len(frame) else "no GPU activity to attribute")
     top = frame.groupby("name", sort=False)[["gpu_self_ns", "gpu_total_ns"]].sum()
     top = top.sort_values("gpu_self_ns", ascending=False, kind="stable").head(BARS)[::-1]
     made = new_figure(title=title.capitalize().replace("Gpu", "GPU"), x="ms")

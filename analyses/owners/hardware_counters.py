@@ -124,7 +124,11 @@ def sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the table ``hardware_counters`` (by counter and operator) and the series ``ranges`` (a row a kernel).
+
+    Args:
+        scopes: where to look.
+    """
     ranges = counted_ranges(scopes)
     notes = [note for scope in scopes if (note := missing_note(scope, ranges))]
     return Answer({"hardware_counters": hardware_counters(ranges)}, notes, {"ranges": ranges})

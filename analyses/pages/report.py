@@ -110,13 +110,13 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, slowest: int) -> Sec
     chosen = scopes if part.every_rank else [scope for scope in scopes if scope.rank == slowest]
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
     try:
-        found = part.analysis.answer(chosen, part.analysis.flags())
+        found = part.analysis.answer(chosen, part.analysis.flags()).on_command_line()
     # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])
     figures = [part.analysis.figure(found)] if any(map(len, found.tables.values())) else []
     tables = [(name.replace("_", " "), found.tables[name]) for name in part.tables]
-    return Section(title, part.meaning, figures, tables, list(found.notes))
+    return Section(title, part.meaning, figures, tables, found.notes)
 
 
 def path_section(paths: Mapping[int, CriticalPath]) -> Section:

@@ -10,7 +10,7 @@ import numpy as np
 
 from analyses.display.charts import BOUND_COLOUR, plotly_objects
 from analyses.display.page import html_page
-from analyses.display.terminal import clipped, milliseconds
+from analyses.display.terminal import clipped, duration_text
 from analyses.pages.timeline_scene import GROUPS, Bars, Floats, Scene, plain, scene_of
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.model import BoundBy
@@ -204,7 +204,5 @@ def page_title(path: CriticalPath) -> str:
 def verdict_line(path: CriticalPath) -> str:
     """Say how long the path is and what bounds it."""
     largest, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-    name = clipped(path.graph.path.name, 60)
-    return (
-        f"{name}: {milliseconds(path.length_ns)}, of which {milliseconds(ns)} {largest}; {path.coverage:.1%} explained"
-    )
+    name, length = clipped(path.graph.path.name, 60), duration_text(path.length_ns)
+    return f"{name}: {length}, of which {duration_text(ns)} {largest}; {path.coverage:.1%} explained"

@@ -13,7 +13,7 @@ from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import first_of_runs, last_of_runs, picked
 from hta_graph.errors import UsageError
 from hta_graph.graph.views import labels
-from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import GPU_KINDS, Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask
 
 __all__ = ["GROUPS", "Bars", "Floats", "Scene", "plain", "scene_of"]
 
@@ -21,7 +21,6 @@ Floats = NDArray[np.float64]
 Texts = NDArray[np.object_]
 
 ON_THREADS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
-ON_STREAMS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
 
 GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication kernel", "memcpy", "memset")
 """What events are told apart by: their kinds, and kernels that communicate; a bar's group is a place in here."""
@@ -84,7 +83,7 @@ def scene_of(path: CriticalPath, limit: int) -> Scene:
         event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
         segments,
         lanes,
-        lane_runs(path, top),
+        path_on_lanes(path, top),
         lanes[-1][2] if lanes else HEADER + 1,
         f"left out: {said}" if said else "",
     )
@@ -96,7 +95,7 @@ def events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
     meets = (events.start < window.end_ns) & (events.end > window.start_ns)
     # A row of no length at the window's very edge overlaps nothing but belongs to it.
     meets |= (events.start == events.end) & (events.start >= window.start_ns) & (events.end <= window.end_ns)
-    rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + ON_STREAMS))
+    rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + GPU_KINDS))
     depth = nesting_depth(path.graph.nesting(*ON_THREADS).parent, rows)
     shown = depth < DEEPEST
     return rows[shown], depth[shown], int(np.count_nonzero(~shown))
@@ -205,7 +204,7 @@ def since_start(path: CriticalPath, times: Ints) -> Floats:
     return (times - path.window.start_ns) / 1e6
 
 
-def lane_runs(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
+def path_on_lanes(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
     """Return where the path stays on a lane: start and end (ms), and the height of the strip (NaN: no lane known)."""
     pieces = path.pieces
     new = np.flatnonzero(first_of_runs(pieces.lane))

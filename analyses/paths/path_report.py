@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.terminal import clipped, milliseconds, percent, table
+from analyses.display.terminal import clipped, duration_text, percent, table
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
@@ -61,14 +61,14 @@ def verdict_lines(path: CriticalPath) -> list[str]:
     """Say what bounds the window."""
     window, graph = path.window, path.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    lengths = f"CPU {milliseconds(window.cpu_ns)}, GPU {milliseconds(window.gpu_ns)}"
+    lengths = f"CPU {duration_text(window.cpu_ns)}, GPU {duration_text(window.gpu_ns)}"
     # Of equal classes the one that comes first in the order of the table.
     largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     length = max(path.length_ns, 1)
     return [
         f"{graph.path.name}{rank}",
-        f"{clipped(window.label, 60)}: {milliseconds(path.length_ns)} ({lengths})",
-        f"bound by {largest}: {milliseconds(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
+        f"{clipped(window.label, 60)}: {duration_text(path.length_ns)} ({lengths})",
+        f"bound by {largest}: {duration_text(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
         unexplained_line(path, length),
     ]
 
@@ -85,15 +85,15 @@ def unexplained_line(path: CriticalPath, length: int) -> str:
     )  # one long stretch tells more than the sum of many short ones
     event = int(pieces.event[largest])
     where = f"in {clipped(path.graph.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
-    size = milliseconds(int(pieces.end[largest] - pieces.start[largest]))
-    return f"unexplained: {milliseconds(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
+    size = duration_text(int(pieces.end[largest] - pieces.start[largest]))
+    return f"unexplained: {duration_text(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
 
 
 def class_lines(path: CriticalPath) -> list[str]:
     """List the classes, longest first."""
     length = max(path.length_ns, 1)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
-    return table([[milliseconds(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
+    return table([[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
 
 
 def event_lines(path: CriticalPath) -> list[str]:
@@ -101,7 +101,7 @@ def event_lines(path: CriticalPath) -> list[str]:
     totals = path.event_totals()
     length = max(path.length_ns, 1)
     rows = [
-        [milliseconds(int(ns)), percent(ns / length), f"{calls:,}", bound, name or "(nothing recorded)"]
+        [duration_text(int(ns)), percent(ns / length), f"{calls:,}", bound, name or "(nothing recorded)"]
         for name, bound, ns, calls in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
         for name, bound, ns, calls in [(name, bound, ns, calls if name else 0)]
     ]

@@ -11,13 +11,14 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
-from analyses.display.terminal import clipped, milliseconds
+from analyses.display.terminal import clipped, duration_text
 from analyses.scope import Scope
 from analyses.tables import Table
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.who.call_paths import CallPaths
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.shown import signed_milliseconds
 from hta_graph.trace.vocabulary import STEP_NAME
 
 if TYPE_CHECKING:
@@ -260,7 +261,17 @@ def largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
-    """Answer the command: classes and events of the critical paths, call paths, kernels in order, names."""
+    """Return what changed between two runs, first on their critical paths, then in all GPU work.
+
+    Args:
+        control: the stretch to compare with.
+        test: the stretch that changed.
+        paths: the critical paths of both.
+
+    Returns:
+        The tables ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
+        ``kernels_in_order`` and ``by_name``; ``diff_ns`` is the test less the control.
+    """
     events = path_event_diff(*paths)
     by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
     tables = {
@@ -271,7 +282,7 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
         "by_name": changed_rows(names[names["name"].map(without_step_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
-    return Answer(tables, [*missing, *verdict_lines(paths, events)])
+    return Answer(tables, [*missing, *change_lines(paths, events)])
 
 
 def without_step_number(name: str) -> str:
@@ -284,29 +295,24 @@ def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["diff_ns"] != 0].reset_index(drop=True)
 
 
-def verdict_lines(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> list[str]:
+def change_lines(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> list[str]:
     """Say how much longer one path is, and what made it so."""
     control, test = paths
     change = test.length_ns - control.length_ns
     share = f" ({change / control.length_ns:+.1%})".replace("%", " %") if control.length_ns else ""
-    grown = "as long" if not change else f"{milliseconds(abs(change))}{share} {'longer' if change > 0 else 'shorter'}"
+    grown = "as long" if not change else f"{duration_text(abs(change))}{share} {'longer' if change > 0 else 'shorter'}"
     said = [f"{test.window.label} of the test is {grown}{' as' if not change else ' than'} the control's."]
     parts = path_class_diff(control, test)
     moved = parts[parts["diff_ns"] != 0].head(3)
     if len(moved):
-        listed = ", ".join(f"{signed_milliseconds(row.diff_ns)} {row.bound_by}" for row in moved.itertuples())
+        pairs = zip(moved["diff_ns"].tolist(), moved["bound_by"], strict=True)
+        listed = ", ".join(f"{signed_milliseconds(ns)} ms {bound}" for ns, bound in pairs)
         said.append(f"On its critical path: {listed}.")
-    if len(events) and events.loc[0, "diff_ns"]:
-        top = events.loc[0]
-        said.append(
-            f"The largest single change there: {clipped(str(top['name']), 60)}, {signed_milliseconds(top['diff_ns'])}."
-        )
+    first = events["diff_ns"].tolist()[:1]
+    if any(first):
+        top, change_there = clipped(str(events.loc[0, "name"]), 60), signed_milliseconds(first[0])
+        said.append(f"The largest single change there: {top}, {change_there} ms.")
     return said
-
-
-def signed_milliseconds(ns: Any) -> str:
-    """Print a difference with its sign."""
-    return ("+" if ns > 0 else "-") + milliseconds(abs(int(ns)))
 
 
 def figure(found: Answer) -> Figure:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.terminal import clipped, milliseconds, table
+from analyses.display.terminal import clipped, duration_text, table
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
@@ -127,7 +127,7 @@ def wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> 
     """Describe one wait."""
     graph, target = found.graph, int(part.target[at])
     return [
-        milliseconds(waited),
+        duration_text(waited),
         str(graph.event_table.index[part.call[at]]),
         clipped(graph.name_of(int(part.call[at])), 30),
         clipped(graph.name_of(target), 30) if target >= 0 else "(none)",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.terminal import clipped, milliseconds, table
+from analyses.display.terminal import clipped, duration_text, table
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
@@ -46,7 +46,7 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     )
     if not info["events"]:
         return [f"{info['file']}{rank}: no events, nothing was captured"]
-    span = milliseconds(info["end_ns"] - info["start_ns"])
+    span = duration_text(info["end_ns"] - info["start_ns"])
     lines = [
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
         gpu_line(info["gpus"]),
@@ -79,7 +79,7 @@ def step_line(steps: list[dict[str, int]]) -> str:
         return "steps: none recorded"
     lengths = [s["end_ns"] - s["start_ns"] for s in steps]
     numbers = clipped(", ".join(str(s["step"]) for s in steps), 50)
-    return f"steps: {len(steps)} ({numbers}), {milliseconds(min(lengths))} to {milliseconds(max(lengths))}"
+    return f"steps: {len(steps)} ({numbers}), {duration_text(min(lengths))} to {duration_text(max(lengths))}"
 
 
 def lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyses.display.terminal import clipped, milliseconds, percent
+from analyses.display.terminal import clipped, duration_text, percent
 from analyses.paths.path_report import MEANING
 from hta_graph.algorithms.time.critical_path import CriticalPath
 
@@ -25,7 +25,7 @@ def bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
     length = max(path.length_ns, 1)
     label = "the whole trace" if path.window.label == "whole trace" else clipped(path.window.label, 60)
     return (
-        f"{who} takes {milliseconds(path.length_ns)} for {label}, "
+        f"{who} takes {duration_text(path.length_ns)} for {label}, "
         f"bound by {bound} for {percent(ns / length)} of it: {MEANING[bound]}."
     )
 
@@ -40,7 +40,7 @@ def largest_sentence(path: CriticalPath) -> str:
     calls = int(totals["calls"][at])
     return (
         f"The largest item on the critical path is {clipped(totals['name'][at], 80)} ({totals['bound_by'][at]}): "
-        f"{milliseconds(int(totals['time_ns'][at]))} in {calls:,} {'call' if calls == 1 else 'calls'}."
+        f"{duration_text(int(totals['time_ns'][at]))} in {calls:,} {'call' if calls == 1 else 'calls'}."
     )
 
 
@@ -50,4 +50,4 @@ def known_sentence(path: CriticalPath) -> str:
     if not unexplained:
         return "Every nanosecond of it has a cause in the trace."
     share = percent(unexplained / max(path.length_ns, 1))
-    return f"{milliseconds(unexplained)} ({share}) have no cause that the trace shows."
+    return f"{duration_text(unexplained)} ({share}) have no cause that the trace shows."

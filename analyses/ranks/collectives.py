@@ -128,7 +128,14 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return who came last to each collective and how long the others waited.
+
+    Args:
+        scopes: one for each rank, or the steps of each.
+
+    Returns:
+        The tables ``collectives`` and ``ranks`` (each rank's waits in all), and the series ``kernels``.
+    """
     matched = matched_collectives(scopes)
     kernels = collective_kernels(matched)
     tables = {"collectives": collectives(matched), "ranks": waits_by_rank(kernels)}

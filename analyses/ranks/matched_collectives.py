@@ -11,6 +11,7 @@ from analyses.scope import Scope
 from hta_graph.job.matching.collective_times import SLACK_NS, Collectives, match_collectives
 from hta_graph.job.matching.communication_kernels import CommunicationKernels, read_communication_kernels
 from hta_graph.model import Ints
+from hta_graph.shown import signed_milliseconds
 
 __all__ = ["Matched", "matched_collectives", "notes_on"]
 
@@ -80,7 +81,8 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
     clocks = [
-        f"rank {rank}: its collectives end {offset / 1e6:+,.3f} ms from the first rank's; its clock was set back"
+        f"rank {rank}: its collectives end {signed_milliseconds(offset)} ms from the first rank's; "
+        "its clock was set back"
         for rank, offset in found.offsets.items()
     ]
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared)

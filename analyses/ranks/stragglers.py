@@ -58,7 +58,11 @@ def waiting_caused(item: Matched) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Answer the command."""
+    """Return the table ``stragglers``: how much waiting each rank caused.
+
+    Args:
+        scopes: one for each rank, or the steps of each.
+    """
     matched = matched_collectives(scopes)
     return Answer({"stragglers": stragglers(matched)}, notes_on(scopes, matched))
 

@@ -101,9 +101,9 @@ def test_no_gpu_work_is_a_sentence_and_a_picture_without_bars(tmp_path: Path) ->
 def test_the_figure_has_a_bar_for_own_and_for_total_times(tmp_path: Path) -> None:
     made = figure(answer([whole(0, build(tmp_path).graph(tmp_path))]))
     assert [list(bar.x) for bar in made.data] == [[0.005, 0.01, 0.01], [0.015, 0.01, 0.01]]
-    assert (
-        "choose" in figure(answer([whole(0, build(tmp_path).graph(tmp_path))], "activity")).layout.annotations[0].text
-    )
+    found = answer([whole(0, build(tmp_path).graph(tmp_path))], "activity")
+    assert figure(found).layout.annotations[0].text == "ask with by='operator', …"
+    assert figure(found.on_command_line()).layout.annotations[0].text == "choose --by operator, …"
 
 
 def test_the_command_offers_what_the_analysis_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

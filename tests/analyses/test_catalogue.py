@@ -23,6 +23,7 @@ from tests.simulator import Dialect
 from tests.support.command_line import run_command
 from tests.support.poor_traces import saved_file, simulated_bytes
 
+ROOT = Path(__file__).parents[2]
 every_analysis = pytest.mark.parametrize("analysis", CATALOGUE, ids=lambda item: item.name)
 
 
@@ -119,10 +120,33 @@ def test_every_column_is_explained(name: str, table: Table) -> None:
     assert {column for column in table.columns if column != MORE} - documented_words(table) == set(), name
 
 
+QUESTIONS = {item.name: item.question() for item in CATALOGUE} | {"diff": run_diff, "raw": raw_memory_timeline}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_answer_says_what_comes_back_and_what_each_argument_is(name: str) -> None:
+    answer = QUESTIONS[name].answer
+    text = inspect.getdoc(answer) or ""
+    assert "the command" not in text
+    assert set(inspect.signature(answer).parameters) <= set(re.findall(r"^    (\w+): ", text, re.MULTILINE))
+    # An attribution has one table, named after whose time it tells.
+    named = {"gpu_time_by_operator"} if name == "attribution" else set(QUESTIONS[name].TABLES)
+    assert named <= set(re.findall(r"``(\w+)``", text))
+
+
 def test_every_question_is_a_public_name() -> None:
     for analysis in CATALOGUE:
         name = str(getattr(analysis.question(), "__name__", "")).rpartition(".")[2]
         assert getattr(analyses, name) is analysis.question()
+        assert name == {"annotations": "annotation_times"}.get(analysis.name, analysis.name.replace("-", "_"))
+
+
+def test_the_code_of_the_page_about_questions_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    blocks = re.findall(r"```python\n(.*?)```", Path("docs/questions.md").read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec("\n".join(blocks), names)  # noqa: S102 - the page's own code
+    assert names["run_diff"].answer(names["control"], names["test"], names["paths"]).notes
 
 
 def test_the_package_shows_its_public_names_and_nothing_else() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analyses import whole
 from analyses.catalogue import CATALOGUE
+from hta_graph import build_graph
+from hta_graph.trace.read import read_traces
 from tests.support.command_line import run_command
 from tests.support.depth import deep
 from tests.support.poor_traces import POOR_TRACES, broken_off, cuda
@@ -107,6 +111,23 @@ def test_every_step_is_answered_or_a_line_says_why_not(
     name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check(capsys, tmp_path, COMMANDS[name], [*inputs, "--per-step"])
+
+
+UNANSWERED = {
+    "kernel-sequences": {"operator": "aten::", "min_pattern_len": 10_000},
+    "operator-kernels": {"operators": "no such"},
+}
+"""Arguments to which an answer says what to ask instead."""
+
+
+@pytest.mark.parametrize("make", POOR_TRACES, ids=lambda make: make.__name__)
+def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_path: Path) -> None:
+    graphs = [build_graph(trace) for trace in read_traces(make(tmp_path), salvage=True)]
+    scopes = [whole(at, graph) for at, graph in enumerate(graphs)]
+    for asked in CATALOGUE:
+        found = asked.question().answer(scopes, **UNANSWERED.get(asked.name, {}))
+        assert all(isinstance(note, str) and "--" not in note for note in found.notes), asked.name
+        assert len(found.on_command_line().notes) == len(found.notes)
 
 
 @pytest.mark.shared

@@ -16,6 +16,7 @@ import hta_graph as hg
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
 from analyses.hta.hta_idle_time import hta_idle_time
 from analyses.hta.hta_window import like_hta
+from analyses.idle import idle_time_chart
 from analyses.idle.idle_time import answer, figure, idle_time, idle_waits, longest_gaps, stream_idle_time
 from analyses.idle.launch_gaps import launch_gaps
 from analyses.scope import in_window, per_step, whole
@@ -26,7 +27,7 @@ from hta_graph.algorithms.time.windows import between
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
 from hta_graph.errors import UsageError
-from hta_graph.model import EdgeKind
+from hta_graph.model import EdgeKind, GapCause
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.shared_traces import SHARED, graph_of_file
@@ -214,6 +215,14 @@ def test_htas_frames(tmp_path: Path) -> None:
     only, nothing = hta_idle_time([whole(1, trace.graph(tmp_path))], streams=[9])
     assert only["stream"].tolist() == [9]
     assert nothing is None
+
+
+def test_the_figure_has_a_bar_for_every_cause() -> None:
+    causes = [cause.label for cause in GapCause]
+    frame = pd.DataFrame({"rank": 0, "scope": "whole trace", "cause": causes, "idle_ns": 1, "window_share": 0.01})
+    bars = idle_time_chart.bars_of_causes(frame).data
+    assert [bar.name.replace(" ", "_") for bar in bars] == causes
+    assert len({bar.marker.color for bar in bars}) == len(causes)
 
 
 def test_the_figure_stacks_the_causes_of_each_rank(tmp_path: Path) -> None:

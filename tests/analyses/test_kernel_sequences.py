@@ -92,7 +92,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert found.main.empty
     assert "kernel_sequence" in found.main
     assert found.notes == ["rank 0: nothing in the trace is called 'conv' or contains that"]
-    assert "--min-pattern-len takes shorter sequences" in answer([whole(0, graph)], "linear", 9).notes[0]
+    short = answer([whole(0, graph)], "linear", 9)
+    assert short.notes[0].endswith("; a smaller min_pattern_len takes shorter sequences")
+    assert short.on_command_line().notes[0].endswith("; --min-pattern-len takes shorter sequences")
     later = in_window(0, graph, between(110_000, 112_000))
     assert "choose another window" in answer([later], "linear").notes[0]
     assert not figure(found).data

@@ -70,7 +70,9 @@ def test_graphs_of_amd_count_and_a_prefix_chooses_the_operators(tmp_path: Path) 
     trace.kernel("b", 31, 32, 1)
     scope = whole(0, trace.graph(tmp_path))
     (note,) = answer([scope]).notes
-    assert note.startswith("rank 0: no kernel in whole trace was launched by an operator that starts with 'aten::'")
+    why = "rank 0: no kernel in whole trace was launched by an operator that starts with 'aten::'; "
+    assert note == why + "operators='' takes every operator"
+    assert answer([scope]).on_command_line().notes == [why + "--operators '' takes every operator"]
     assert operator_kernels([scope], "")[["operator", "kernel_sequence"]].to_numpy().tolist() == [
         ["vllm::forward", "a → b"]
     ]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import hta_graph as hg
 from analyses.gpu_time.overlap import (
     answer,
-    collectives,
     comm_comp_overlap,
     communication_kernels,
+    exposed_collectives,
     exposed_copies,
     figure,
 )
@@ -72,6 +72,17 @@ def test_shares_are_of_communication_and_exposures_those_of_the_temporal_breakdo
     assert row[["memory_ns", "overlapped_memory_ns", "exposed_memory_ns"]].tolist() == [15_000, 5_000, 10_000]
 
 
+def test_arguments_on_the_operator_around_the_launch_are_the_kernels(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("record_param_comms", 0, 5, **{"Collective name": "allgather", "dtype": "Half", "In msg nelems": 16})
+    trace.launch("ncclDevKernel_AllGather", (1, 2), (5, 20), 1)
+    trace.launch("ncclDevKernel_AllGather", (7, 8), (20, 30), 2)
+    frame = communication_kernels([whole(0, trace.graph(tmp_path))]).sort_values("start_ns")
+    assert frame["collective"].tolist() == ["allgather", None]
+    assert frame["dtype"].tolist() == ["Half", None]
+    assert frame["in_elements"].fillna(-1).tolist() == [16, -1]
+
+
 def test_time_exposed_by_two_kernels_belongs_to_the_one_that_started_first(tmp_path: Path) -> None:
     frame = communication_kernels([whole(0, build(tmp_path))])
     columns = ["event_index", "duration_ns", "overlapped_ns", "exposed_ns", "shared_ns"]
@@ -82,7 +93,7 @@ def test_time_exposed_by_two_kernels_belongs_to_the_one_that_started_first(tmp_p
 
 
 def test_collectives_add_up_alike_kernels(tmp_path: Path) -> None:
-    frame = collectives(communication_kernels([whole(0, build(tmp_path))]))
+    frame = exposed_collectives(communication_kernels([whole(0, build(tmp_path))]))
     assert frame["collective"].fillna("-").tolist() == ["allreduce", "-"]
     assert frame["count"].tolist() == [1, 1]
     assert frame["exposed_share"].tolist() == [0.5, 0.5]
@@ -174,7 +185,11 @@ def check_identities(graph: hg.DependencyGraph) -> None:
     exact = temporal_breakdown(scopes).set_index("scope")
     overlap = comm_comp_overlap(scopes).set_index("scope")
     kernels, copies = communication_kernels(scopes), exposed_copies(scopes)
-    for frame, part in ((kernels, "communication"), (collectives(kernels), "communication"), (copies, "memory")):
+    for frame, part in (
+        (kernels, "communication"),
+        (exposed_collectives(kernels), "communication"),
+        (copies, "memory"),
+    ):
         exposed = frame.groupby("scope")["exposed_ns"].sum().reindex(exact.index, fill_value=0)
         assert (exposed == exact[f"exposed_{part}_ns"]).all()
         assert (exposed == overlap[f"exposed_{part}_ns"]).all()

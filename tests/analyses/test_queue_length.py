@@ -128,7 +128,9 @@ def test_a_full_queue_says_how_long_it_held_the_cpu_and_where_nvidia_is_full(tmp
     row = found.main.iloc[0]
     assert row["max_length"] == 1_011
     assert (row["blocked_calls"], row["blocked_ns"]) == (1, 2_903_000)
-    assert any("--max-queue-length 1011" in note for note in found.notes)
+    said = "a queue reached 1,011: NVIDIA's are full near 1,022; {} counts that"
+    assert said.format("max_queue_length=1011") in found.notes
+    assert said.format("--max-queue-length 1011") in found.on_command_line().notes
 
 
 def test_amd_has_no_such_limit_and_the_answer_says_so(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.hta.hta_counters import hta_generate_trace_with_counters
+from analyses.hta.hta_counters import TimeSeriesTypes, hta_generate_trace_with_counters
 from analyses.hta.hta_window import like_hta
-from analyses.launches.counter_series import TimeSeriesTypes, counter_tracks
+from analyses.launches.counter_series import RATES, counter_tracks
 from analyses.scope import whole
 from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
@@ -98,7 +98,7 @@ def test_hta_writes_beside_the_input_or_where_told(tmp_path: Path) -> None:
     (target,) = hta_generate_trace_with_counters(scopes, only, "+", tmp_path / "elsewhere")
     assert target == tmp_path / "elsewhere" / "rank0+.json.gz"
     assert Counter(row["name"] for row in written(target)["traceEvents"] if row["ph"] == "C") == {"Queue Length": 10}
-    rates = counter_tracks(scopes[0], TimeSeriesTypes.MEMCPY_BANDWIDTH)
+    rates = counter_tracks(scopes[0], [RATES])
     assert [(track.name, track.argument, track.id) for track in rates] == [("Memcpy HtoD", "Memcpy BW", None)]
 
 

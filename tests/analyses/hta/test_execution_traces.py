@@ -8,10 +8,10 @@ import pytest
 
 from analyses.hta.execution_trace_columns import (
     ET_COLUMNS,
-    add_et_column,
     execution_trace_nodes,
     hta_correlate_execution_trace,
     load_execution_trace,
+    with_et_column,
 )
 from analyses.hta.trace_frame import hta_trace_frame
 from analyses.scope import Scope, per_step, whole
@@ -55,7 +55,7 @@ def test_the_frame_gets_a_column_and_stays_as_it_was(tmp_path: Path) -> None:
     assert "et_node" not in before
     assert found.loc[before["s_name"] == "aten::mm", "et_node"].notna().all()
     assert found.loc[before["s_name"] == "gemm", "et_node"].isna().all()
-    named = add_et_column(found, host, "et_node_name")
+    named = with_et_column(found, host, "et_node_name")
     assert "et_node_name" not in found
     assert named["et_node_name"].dropna().tolist() == before["s_name"][found["et_node"].notna()].tolist()
 
@@ -64,9 +64,9 @@ def test_what_cannot_be_added_is_said(tmp_path: Path) -> None:
     scope, host = build(tmp_path)
     frame = hta_trace_frame(scope)
     with pytest.raises(QueryError, match="correlate_execution_trace first"):
-        add_et_column(frame, host, "op_schema")
+        with_et_column(frame, host, "op_schema")
     with pytest.raises(QueryError, match="there are: op_schema, input_shapes"):
-        add_et_column(frame, host, "colour")
+        with_et_column(frame, host, "colour")
 
 
 def test_a_trace_of_another_process_is_an_error(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_real_pairs_agree_in_names(name: str, rank: int, method: str, nodes: int
     host = load_execution_trace(SHARED / "traces" / name / f"host_et_rank{rank}.json.gz")
     frame = hta_correlate_execution_trace(scope, host)
     for column in ET_COLUMNS:
-        frame = add_et_column(frame, host, column)
+        frame = with_et_column(frame, host, column)
     matched = frame[frame["et_node"].notna()]
     assert len(matched) == nodes
     assert matched["et_node"].is_unique
