@@ -7,9 +7,20 @@ import tomllib
 from itertools import combinations
 from pathlib import Path
 
+from analyses.catalogue import CATALOGUE
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+OUTSIDE_THE_CATALOGUE = {
+    "analyses.launches.counter_series",  # `counters`
+    "analyses.memory.raw_memory_timeline",  # `memory-timeline` of the profiler's own export
+    "analyses.paths.path_report",  # `critical-path`
+    "analyses.paths.run_diff",  # `diff`
+    "analyses.paths.sync_report",  # `sync-deps`
+    "analyses.paths.trace_info",  # `info`
+}
+"""Questions of commands with other arguments than ranks and windows."""
 
 Row = list[str]
 """What a row of the page names, as paths from the root: folders end in a slash."""
@@ -68,3 +79,10 @@ def test_the_rows_stand_in_the_order_of_the_import_contracts() -> None:
         if any(may_import(a, b) for a in modules_of(above) for b in modules_of(below))
     ]
     assert turned == []
+
+
+def test_the_contract_of_questions_names_each_of_them() -> None:
+    (contract,) = (contract for contract in CONTRACTS if contract["type"] == "independence")
+    asked = {vars(analysis.question())["__name__"] for analysis in CATALOGUE}
+    assert set(contract["modules"]) == asked | OUTSIDE_THE_CATALOGUE
+    assert asked & OUTSIDE_THE_CATALOGUE == set()
