@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["short_name"]
+__all__ = ["name_without_arguments"]
 
 BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
 COPY = re.compile(r"Mem(cpy|set)")
 
 
-def short_name(name: str) -> str:
+def name_without_arguments(name: str) -> str:
     """Shorten a name: without template and function arguments, the last word; copies keep theirs.
 
-    >>> short_name("void at::native::elementwise<4, Foo<int> >(int, Bar)")
+    >>> name_without_arguments("void at::native::elementwise<4, Foo<int> >(int, Bar)")
     'at::native::elementwise'
-    >>> short_name("Memcpy DtoD (Device -> Device)"), short_name("aten::mul")
+    >>> name_without_arguments("Memcpy DtoD (Device -> Device)"), name_without_arguments("aten::mul")
     ('Memcpy DtoD (Device -> Device)', 'aten::mul')
     """
     if COPY.match(name):
