@@ -1,7 +1,7 @@
 """All questions about ranks and steps.
 
-To add one: its file, an entry and a word in :data:`CATALOGUE` here, its test. An entry says what is asked and with
-which flags; the file with pandas behind it is imported when the question is asked.
+An entry says what is asked and with which flags; the file with pandas behind it is imported when the question is
+asked. What else belongs to a new one is in ``docs/rooms.md``.
 """
 
 from __future__ import annotations

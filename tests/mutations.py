@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 TESTS = (
     "tests/whole/test_adversarial.py", "tests/whole/test_oracles.py", "tests/whole/test_invariants.py",
-    "tests/links/test_host_poll.py",
+    "tests/links/rules/test_host_poll.py", "tests/links/streams/test_stream_replay.py",
+    "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
 TIME_LIMIT_S = 400
 NO_TESTS = 5
@@ -508,7 +509,7 @@ COLUMNS = (
         "analyses/hta/hta_gpu_time.py",
         "100 * total / max(total.sum(), 1)",
         "100 * total / min(total.sum(), 1)",
-        ("tests/analyses/test_kernel_breakdown.py",),
+        ("tests/analyses/gpu_time/test_kernel_breakdown.py",),
     ),
 )
 MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS)

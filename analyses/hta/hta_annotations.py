@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.hta.kernel_names import hta_kernel_name
+from analyses.hta.kernel_names import name_without_arguments
 from analyses.hta.trace_frame import SymbolTable, hta_trace_frames
 from analyses.owners.annotation_times import annotation_rows
 from analyses.scope import Scope
@@ -73,7 +73,7 @@ def symbol_texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects
     """Look up symbols; -1 is the empty text."""
     used, place = np.unique(numbers, return_inverse=True)
     texts = [symbols.sym_table[number] if number >= 0 else "" for number in used.tolist()]
-    found: Objects = np.array([hta_kernel_name(text) if short else text for text in texts], dtype=object)
+    found: Objects = np.array([name_without_arguments(text) if short else text for text in texts], dtype=object)
     return found[place]
 
 

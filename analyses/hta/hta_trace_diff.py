@@ -12,7 +12,7 @@ import pandas as pd
 
 from analyses.display.charts import new_figure, show
 from analyses.hta.hta_trace import Trace
-from analyses.hta.kernel_names import hta_kernel_name
+from analyses.hta.kernel_names import name_without_arguments
 from analyses.hta.loaded_ranks import TraceFiles
 from analyses.paths.run_diff import name_diff
 from analyses.scope import Scope, in_window, whole
@@ -131,7 +131,7 @@ class TraceDiff:
         )
         key = "short_name" if use_short_name else "name"
         if use_short_name:
-            exact = exact.rename(columns={"name": key}).assign(**{key: exact["name"].map(hta_kernel_name)})
+            exact = exact.rename(columns={"name": key}).assign(**{key: exact["name"].map(name_without_arguments)})
         return hta_columns(exact.groupby(key).sum(numeric_only=True).sort_index(), sides[0].label, sides[1].label)
 
     @classmethod

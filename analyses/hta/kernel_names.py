@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["hta_kernel_name"]
+__all__ = ["name_without_arguments"]
 
 BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
 COPY = re.compile(r"Mem(cpy|set)")
 
 
-def hta_kernel_name(name: str) -> str:
+def name_without_arguments(name: str) -> str:
     """Shorten a name: without template and function arguments, the last word; copies keep theirs.
 
-    >>> hta_kernel_name("void at::native::elementwise<4, Foo<int> >(int, Bar)")
+    >>> name_without_arguments("void at::native::elementwise<4, Foo<int> >(int, Bar)")
     'at::native::elementwise'
-    >>> hta_kernel_name("Memcpy DtoD (Device -> Device)"), hta_kernel_name("aten::mul")
+    >>> name_without_arguments("Memcpy DtoD (Device -> Device)"), name_without_arguments("aten::mul")
     ('Memcpy DtoD (Device -> Device)', 'aten::mul')
     """
     if COPY.match(name):

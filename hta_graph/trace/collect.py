@@ -20,7 +20,7 @@ from hta_graph.trace.clock import INVALID, loses_nanoseconds, nanoseconds
 from hta_graph.trace.lanes import StreamKey, ThreadKey
 from hta_graph.trace.parts import FilePart
 from hta_graph.trace.printed_times import exact_times
-from hta_graph.trace.rows import Args, Row, plain
+from hta_graph.trace.rows import Args, Row, number_or_text
 from hta_graph.trace.vocabulary import CATEGORY
 
 __all__ = ["BAD_ID", "Arrow", "Bracket", "Collected", "collect", "integers"]
@@ -205,8 +205,8 @@ def _moved_bytes(args: Columns, kind: Codes) -> Columns:
     """Note what copies and sets moved: bytes, and the recorded GB/s."""
     rows = np.flatnonzero(kind_mask(kind, (EventKind.MEMCPY, EventKind.MEMSET)))
     size, rate = np.full(len(kind), -1), np.full(len(kind), np.nan)
-    size[rows] = integers([plain(args["bytes"][at]) for at in rows.tolist()]).clip(min=-1)
-    rate[rows] = [_rate_of(plain(args["bandwidth"][at])) for at in rows.tolist()]
+    size[rows] = integers([number_or_text(args["bytes"][at]) for at in rows.tolist()]).clip(min=-1)
+    rate[rows] = [_rate_of(number_or_text(args["bandwidth"][at])) for at in rows.tolist()]
     return {"bytes": size, "bandwidth": rate}
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["EVENT_ROWS", "HEADER_KEYS", "Args", "Document", "Header", "Number", "Row", "RowShape", "plain"]
+__all__ = ["EVENT_ROWS", "HEADER_KEYS", "Args", "Document", "Header", "Number", "Row", "RowShape", "number_or_text"]
 
 Number = int | float | str | None
 AnyRow = TypeVar("AnyRow")
@@ -92,7 +92,7 @@ class RowShape(Generic[AnyRow]):
         return list[self.type]  # type: ignore[name-defined]
 
 
-def plain(value: object) -> Any:
+def number_or_text(value: object) -> Any:
     """Keep numbers and text, without what no encoding can write; a value of another type counts as absent."""
     if isinstance(value, str):
         return value if value.isascii() else _NOT_TEXT.sub("\ufffd", value)
@@ -106,9 +106,9 @@ _NOT_TEXT = re.compile("[\ud800-\udfff]+")
 def _tolerant_row(row: dict[str, Any]) -> Row:
     args = row.get("args")
     known = args if isinstance(args, dict) else {}
-    values = {name: plain(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
-    texts = {name: plain(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
-    found = Args(**{f.name: plain(known.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
+    values = {name: number_or_text(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
+    texts = {name: number_or_text(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
+    found = Args(**{f.name: number_or_text(known.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
     return Row(args=found if args is known else None, **texts, **values)
 
 

@@ -19,7 +19,7 @@ from hta_graph.errors import DefectError
 from hta_graph.export.picture.style import UNKNOWN_COLOUR, link_colour
 from hta_graph.export.sync_dependencies import GPU_TO_CPU, GPU_TO_GPU
 from hta_graph.graph.timeline import Timeline
-from hta_graph.links import DEFAULT_RULES, LinkContext
+from hta_graph.links import DEFAULT_RULES, LinkContext, LinkRule
 from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Rule
 from tests.proof import read
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, write
@@ -110,7 +110,7 @@ def test_every_kind_has_a_rule_of_its_name_in_a_file_of_its_name() -> None:
 
 
 @every_rule
-def test_a_rule_gives_edges_of_its_kind_alone(rule: hg.LinkRule) -> None:
+def test_a_rule_gives_edges_of_its_kind_alone(rule: LinkRule) -> None:
     found = set()
     for graph in simulated_graphs():
         trace = graph.trace

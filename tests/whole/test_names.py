@@ -1,4 +1,4 @@
-"""One name is one thing: no two files and no two classes of the product are called alike."""
+"""One name is one thing: no two files, classes and public functions of the product are called alike."""
 
 from __future__ import annotations
 
@@ -10,6 +10,27 @@ ROOT = Path(__file__).parents[2]
 FILES = [path for package in ("hta_graph", "analyses") for path in sorted((ROOT / package).rglob("*.py"))]
 HTA_NAMES = {"Trace"}
 """Classes whose name HTA chose."""
+MEANT_TWICE = {
+    "answer": "each question has one",
+    "figure": "each question has one",
+    "whole": "a window of one rank, and the scope of a question that looks at it",
+    "add_et_column": "HTA's, which changes the frame, and the same that returns a new one",
+    "milliseconds": "without a unit for tables, with it for sentences",
+}
+COMMANDS = ROOT / "analyses" / "command_line"
+"""Functions here are called as their command, and so as what that asks."""
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def public_functions(path: Path) -> set[str]:
+    """Return the functions that a file defines and names in its ``__all__``."""
+    body = parsed(path).body
+    lists = [node.value for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    public = {name for names in lists for name in ast.literal_eval(names)}
+    return {node.name for node in body if isinstance(node, ast.FunctionDef)} & public
 
 
 def test_no_two_files_have_one_name() -> None:
@@ -18,9 +39,14 @@ def test_no_two_files_have_one_name() -> None:
 
 
 def test_no_two_classes_have_one_name() -> None:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FILES]
-    counted = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    counted = Counter(node.name for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef))
     assert {name for name, count in counted.items() if count > 1} - HTA_NAMES == set()
+
+
+def test_no_two_public_functions_have_one_name() -> None:
+    files = [path for path in FILES if not path.is_relative_to(COMMANDS)]
+    counted = Counter(name for path in files for name in public_functions(path))
+    assert {name for name, count in counted.items() if count > 1} == MEANT_TWICE.keys()
 
 
 def test_a_room_can_be_looked_through_at_a_glance() -> None:

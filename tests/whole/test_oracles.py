@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -19,35 +17,23 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
-from hta_graph.algorithms.time.accounting import Accounts
-from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.algorithms.time.walk_path import walk_back
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.nesting import Nesting
-from hta_graph.graph.timeline import Timeline
-from hta_graph.links import LinkContext
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.links.rules.stream_order import _row_with_latest_end
-from hta_graph.links.streams.stream_waits import Captured, ResolvedWaits, StreamWaits
 from hta_graph.model import CPU_KINDS, GPU_KINDS, WALKABLE, EdgeKind, EventKind
 from hta_graph.trace.clock import INVALID, nanoseconds
 from hta_graph.trace.order import canonical_order, refined_order
-from hta_graph.trace.table import EventTable, Trace
+from hta_graph.trace.table import EventTable
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, to_bytes, write
 from tests.simulator.program import Launch
-from tests.simulator.strategies import programs
 from tests.simulator.writer import Written
 from tests.support.builder import TraceBuilder, edges
 from tests.support.depth import for_all
-from tests.support.soups import SOUPS, Soup, graph_of
-
-SIMULATED = (programs("arbitrary") | programs("pytorch")).map(
-    lambda program: graph_of(to_bytes(write(simulate(program), Dialect()).document))
-)
-GRAPHS = SOUPS.map(Soup.graph) | SIMULATED
-FILLED = GRAPHS.filter(lambda graph: len(graph.trace.events) > 0)
-
+from tests.support.drawn_graphs import FILLED, GRAPHS, SIMULATED
+from tests.support.soups import graph_of
 
 # --- binding edges and the walk ---------------------------------------------------------------------------------------
 
@@ -291,137 +277,6 @@ def test_thread_order_joins_neighbours_in_the_order_of_the_words(graph: Dependen
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Item:
-    """What one call enqueued on one stream."""
-
-    place: int
-    rows: list[int]
-
-    def last_on_each_lane(self, lane: list[int]) -> list[int]:
-        """Return the tails, one per stream on which the item shows."""
-        return sorted({lane[row]: row for row in self.rows}.values())
-
-    def first_on_each_lane(self, lane: list[int]) -> list[int]:
-        """Return the heads, one per stream on which the item shows."""
-        return sorted({lane[row]: row for row in reversed(self.rows)}.values())
-
-
-class NaiveStreams:
-    """CUDA stream semantics, one question at a time."""
-
-    def __init__(self, context: LinkContext) -> None:
-        events, position = context.trace.events, context.timeline.position
-        self.lane = events.lane.tolist()
-        self.home: dict[int, int] = dict(zip(context.activities.tolist(), context.home.tolist(), strict=True))
-        call = dict(zip(context.activities.tolist(), context.launch_call.tolist(), strict=True))
-        self.items: dict[int, list[Item]] = defaultdict(list)
-        self.shown: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        latest: dict[int, int] = {}
-        for row in sorted(self.home, key=lambda each: int(position[2 * each])):
-            place = int(position[2 * call[row]]) if call[row] >= 0 else latest.get(self.lane[row], -1)
-            latest[self.lane[row]] = max(latest.get(self.lane[row], -1), place)
-            self.shown[self.lane[row]].append((place, len(self.shown[self.lane[row]]), row))
-            self._add(self.home[row], place, row)
-
-    def _add(self, home: int, place: int, row: int) -> None:
-        for item in self.items[home]:
-            if item.place == place:
-                item.rows.append(row)
-                return
-        self.items[home].append(Item(place, [row]))
-
-    def before(self, stream: int, place: int) -> Item | None:
-        """Return the last item enqueued on a stream before a place."""
-        return max((i for i in self.items[stream] if i.place < place), key=lambda i: i.place, default=None)
-
-    def after(self, stream: int, place: int) -> Item | None:
-        """Return the next item enqueued on a stream after a place."""
-        return min((i for i in self.items[stream] if i.place > place), key=lambda i: i.place, default=None)
-
-    def last_shown(self, lane: int, place: int) -> int:
-        """Return the last work that shows on a stream and was enqueued before a place; -1 if there is none."""
-        return max((each for each in self.shown[lane] if each[0] < place), default=(0, 0, -1))[2]
-
-    def held(self, stream: int, place: int, waits: list[tuple[int, int, int, int]]) -> set[int]:
-        """Return what a record of the stream at a place captures: its last item and what its pending waits captured."""
-        item = self.before(stream, place)
-        tails = set(item.last_on_each_lane(self.lane)) if item else set()
-        return tails | self.pending(stream, place, waits)
-
-    def pending(self, stream: int, place: int, waits: list[tuple[int, int, int, int]]) -> set[int]:
-        """Return what the waits captured that stand behind the stream's last item."""
-        item = self.before(stream, place)
-        since = item.place if item else -1
-        behind = [wait for wait in waits if wait[0] == stream and since <= wait[1] < place]
-        return set().union(*(self.captured(wait, waits) for wait in behind))
-
-    def captured(self, wait: tuple[int, int, int, int], waits: list[tuple[int, int, int, int]]) -> set[int]:
-        """Return what a wait holds its stream back for; work of the same stream adds nothing to stream order."""
-        own, _, record_stream, record_place = wait
-        return {row for row in self.held(record_stream, record_place, waits) if self.home[row] != own}
-
-
-def context_of(trace: Trace) -> LinkContext:
-    return LinkContext(trace, Timeline(trace.events, len(trace.lanes.labels)))
-
-
-def draw_waits(data: st.DataObject, context: LinkContext, naive: NaiveStreams) -> list[tuple[int, int, int, int]]:
-    """Draw waits at places where nothing is enqueued, each for a record before it."""
-    taken = {item.place for items in naive.items.values() for item in items}
-    places = [place for place in range(len(context.timeline.order) + 1) if place not in taken]
-    streams = sorted(naive.items)
-    drawn = st.tuples(st.sampled_from(streams), st.sampled_from(places), st.sampled_from(streams), st.integers(0, 99))
-    waits = data.draw(st.lists(drawn, max_size=6, unique_by=lambda wait: wait[1]))
-    return [(lane, place, other, at * place // 100) for lane, place, other, at in waits]
-
-
-def as_sets(captured: Captured, size: int) -> list[set[int]]:
-    found: list[set[int]] = [set() for _ in range(size)]
-    for query, activity in zip(captured.query.tolist(), captured.activity.tolist(), strict=True):
-        found[query].add(activity)
-    return found
-
-
-@for_all(GRAPHS, st.data(), examples=200)
-def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.DataObject) -> None:
-    """What each stream holds at each place, what waits captured and whom they hold back, by a naive replay."""
-    context = context_of(graph.trace)
-    assume(len(context.activities))
-    naive = NaiveStreams(context)
-    waits = draw_waits(data, context, naive)
-    columns = [np.array([wait[at] for wait in waits], np.int64) for at in range(4)]
-    table = ResolvedWaits(columns[0].astype(np.int32), columns[1], columns[2].astype(np.int32), columns[3],
-                  np.zeros(len(waits), np.int8))  # fmt: skip
-    streams = StreamWaits(context.queues, table)
-    asked = [(lane, place) for lane in sorted(naive.items) for place in range(0, len(context.timeline.order) + 1, 2)]
-    lanes, places = np.array([lane for lane, _ in asked], np.int32), np.array([place for _, place in asked], np.int64)
-    assert as_sets(streams.held_by(lanes, places), len(asked)) == [naive.held(*pair, waits) for pair in asked]
-    assert as_sets(streams.pending_at(lanes, places), len(asked)) == [naive.pending(*pair, waits) for pair in asked]
-    ordered = sorted(waits, key=lambda wait: wait[:2])
-    assert as_sets(streams.captured_by_waits(), len(waits)) == [naive.captured(wait, waits) for wait in ordered]
-    assert_items(context, naive, asked)
-
-
-def assert_items(context: LinkContext, naive: NaiveStreams, asked: list[tuple[int, int]]) -> None:
-    queues = context.queues
-    lanes, places = np.array([lane for lane, _ in asked], np.int32), np.array([place for _, place in asked], np.int64)
-    _, members = as_lists(queues.tails.expand(queues.item_before(lanes, places)), len(asked))
-    before = [naive.before(*pair) for pair in asked]
-    assert members == [item.last_on_each_lane(naive.lane) if item else [] for item in before]
-    _, members = as_lists(queues.heads.expand(queues.item_after(lanes, places)), len(asked))
-    assert queues.last_on(lanes, places).tolist() == [naive.last_shown(*pair) for pair in asked]
-    after = [naive.after(*pair) for pair in asked]
-    assert members == [item.first_on_each_lane(naive.lane) if item else [] for item in after]
-
-
-def as_lists(pairs: tuple[Any, Any], size: int) -> tuple[int, list[list[int]]]:
-    found: list[list[int]] = [[] for _ in range(size)]
-    for query, member in zip(pairs[0].tolist(), pairs[1].tolist(), strict=True):
-        found[query].append(member)
-    return size, [sorted(members) for members in found]
-
-
 @for_all(GRAPHS, examples=150)
 def test_stream_order_is_that_of_a_loop_over_each_stream(graph: DependencyGraph) -> None:
     """End → start; start → start of neighbours where they overlap; then from the latest end so far."""
@@ -580,73 +435,6 @@ def test_a_full_queue_holds_launches_back(count: int) -> None:
     true, found = ({edge for edge in each if edge[0] == "queue_full"} for each in both)
     assert len(true) > 400
     assert len(true & found) >= 0.9 * max(len(true), len(found))
-
-
-# --- pieces -----------------------------------------------------------------------------------------------------------
-
-Piece = tuple[int, int, int, int]
-
-
-def piece_lists() -> st.SearchStrategy[list[Piece]]:
-    """Draw contiguous pieces: start, end, class and event."""
-    part = st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(-1, 1))
-    return st.tuples(st.integers(-9, 9), st.lists(part, min_size=1, max_size=8)).map(_contiguous)
-
-
-def _contiguous(drawn: tuple[int, list[tuple[int, int, int]]]) -> list[Piece]:
-    at, made = drawn[0], []
-    for length, bound, event in drawn[1]:
-        made.append((at, at + length, bound, event))
-        at += length
-    return made
-
-
-def as_pieces(rows: list[Piece]) -> Pieces:
-    start, end, bound, event = (np.array(column) for column in zip(*rows, strict=True))
-    return Pieces.of(start=start, end=end, bound=bound, event=event, edge_kind=-1, inferred=False, lane=-1)
-
-
-def as_accounts(rows: list[Piece]) -> Accounts:
-    start, end, part, owner = (np.array(column) for column in zip(*rows, strict=True))
-    return Accounts.of(stretch=0, start=start, end=end, part=part, owner=owner, is_loading=False)
-
-
-def as_rows(parts: Pieces | Accounts) -> list[Piece]:
-    said = (parts.bound, parts.event) if isinstance(parts, Pieces) else (parts.part, parts.owner)
-    columns = (parts.start, parts.end, *said)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-@for_all(piece_lists(), st.lists(st.integers(-12, 50), max_size=8, unique=True), examples=150)
-def test_cutting_parts_is_a_loop_over_cuts(rows: list[Piece], cuts: list[int]) -> None:
-    """Each piece is cut at every time strictly inside it; no time is lost or gained."""
-    expected = []
-    for start, end, bound, event in rows:
-        times = [start, *(cut for cut in sorted(cuts) if start < cut < end), end]
-        expected += [(left, right, bound, event) for left, right in pairwise(times)]
-    assert as_rows(as_accounts(rows).cut(np.array(sorted(cuts), np.int64))) == expected
-
-
-@for_all(piece_lists(), st.integers(-12, 50), st.integers(0, 30), examples=150)
-def test_clipping_parts_is_a_loop_over_them(rows: list[Piece], start: int, length: int) -> None:
-    """What lies in the window stays, cut at its ends; nothing of no length stays."""
-    end = start + length
-    clipped = [(max(left, start), min(right, end), bound, event) for left, right, bound, event in rows]
-    limits = np.full(len(rows), start), np.full(len(rows), end)
-    assert as_rows(as_accounts(rows).clip(*limits)) == [row for row in clipped if row[1] > row[0]]
-
-
-@for_all(piece_lists(), st.randoms(use_true_random=False), examples=150)
-def test_merging_pieces_is_a_loop_over_neighbours(rows: list[Piece], rng: random.Random) -> None:
-    """Neighbours in time of equal class and event become one, whatever their order was."""
-    expected: list[Piece] = []
-    for row in rows:
-        if expected and expected[-1][2:] == row[2:]:
-            expected[-1] = (expected[-1][0], row[1], *row[2:])
-        else:
-            expected.append(row)
-    shuffled = rng.sample(rows, len(rows))
-    assert as_rows(as_pieces(shuffled).merged()) == expected
 
 
 # --- order and numbers ------------------------------------------------------------------------------------------------

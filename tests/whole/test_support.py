@@ -1,8 +1,9 @@
-"""What tests share is in ``tests/support``: no test imports another test."""
+"""Tests stand in the rooms of what they test; what they share is in ``tests/support``."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,11 +40,47 @@ def test_support_is_used_and_needs_no_tests() -> None:
     assert helpers - used == set()
 
 
-def test_tests_stand_in_the_rooms_of_what_they_test() -> None:
-    rooms = {
+# -- tests have the rooms of the product ------------------------------------------------------------------------------
+
+
+def rooms() -> dict[Path, str]:
+    """Return the folders of the product as folders of ``tests``, with the package that each is."""
+    folders = {
         path.parent.relative_to(ROOT) for name in ("hta_graph", "analyses") for path in (ROOT / name).rglob("*.py")
     }
-    rooms |= {Path(*room.parts[1:]) for room in rooms if room.parts[0] == "hta_graph"}
-    own = {Path(), Path("whole"), Path("simulator"), Path("export"), Path("graph")}
-    stray = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")} - rooms - own
-    assert stray == set()
+    return {
+        Path(*folder.parts[1:]) if folder.parts[0] == "hta_graph" else folder: ".".join(folder.parts)
+        for folder in folders
+    }
+
+
+ROOMS = rooms()
+FILES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
+OF_ALL_ROOMS = {Path("whole"), Path("simulator")}
+
+
+def test_tests_stand_in_rooms_of_the_product() -> None:
+    assert {str(path.parent) for path in FILES if path.parent not in ROOMS.keys() | OF_ALL_ROOMS} == set()
+
+
+def test_every_innermost_room_has_tests() -> None:
+    innermost = ROOMS.keys() - {above for room in ROOMS for above in room.parents}
+    assert {str(room) for room in innermost - {path.parent for path in FILES}} == set()
+
+
+def test_what_tests_one_room_stands_in_it() -> None:
+    """A test that asks one inner room alone of all that its folder stands for belongs into that inner room."""
+    too_far_out = {}
+    for path in FILES:
+        package = ROOMS.get(path.parent)
+        inner = [name for room, name in ROOMS.items() if room.parent == path.parent and room != path.parent]
+        asked = {module for module in imported_modules(TESTS / path) if package and module.startswith(f"{package}.")}
+        alone = [name for name in inner if asked and all(f"{module}.".startswith(f"{name}.") for module in asked)]
+        if alone:
+            too_far_out[str(path)] = alone
+    assert too_far_out == {}
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    names = Counter(path.name for path in FILES)
+    assert [name for name, count in names.items() if count > 1] == []

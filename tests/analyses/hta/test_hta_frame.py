@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.hta.hta_window import like_hta
-from analyses.hta.kernel_names import hta_kernel_name
+from analyses.hta.kernel_names import name_without_arguments
 from analyses.hta.trace_frame import NO_STREAM, hta_trace_frame, hta_trace_frames
 from analyses.scope import per_step, whole
 from tests.support.builder import PID, TraceBuilder
@@ -93,7 +93,7 @@ def test_a_trace_without_rows_has_the_columns(tmp_path: Path) -> None:
 
 
 def test_short_names_have_no_arguments() -> None:
-    assert hta_kernel_name("void foo::bar<int, baz<4> >(int*, qux(*)(int))") == "foo::bar"
+    assert name_without_arguments("void foo::bar<int, baz<4> >(int*, qux(*)(int))") == "foo::bar"
 
 
 @pytest.mark.shared

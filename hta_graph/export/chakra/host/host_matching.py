@@ -26,7 +26,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.collect import integers
 from hta_graph.trace.details import Details, read_details
-from hta_graph.trace.rows import plain
+from hta_graph.trace.rows import number_or_text
 
 __all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "HostMatching", "check_rank", "match_host_trace"]
 
@@ -74,7 +74,7 @@ def match_host_trace(
     if not any_process:
         _check_process(graph, host)
     details = details or read_details(graph.trace, [RECORD_FUNCTION_ID])
-    record_ids = integers(map(plain, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
+    record_ids = integers(map(number_or_text, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
     method, (i, j) = _best_pairs(graph, host, hosted, recorded, record_ids)
     share = len(i) / len(hosted.row)
     if share < LEAST_SHARE:

@@ -37,7 +37,7 @@ from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.collect import integers
 from hta_graph.trace.parts import is_array
 from hta_graph.trace.reader import paused_gc
-from hta_graph.trace.rows import plain
+from hta_graph.trace.rows import number_or_text
 from hta_graph.trace.source import read_bytes
 
 __all__ = ["HostTrace", "read_host_trace"]
@@ -226,7 +226,7 @@ _COLUMN_OF = {
 def _number_columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
     known = [{attribute.name: attribute.value for attribute in node.attributes} for node in nodes]
     return {
-        column: freeze(integers([plain(values.get(key, NODE_ATTRIBUTES[key][1])) for values in known]))
+        column: freeze(integers([number_or_text(values.get(key, NODE_ATTRIBUTES[key][1])) for values in known]))
         for column, key in _COLUMN_OF.items()
     }
 

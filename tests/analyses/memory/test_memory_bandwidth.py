@@ -14,7 +14,6 @@ from analyses.hta.hta_window import like_hta
 from analyses.memory.memory_bandwidth import answer, figure, memory_bandwidth, memory_bandwidth_time_series
 from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between
-from hta_graph.algorithms.work.copies import exact_running_sums
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs
 from tests.support.shared_traces import graph_of_file
@@ -85,15 +84,6 @@ def test_a_window_cuts_the_series(tmp_path: Path) -> None:
         ["Memcpy DtoD", 12_000, 0.0],
     ]
     assert memory_bandwidth([scope])["bytes"].tolist() == [2_000]
-
-
-def test_sums_of_many_rates_leave_nothing_over() -> None:
-    rates = (0.1 + np.random.default_rng(1).random(1_000)) * 10.0 ** np.arange(-5, 5).repeat(100)
-    sums = exact_running_sums(np.concatenate([rates, -rates]))
-    assert sums[-1] == 0
-    assert sums[0] == rates[0]
-    assert sums[999] == pytest.approx(rates.sum())
-    assert (exact_running_sums(np.stack([rates, -rates], axis=1).ravel())[::2] == rates).all()
 
 
 @pytest.mark.parametrize("value", ["lots", -3.0, None, [1], True, {"a": 1}, 10**400, float("nan")])

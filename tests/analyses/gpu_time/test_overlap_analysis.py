@@ -7,11 +7,8 @@ import math
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hta_graph as hg
 from analyses.gpu_time.overlap import (
@@ -26,10 +23,7 @@ from analyses.gpu_time.temporal_breakdown import temporal_breakdown
 from analyses.hta.hta_gpu_time import hta_overlap
 from analyses.hta.hta_window import like_hta
 from analyses.scope import in_window, per_step, whole
-from hta_graph.algorithms.time.intervals import union
 from hta_graph.algorithms.time.windows import between
-from hta_graph.algorithms.work.activities import Activities
-from hta_graph.algorithms.work.exposure import exposure
 from hta_graph.errors import TraceError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
@@ -37,9 +31,6 @@ from tests.support.shared_traces import SHARED, graph_of_file
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
-
-Spans = list[tuple[int, int]]
-SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=8)
 
 
 def build(tmp_path: Path) -> hg.DependencyGraph:
@@ -158,19 +149,6 @@ def test_a_file_that_is_gone_is_an_error_of_one_line(tmp_path: Path) -> None:
     with pytest.raises(TraceError):
         communication_kernels([whole(0, graph)])
     assert comm_comp_overlap([whole(0, graph)]).loc[0, "communication_ns"] == 25_000
-
-
-@given(SPANS, SPANS)
-def test_exposures_sum_to_what_is_not_hidden(work: Spans, hiding: Spans) -> None:
-    start = np.array([begin for begin, _ in work], np.int64)
-    end = start + np.array([length for _, length in work], np.int64)
-    hidden_start = np.array([begin for begin, _ in hiding], np.int64)
-    hidden = union(hidden_start, hidden_start + np.array([length for _, length in hiding], np.int64))
-    codes = np.zeros(len(work), np.int32)
-    found = exposure(Activities(codes, start, end, codes, codes.astype(np.int8), codes), hidden)
-    assert found.exposed.sum() == union(start, end).subtract(hidden).total
-    assert (found.hidden + found.exposed + found.shared == end - start).all()
-    assert all((part >= 0).all() for part in (found.hidden, found.exposed, found.shared))
 
 
 @pytest.mark.parametrize("seed", range(15))
