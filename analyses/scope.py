@@ -87,11 +87,11 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
         start=freeze(running.start.clip(min=found.start_ns)),
         end=freeze(running.end.clip(max=found.end_ns)),
     )
-    work = every.take(launched_inside(graph, every, found))
+    work = every.take(_launched_inside(graph, every, found))
     return Scope(rank, graph, found.label, found.start_ns, found.end_ns, *found.cpu_span, work, running)
 
 
-def launched_inside(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
+def _launched_inside(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
     """Mark what a step or annotation launched; of explicit times what starts in the window."""
     if not found.is_named:
         return (every.start >= found.start_ns) & (every.start < found.end_ns)

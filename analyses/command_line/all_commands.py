@@ -71,7 +71,7 @@ def command_of(analysis: Analysis[Any]) -> Command:
     )
 
 
-def commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
+def _commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
     """Make the commands of analyses; ``memory-timeline`` takes another kind of file too."""
     for analysis in analyses:
         made = command_of(analysis)
@@ -79,28 +79,28 @@ def commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
 
 
 # What runs them is imported when one is asked: other commands start without it.
-def chakra_link(options: argparse.Namespace) -> None:
+def _chakra_link(options: argparse.Namespace) -> None:
     """Run ``chakra link``."""
     from analyses.command_line.chakra_commands import link
 
     link(options)
 
 
-def chakra_convert(options: argparse.Namespace) -> None:
+def _chakra_convert(options: argparse.Namespace) -> None:
     """Run ``chakra convert``."""
     from analyses.command_line.chakra_commands import convert
 
     convert(options)
 
 
-def chakra_check(options: argparse.Namespace) -> None:
+def _chakra_check(options: argparse.Namespace) -> None:
     """Run ``chakra check``."""
     from analyses.command_line.chakra_commands import check
 
     check(options)
 
 
-def chakra_simulate(options: argparse.Namespace) -> None:
+def _chakra_simulate(options: argparse.Namespace) -> None:
     """Run ``chakra simulate``."""
     from analyses.command_line.chakra_commands import simulate
 
@@ -112,25 +112,25 @@ CHAKRA = (
         "link",
         "Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
         (add_link,),
-        chakra_link,
+        _chakra_link,
     ),
     Command(
         "convert",
         "Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
         (add_inputs, add_jobs, add_convert, add_json),
-        chakra_convert,
+        _chakra_convert,
     ),
     Command(
         "check",
         "Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
         (add_check, add_json),
-        chakra_check,
+        _chakra_check,
     ),
     Command(
         "simulate",
         "Execute .et files by ASTRA-sim's rules, beside what was measured.",
         (add_simulate, add_json),
-        chakra_simulate,
+        _chakra_simulate,
     ),
 )
 """What makes a simulator's workload of traces."""
@@ -196,5 +196,5 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         report,
     ),
     CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
-    *commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),
+    *_commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),
 )

@@ -52,7 +52,7 @@ def write_answer(
 
     found = found.on_command_line()
     if outputs.json:
-        write_json(outputs.json, answer_document(name, found, map(scope_document, scopes)))
+        write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)))
     if outputs.csv:
         write_file(outputs.csv, found.main.to_csv(index=False, lineterminator="\n").encode())
     if outputs.plot:
@@ -61,7 +61,7 @@ def write_answer(
         print_lines(answer_lines(found))
 
 
-def scope_document(scope: Scope) -> dict[str, Any]:
+def _scope_document(scope: Scope) -> dict[str, Any]:
     """Return what JSON says about a stretch."""
     from hta_graph.export.files import printable
 

@@ -51,7 +51,7 @@ class AskedRanks:
         with ProgressLine("reading traces") as line:
             for found in self._started(line, jobs=self.jobs, progress=line.update):
                 line.clear()
-                say_repairs(found.trace)
+                _say_repairs(found.trace)
                 yield found
 
     def graphs_by_rank(self) -> Iterator[tuple[int, DependencyGraph]]:
@@ -63,7 +63,7 @@ class AskedRanks:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), jobs=1))
-        say_repairs(found.trace)
+        _say_repairs(found.trace)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         return found
@@ -89,7 +89,7 @@ class AskedRanks:
         )
 
 
-def say_repairs(trace: Trace) -> None:
+def _say_repairs(trace: Trace) -> None:
     """Say what of a trace was salvaged or dropped."""
     from hta_graph.trace.table import READING_DIAGNOSTICS
 

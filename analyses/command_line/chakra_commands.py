@@ -31,24 +31,24 @@ def link(options: argparse.Namespace) -> None:
     from hta_graph.trace import read_trace
 
     check_output(options.output, [Path(options.host_trace), Path(options.device_trace)])
-    refuse_existing(options.output, force=options.force)
+    _refuse_existing(options.output, force=options.force)
     host = read_host_trace(options.host_trace)
     trace = read_trace(options.device_trace, salvage=options.salvage)
     if trace.salvaged:
         say(f"{trace.path}: {trace.salvaged}")
     linked = link_traces(build_graph(trace), host, rank=options.rank, any_process=options.any_process)
     write_file(options.output, linked_json(linked))
-    for line in link_lines(linked):
+    for line in _link_lines(linked):
         say(f"{options.output}: {line}")
 
 
-def refuse_existing(output: str, *, force: bool) -> None:
+def _refuse_existing(output: str, *, force: bool) -> None:
     """Refuse to replace a file that nobody said may go."""
     if output != "-" and not force and Path(output).is_file():
         raise OutputError(f"{output}: exists; --force replaces it")
 
 
-def link_lines(linked: LinkedTrace) -> list[str]:
+def _link_lines(linked: LinkedTrace) -> list[str]:
     """Tell how the traces were matched, what was added, and what could not be."""
     waits = (
         f"{len(linked.sync):,} on synchronised GPU work, {len(linked.thread):,} between threads, "
@@ -75,13 +75,13 @@ def convert(options: argparse.Namespace) -> None:
     asked = ConvertOptions(
         options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
     )
-    conversion = write_workload(rank_inputs(options), target, asked)
+    conversion = write_workload(_rank_inputs(options), target, asked)
     for note in conversion.notes:
         say(f"{target}: {note}")
     if options.json:
         write_json(options.json, conversion_document(conversion))
     else:
-        print_lines(conversion_lines(conversion))
+        print_lines(_conversion_lines(conversion))
 
 
 def check(options: argparse.Namespace) -> None:
@@ -123,12 +123,12 @@ def simulate(options: argparse.Namespace) -> None:
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
     if not options.json and options.nodes != "-":
-        print_lines([*simulation_lines(result), *result.stalls])
+        print_lines([*_simulation_lines(result), *result.stalls])
     if result.stalls:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
 
 
-def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
+def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     """Read the ranks: linked traces, or device traces and perhaps host traces."""
     from hta_graph.export.chakra.linked.linked_input import has_chakra_schema, holds_activities
     from hta_graph.export.chakra.workload.rank_work import RankInput
@@ -143,7 +143,7 @@ def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     if len(linked) == len(paths):
         if hosts:
             raise UsageError("linked traces hold their host traces already; leave --host-trace out")
-        yield from linked_inputs(linked, options.rank)
+        yield from _linked_inputs(linked, options.rank)
         return
     if both := [path for path in linked if holds_activities(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
@@ -152,10 +152,10 @@ def rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     # A workload lacks no rank in silence: simulators wait for it for ever.
     if ranks.left_out:
         raise ranks.left_out[0]
-    yield from with_host_traces(options, devices)
+    yield from _with_host_traces(options, devices)
 
 
-def linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
+def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
     """Read linked traces, each rank once."""
     from hta_graph.build import build_graph
     from hta_graph.errors import TraceError
@@ -179,13 +179,13 @@ def linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput
         raise TraceError(paths[0], f"rank {only} is not there", f"there are: {', '.join(map(str, sorted(seen)))}")
 
 
-def with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
+def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) -> Iterator[RankInput]:
     """Match host traces: by the rank in their names, else in their order."""
     from hta_graph.export.chakra.host.host_matching import check_rank, match_host_trace
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.workload.tensors import HostTensors
 
-    named = host_traces_by_rank(options.host_trace, [device.rank for device in devices], options.rank)
+    named = _host_traces_by_rank(options.host_trace, [device.rank for device in devices], options.rank)
     for device in devices:
         if not (path := named.get(device.rank)):
             if named:
@@ -199,7 +199,7 @@ def with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput]) 
         yield replace(device, tensors=HostTensors(device.graph, host, matching.node))
 
 
-def host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Path]:
+def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Path]:
     """Return each rank's host trace; where one rank was asked for, those of others are left out.
 
     Raises:
@@ -225,14 +225,14 @@ def host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | 
     return named
 
 
-def conversion_lines(conversion: Conversion) -> list[str]:
+def _conversion_lines(conversion: Conversion) -> list[str]:
     """Tell how long each rank is, as measured and as simulated."""
     from analyses.display.terminal import duration_text, table
 
     rows = [
         [
             str(found.npu), str(found.rank), f"{found.nodes:,}", duration_text(found.measured_ns),
-            duration_text(found.simulated_ns), relative_difference(found.simulated_ns, found.measured_ns),
+            duration_text(found.simulated_ns), _relative_difference(found.simulated_ns, found.measured_ns),
             duration_text(found.cpu_delay_ns), duration_text(found.gpu_delay_ns),
         ]
         for found in conversion.ranks
@@ -240,7 +240,7 @@ def conversion_lines(conversion: Conversion) -> list[str]:
     return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "apart", "CPU delays", "GPU delays"))
 
 
-def simulation_lines(result: Simulation) -> list[str]:
+def _simulation_lines(result: Simulation) -> list[str]:
     """Tell how much each rank executed, and how long that took."""
     from analyses.display.terminal import duration_text, table
 
@@ -248,13 +248,13 @@ def simulation_lines(result: Simulation) -> list[str]:
         [
             str(found.npu), "" if found.rank is None else str(found.rank), f"{found.executed:,} of {found.nodes:,}",
             "" if found.measured_ns is None else duration_text(found.measured_ns), duration_text(found.simulated_ns),
-            "" if found.measured_ns is None else relative_difference(found.simulated_ns, found.measured_ns),
+            "" if found.measured_ns is None else _relative_difference(found.simulated_ns, found.measured_ns),
         ]
         for found in result.ranks
     ]  # fmt: skip
     return table(rows, ("npu", "rank", "executed", "measured", "simulated", "apart"))
 
 
-def relative_difference(simulated: int, measured: int) -> str:
+def _relative_difference(simulated: int, measured: int) -> str:
     """Print how far apart two lengths are."""
     return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""

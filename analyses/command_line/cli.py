@@ -35,7 +35,7 @@ class OneLineParser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    parser = whole_parser(arguments)
+    parser = _whole_parser(arguments)
     if not arguments:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
@@ -60,28 +60,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("hta-graph: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # `… | head` has seen enough: no error
-        drop_output()
+        _drop_output()
     except OSError as error:
-        drop_output()
+        _drop_output()
         say(f"hta-graph: {error.strerror or error}")
         return EXIT_NO_ANSWER
     return EXIT_NO_ANSWER if options.left_out else EXIT_DONE
 
 
-def drop_output() -> None:
+def _drop_output() -> None:
     """Let what is left in the buffer go nowhere, so that the interpreter's own flush at exit cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def whole_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _whole_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Make the parser of all commands, with the options of those that a command line names."""
     parser = OneLineParser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
-    add_commands(parser, COMMANDS, words)
+    _add_commands(parser, COMMANDS, words)
     return parser
 
 
-def add_commands(
+def _add_commands(
     parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup], words: Sequence[str]
 ) -> None:
     """Add commands and groups of them."""
@@ -89,7 +89,7 @@ def add_commands(
     for command in commands:
         own = under.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
         if isinstance(command, CommandGroup):
-            add_commands(own, command.commands, words)
+            _add_commands(own, command.commands, words)
             continue
         # The options of thirty commands take longer to make than the help takes to print: the others stay without.
         for add in command.options if command.name in words else ():
@@ -98,7 +98,7 @@ def add_commands(
         own.set_defaults(run=command.run, left_out=[])
 
 
-def end_by_signal(number: int, _: object) -> NoReturn:
+def _end_by_signal(number: int, _: object) -> NoReturn:
     """Leave by an exception, so that what is half written is taken away."""
     sys.exit(128 + number)
 
@@ -109,7 +109,7 @@ def run() -> NoReturn:
     NumPy's BLAS, which nothing here uses, would keep a thread per core spinning from its import on.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    signal.signal(signal.SIGTERM, end_by_signal)
+    signal.signal(signal.SIGTERM, _end_by_signal)
     status = main()
     try:
         sys.stdout.flush()

@@ -38,13 +38,13 @@ def critical_path(options: argparse.Namespace) -> None:
     from analyses.paths.path_report import path_document, path_lines
 
     check_outputs(options.inputs, options.json, options.overlay, options.dot)
-    path = asked_path(options)
+    path = _asked_path(options)
     if options.json:
         write_json(options.json, path_document(path))
     if options.overlay:
-        write_path_overlay(path, options.overlay)
+        _write_path_overlay(path, options.overlay)
     if options.dot:
-        write_path_dot(path, options.dot)
+        _write_path_dot(path, options.dot)
     if not options.json:
         print_lines(path_lines(path))
 
@@ -99,7 +99,7 @@ def render(options: argparse.Namespace) -> None:
     check_outputs(options.inputs, options.output)
     check_picture(options.output)
     if options.path:
-        picture = path_picture(asked_path(options))
+        picture = path_picture(_asked_path(options))
     elif options.around is not None:
         picture = around_picture(AskedRanks.of(options).one_graph(), options.around, options.depth)
     else:
@@ -115,7 +115,7 @@ def timeline(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
 
     check_outputs(options.inputs, options.output)
-    write_file(options.output, timeline_html(asked_path(options)))
+    write_file(options.output, timeline_html(_asked_path(options)))
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -123,10 +123,10 @@ def demo(options: argparse.Namespace) -> None:
     from importlib.resources import as_file, files
 
     with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
-        write_demo(AskedRanks([str(sample)], left_out=options.left_out))
+        _write_demo(AskedRanks([str(sample)], left_out=options.left_out))
 
 
-def write_demo(ranks: AskedRanks) -> None:
+def _write_demo(ranks: AskedRanks) -> None:
     """Do the main job on a trace with a second step."""
     from analyses.pages.timeline_page import timeline_html
     from analyses.paths.path_report import path_lines
@@ -137,7 +137,7 @@ def write_demo(ranks: AskedRanks) -> None:
 
     path = extract(ranks.one_graph(), step(2))
     print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
-    write_path_overlay(path, "demo_overlay.json")
+    _write_path_overlay(path, "demo_overlay.json")
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
     write_picture(path_picture(path), picture)
     try:
@@ -155,7 +155,7 @@ def write_demo(ranks: AskedRanks) -> None:
     )
 
 
-def asked_path(options: argparse.Namespace) -> CriticalPath:
+def _asked_path(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
     from hta_graph.algorithms.time.critical_path import critical_path as extract
     from hta_graph.trace.vocabulary import DATA_LOADING
@@ -164,7 +164,7 @@ def asked_path(options: argparse.Namespace) -> CriticalPath:
     return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
 
 
-def write_path_overlay(path: CriticalPath, target: str) -> None:
+def _write_path_overlay(path: CriticalPath, target: str) -> None:
     """Write the trace with the path on top, and say how many arrows had no room."""
     from hta_graph.export.perfetto.path_overlay import write_overlay
 
@@ -173,7 +173,7 @@ def write_path_overlay(path: CriticalPath, target: str) -> None:
         say(f"{target}: {counts.arrows:,} arrows drawn, {counts.arrows_left_out:,} smaller ones left out")
 
 
-def write_path_dot(path: CriticalPath, target: str) -> None:
+def _write_path_dot(path: CriticalPath, target: str) -> None:
     """Write a picture of the path as graphviz source, and say what it leaves out."""
     from hta_graph.export.files import write_file
     from hta_graph.export.picture import path_picture

@@ -30,7 +30,7 @@ def counters(options: argparse.Namespace) -> None:
     if not Path(options.output).is_dir():
         check_outputs(options.inputs, options.output)
     scopes = [whole(rank, graph) for rank, graph in AskedRanks.of(options).graphs_by_rank()]
-    targets = output_files(Path(options.output), [scope.graph.path for scope in scopes])
+    targets = _output_files(Path(options.output), [scope.graph.path for scope in scopes])
     for scope, target in zip(scopes, targets, strict=True):
         tracks = counter_tracks(scope, [options.only] if options.only else COUNTER_SERIES)
         points = write_counters(scope.graph.trace, tracks, target)
@@ -38,7 +38,7 @@ def counters(options: argparse.Namespace) -> None:
         print_lines([f"{target}: {counted}; open it in ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
 
 
-def output_files(place: Path, paths: list[Path]) -> list[Path]:
+def _output_files(place: Path, paths: list[Path]) -> list[Path]:
     """Return the file for each rank: the output, or one in that folder.
 
     Raises:

@@ -31,7 +31,7 @@ def diff(options: argparse.Namespace) -> None:
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     outputs = Outputs.of(options, [options.control, options.test])
-    graphs = [ranks.one_graph() for ranks in ranks_of_sides(options)]
+    graphs = [ranks.one_graph() for ranks in _ranks_of_sides(options)]
     stretch = Stretch.of(options)
     other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
     windows = [stretch.window(), other.window()]
@@ -41,7 +41,7 @@ def diff(options: argparse.Namespace) -> None:
     write_answer("diff", run_diff.answer(control, test, (was, now)), [control, test], outputs, run_diff.figure)
 
 
-def ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
+def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:
     """Return what is read of each side: the same rank, but for ``--test-rank``."""
     # 0 is a rank: only None means that none was named.
     test_rank = options.rank if options.test_rank is None else options.test_rank

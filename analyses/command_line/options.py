@@ -35,27 +35,27 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how several ranks are read."""
     parser.add_argument(
-        "--jobs", type=positive_number, metavar="N", help="how many processes read ranks at once (one a processor)"
+        "--jobs", type=_positive_number, metavar="N", help="how many processes read ranks at once (one a processor)"
     )
     parser.add_argument(
         "--memory",
-        type=size_in_bytes,
+        type=_size_in_bytes,
         metavar="SIZE",
         help="how much memory reading ranks may take, such as 4G (a share)",
     )
 
 
-def positive_number(text: str) -> int:
+def _positive_number(text: str) -> int:
     """Read a number from 1."""
     if not re.fullmatch(r"0*[1-9]\d{0,5}", text):
         raise argparse.ArgumentTypeError(f"takes a number from 1, not {text!r}")
     return int(text)
 
 
-def size_in_bytes(text: str) -> int:
+def _size_in_bytes(text: str) -> int:
     """Read a number of bytes.
 
-    >>> size_in_bytes("4G"), size_in_bytes("1.5g"), size_in_bytes("300MiB")
+    >>> _size_in_bytes("4G"), _size_in_bytes("1.5g"), _size_in_bytes("300MiB")
     (4294967296, 1610612736, 314572800)
     """
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)([KMGT]?)(i?B)?", text, re.IGNORECASE)

@@ -80,10 +80,10 @@ class Stretch:
         from hta_graph.algorithms.time.windows import annotation, between, first_busy_step, step, whole
 
         if self.annotation is not None:
-            first, last = instances_of(self.instance)
+            first, last = _instances_of(self.instance)
             return annotation(self.annotation, regex=self.regex, first=first, last=last, cpu_window=self.cpu_window)
         if self.times:
-            return between(*times_of(self.times))
+            return between(*_times_of(self.times))
         if self.whole or (otherwise_whole and self.names_nothing):
             return whole()
         if self.step is not None:
@@ -99,10 +99,10 @@ class Stretch:
         return [whole(rank, graph) if self.names_nothing else in_window(rank, graph, self.window())]
 
 
-def instances_of(text: str | None) -> tuple[int, int | None]:
+def _instances_of(text: str | None) -> tuple[int, int | None]:
     """Read the numbers of the first and the last instance; none named is the first one.
 
-    >>> instances_of("2:5"), instances_of(None)
+    >>> _instances_of("2:5"), _instances_of(None)
     ((2, 5), (0, None))
     """
     match = re.fullmatch(r"(\d{1,99})(?::(\d{1,99}))?", "0" if text is None else text)
@@ -111,10 +111,10 @@ def instances_of(text: str | None) -> tuple[int, int | None]:
     return int(match[1]), int(match[2]) if match[2] else None
 
 
-def times_of(text: str) -> tuple[int, int]:
+def _times_of(text: str) -> tuple[int, int]:
     """Read a pair of times in ns: at most 19 digits, for more do not fit 64 bits.
 
-    >>> times_of("5:1700000000000000000")
+    >>> _times_of("5:1700000000000000000")
     (5, 1700000000000000000)
     """
     match = re.fullmatch(r"(-?\d{1,18}|\d{19}):(-?\d{1,18}|\d{19})", text)

@@ -42,30 +42,30 @@ def display(frame: pd.DataFrame, limit: int) -> Display:
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
     frame = frame.drop(columns=common)
-    shown = with_short_names(frame.iloc[:limit, long_text_last(frame)])
+    shown = _with_short_names(frame.iloc[:limit, _long_text_last(frame)])
     names = list(map(str, shown.columns))
     cells = [
-        [cell_text(name, value) for name, value in zip(names, row, strict=True)]
+        [_cell_text(name, value) for name, value in zip(names, row, strict=True)]
         for row in shown.itertuples(index=False, name=None)
     ]
     texts = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
-    return Display(list(map(heading_of, names)), cells, texts, shared, len(frame) - len(shown))
+    return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown))
 
 
 def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[str]:
     """Return a table as lines for a terminal: headings over several lines, long texts cut, broken where it is wide."""
     shown = display(frame, limit)
-    rows = [*heading_rows(shown.headings), *shown.cells]
-    cut_texts(rows, [at for at in shown.texts if shown.headings[at] not in SHARED])
+    rows = [*_heading_rows(shown.headings), *shown.cells]
+    _cut_texts(rows, [at for at in shown.texts if shown.headings[at] not in SHARED])
     lines = [f"{title}: {shown.shared}" if shown.shared else title]
-    for number, block in enumerate(column_blocks(rows, shown.texts)):
+    for number, block in enumerate(_column_blocks(rows, shown.texts)):
         left = [at for at, column in enumerate(block) if column in shown.texts]
         lines += [*([""] if number else []), *table([[row[at] for at in block] for row in rows], left=left)]
     more = "row" if shown.left_out == 1 else "rows"
     return [*lines, f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else lines
 
 
-def column_blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[list[int]]:
+def _column_blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[list[int]]:
     """Divide columns into blocks that fit the terminal; each holds the text that names the row, first or last."""
     sizes = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     columns, room = list(range(len(sizes))), line_length()
@@ -77,26 +77,26 @@ def column_blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[l
     named = [at for at in texts if at <= 1][:1] or list(texts[-1:])
     rest = [at for at in columns if at not in named]
     room -= sum(sizes[at] for at in named)
-    return [sorted([*named, *part]) for part in packed_evenly(rest, sizes, room)]
+    return [sorted([*named, *part]) for part in _packed_evenly(rest, sizes, room)]
 
 
-def packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+def _packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
     """Pack columns into as few blocks as possible, about equally wide.
 
-    >>> packed_evenly([0, 1, 2, 3], [10, 10, 10, 10], 30)
+    >>> _packed_evenly([0, 1, 2, 3], [10, 10, 10, 10], 30)
     [[0, 1], [2, 3]]
     """
     widest = max(sizes[at] for at in columns)
-    fewest = len(packed_in_turn(columns, sizes, room))
+    fewest = len(_packed_in_turn(columns, sizes, room))
     # The smallest width that needs no more blocks than the whole terminal does makes them about equal.
     return next(
         found
         for limit in range(widest, max(room, widest) + 1)
-        if len(found := packed_in_turn(columns, sizes, limit)) <= fewest
+        if len(found := _packed_in_turn(columns, sizes, limit)) <= fewest
     )
 
 
-def packed_in_turn(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+def _packed_in_turn(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
     """Fill one block after the other."""
     blocks: list[list[int]] = [[]]
     for at in columns:
@@ -106,7 +106,7 @@ def packed_in_turn(columns: Sequence[int], sizes: Sequence[int], room: int) -> l
     return blocks
 
 
-def cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
+def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
     """Let the long texts of a table share what the terminal has left beside numbers and short texts."""
     sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
     long = [at for at in texts if sizes[at] > SHORT_TEXT]
@@ -118,7 +118,7 @@ def cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
             row[at] = clipped(row[at], share)
 
 
-def long_text_last(frame: pd.DataFrame) -> list[int]:
+def _long_text_last(frame: pd.DataFrame) -> list[int]:
     """Return the order of columns for a terminal: the one with the longest texts at the end, where it may be cut."""
     texts = [
         at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb" and frame.columns[at] not in SHARED
@@ -130,25 +130,25 @@ def long_text_last(frame: pd.DataFrame) -> list[int]:
     return [*(at for at in range(frame.shape[1]) if at != longest), longest]
 
 
-def with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
+def _with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
     """Shorten the names of events, but for those whose short name is another row's name."""
     columns = {name: frame[name].tolist() for name in EVENT_NAMES if name in frame}
     return frame.assign(
-        **{name: [distinct_name(value, set(values)) for value in values] for name, values in columns.items()}
+        **{name: [_distinct_name(value, set(values)) for value in values] for name, values in columns.items()}
     )
 
 
-def distinct_name(name: Any, names: Container[Any]) -> Any:
+def _distinct_name(name: Any, names: Container[Any]) -> Any:
     """Return an event's short name, or the whole one where the short one is another's."""
-    if is_missing(name):
+    if _is_missing(name):
         return None
-    return name if (short := shortened(str(name))) in names else short
+    return name if (short := _shortened(str(name))) in names else short
 
 
-def heading_rows(headings: Sequence[str]) -> list[list[str]]:
+def _heading_rows(headings: Sequence[str]) -> list[list[str]]:
     """Write headings word under word, so that columns stay narrow.
 
-    >>> heading_rows(["rank", "idle ms", "idle %"])
+    >>> _heading_rows(["rank", "idle ms", "idle %"])
     [['', 'idle', 'idle'], ['rank', 'ms', '%']]
     """
     words = [heading.split() for heading in headings]
@@ -156,10 +156,10 @@ def heading_rows(headings: Sequence[str]) -> list[list[str]]:
     return [[(([""] * (height - len(own))) + own)[line] for own in words] for line in range(height)]
 
 
-def heading_of(name: str) -> str:
+def _heading_of(name: str) -> str:
     """Name a column in words and with its unit.
 
-    >>> heading_of("idle_ns"), heading_of("idle_share"), heading_of("control_count")
+    >>> _heading_of("idle_ns"), _heading_of("idle_share"), _heading_of("control_count")
     ('idle ms', 'idle %', 'control count')
     """
     for ending, unit in (("_ns", " ms"), ("_share", " %"), ("_gbps", " GB/s")):
@@ -168,12 +168,12 @@ def heading_of(name: str) -> str:
     return name.replace("_", " ")
 
 
-def cell_text(name: str, value: Any) -> str:
+def _cell_text(name: str, value: Any) -> str:
     """Print one value by what its column's name says it is."""
-    if is_missing(value):
+    if _is_missing(value):
         return "-"
     if name in SEQUENCES:
-        return "".join(map(shortened, ARROWS.split(str(value))))
+        return "".join(map(_shortened, ARROWS.split(str(value))))
     if name.endswith("_ns"):
         return milliseconds(int(value))
     if name.endswith("_share"):
@@ -183,14 +183,14 @@ def cell_text(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else str(value)
 
 
-def shortened(name: str) -> str:
+def _shortened(name: str) -> str:
     """Shorten the name of an event."""
     from hta_graph.export.picture import short_name
 
     return short_name(name)
 
 
-def is_missing(value: Any) -> bool:
+def _is_missing(value: Any) -> bool:
     """Tell pandas' several kinds of nothing from values."""
     import pandas as pd
 

@@ -53,20 +53,20 @@ def kernel_types(scopes: Sequence[Scope], *, memory_kernels: bool = True) -> pd.
         rank, scope, kernel_type (``computation``, ``computation overlapping communication``, …), time_ns, time_share
         (of the scope's rows); longest first.
     """
-    types = work_types(memory_kernels=memory_kernels)
-    frame = table_of(scopes, lambda scope: combined_times(scope.running, types), TYPE_COLUMNS[:-1])
+    types = _work_types(memory_kernels=memory_kernels)
+    frame = table_of(scopes, lambda scope: _combined_times(scope.running, types), TYPE_COLUMNS[:-1])
     # The types of empty columns would be objects, which do not divide.
     frame = frame.astype({"time_ns": np.int64})
     frame["time_share"] = frame["time_ns"] / frame.groupby(["rank", "scope"])["time_ns"].transform("sum")
     return frame
 
 
-def work_types(*, memory_kernels: bool) -> list[WorkType]:
+def _work_types(*, memory_kernels: bool) -> list[WorkType]:
     """List the types of work that count."""
     return [kind for kind in WorkType if memory_kernels or kind != WorkType.MEMORY]
 
 
-def combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict[str, Any]]:
+def _combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict[str, Any]]:
     """Return a row for each combination that occurs, longest first."""
     if not len(running):
         return []
@@ -122,16 +122,16 @@ def kernel_statistics(
         raise UsageError(f"the duration ratio is a share above 0 and at most 1, not {limits[0]:g}")
     if limits[1] < 1:
         raise UsageError(f"the number of kernels is at least 1, not {limits[1]}")
-    types = work_types(memory_kernels=memory_kernels)
+    types = _work_types(memory_kernels=memory_kernels)
 
     def every_type(scope: Scope) -> pd.DataFrame:
-        parts = [kernels_of_type(scope, kind, limits, by_quantile=by_quantile) for kind in types]
+        parts = [_kernels_of_type(scope, kind, limits, by_quantile=by_quantile) for kind in types]
         return joined([part for part in parts if len(part)], STATISTIC_COLUMNS[2:])
 
     return table_of(scopes, every_type, STATISTIC_COLUMNS)
 
 
-def kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, by_quantile: bool) -> pd.DataFrame:
+def _kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, by_quantile: bool) -> pd.DataFrame:
     """Describe the names of one type that are kept, and all others together, longest first."""
     work = scope.work.take(scope.work.type == kind)
     codes, name_of = np.unique(scope.graph.event_table.name[work.row], return_inverse=True)
@@ -139,15 +139,15 @@ def kernels_of_type(scope: Scope, kind: WorkType, limits: tuple[float, int], *, 
     sums = summed_by(name_of, durations, len(codes))
     # Names of equal time stay in the order of their codes: the same file gives the same table.
     order = np.argsort(-sums, kind="stable")
-    kept = count_to_name(sums[order], *limits, by_quantile=by_quantile)
+    kept = _count_to_name(sums[order], *limits, by_quantile=by_quantile)
     group = np.empty(len(codes), np.int64)
     group[order] = np.minimum(np.arange(len(codes)), kept)  # the rest is one group, behind those that are kept
     names = [scope.graph.names[code] for code in codes[order[:kept]].tolist()] + [OTHERS] * (kept < len(codes))
     head = {"kernel_type": kind.label, "kernel": names}
-    return pd.DataFrame(head | described_groups(group[name_of], durations, len(names)))
+    return pd.DataFrame(head | _described_groups(group[name_of], durations, len(names)))
 
 
-def count_to_name(sums: Ints, ratio: float, most: int, *, by_quantile: bool) -> int:
+def _count_to_name(sums: Ints, ratio: float, most: int, *, by_quantile: bool) -> int:
     """Return how many of the names, longest first, keep their own row."""
     if len(sums) <= most:
         return len(sums)
@@ -158,7 +158,7 @@ def count_to_name(sums: Ints, ratio: float, most: int, *, by_quantile: bool) -> 
     return count_to_share(sums, ratio, most)
 
 
-def described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, Any]:
+def _described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, Any]:
     """Return count, sum, min, max, mean and sample standard deviation of each group's durations."""
     order = np.argsort(group, kind="stable")
     ordered = durations[order]
@@ -207,11 +207,11 @@ def answer(
         memory_kernels=memory,
         by_quantile=by_quantile,
     )
-    notes = [note for scope in scopes if (note := missing_note(scope))]
+    notes = [note for scope in scopes if (note := _missing_note(scope))]
     return Answer({"kernel_types": types, "kernels": kernels}, notes)
 
 
-def missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope) -> str:
     """Say why there is no time to divide."""
     if scope.missing() or (scope.running.end > scope.running.start).any():
         return scope.missing()

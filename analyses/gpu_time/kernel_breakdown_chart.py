@@ -23,8 +23,8 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
     if types.empty:
         return empty_figure(TITLE, "no GPU activity was recorded")
     made = new_figure(title=TITLE)
-    add_types(made, types)
-    add_kernels(made, kernels)
+    _add_types(made, types)
+    _add_kernels(made, kernels)
     # The upper half grows with the ranks, up to half of the figure.
     upper = 1 - min(0.14 + 0.04 * types.groupby(["rank", "scope"]).ngroups, 0.5)
     made.update_layout(
@@ -39,7 +39,7 @@ def types_and_kernels(types: pd.DataFrame, kernels: pd.DataFrame) -> Figure:
     return made
 
 
-def add_types(made: Figure, types: pd.DataFrame) -> None:
+def _add_types(made: Figure, types: pd.DataFrame) -> None:
     """Add a stacked bar of the types of each rank or step."""
     labelled = types.assign(label=row_labels(types))
     # Overlaps of types have no colour of their own.
@@ -57,10 +57,10 @@ def add_types(made: Figure, types: pd.DataFrame) -> None:
         )
 
 
-def add_kernels(made: Figure, kernels: pd.DataFrame) -> None:
+def _add_kernels(made: Figure, kernels: pd.DataFrame) -> None:
     """Add the longest kernels of all ranks together; names that are shortened alike share a bar."""
     rows = zip(kernels["kernel"], kernels["kernel_type"], strict=True)
-    labels = [f"other {kind}" if name == "others" else short_label(name) for name, kind in rows]
+    labels = [f"other {kind}" if name == "others" else _short_label(name) for name, kind in rows]
     totals = kernels.assign(label=labels).groupby(["label", "kernel_type"])[["sum_ns", "count"]].sum()
     longest = totals.nlargest(KERNELS_SHOWN, "sum_ns").reset_index()
     made.add_bar(
@@ -76,7 +76,7 @@ def add_kernels(made: Figure, kernels: pd.DataFrame) -> None:
     )
 
 
-def short_label(name: str) -> str:
+def _short_label(name: str) -> str:
     """Shorten a name to what stands beside a bar."""
     short = short_name(name)
     return short if len(short) <= NAME_SIZE else f"{short[: NAME_SIZE - 1]}…"

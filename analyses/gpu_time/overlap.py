@@ -59,10 +59,10 @@ def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
         communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
         exposed_memory_ns.
     """
-    return table_of(scopes, lambda scope: [hidden_time(scope)], OVERLAP_COLUMNS)
+    return table_of(scopes, lambda scope: [_hidden_time(scope)], OVERLAP_COLUMNS)
 
 
-def hidden_time(scope: Scope) -> dict[str, Any]:
+def _hidden_time(scope: Scope) -> dict[str, Any]:
     """Return the row of one scope."""
     talk, compute = scope.running.busy(WorkType.COMMUNICATION), scope.running.busy(WorkType.COMPUTATION)
     memory, busy = scope.running.busy(WorkType.MEMORY), scope.running.busy()
@@ -96,21 +96,21 @@ def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:
         TraceError: the file, which is read once more for the recorded arguments, is gone or has changed.
     """
     # Several scopes may be steps of one trace, whose file is read once.
-    recorded = {graph: recorded_arguments(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
+    recorded = {graph: _recorded_arguments(graph) for graph in dict.fromkeys(scope.graph for scope in scopes)}
     busy = [scope for scope in scopes if len(scope.running)]
-    frame = table_of(busy, lambda scope: exposed_kernels(scope, recorded[scope.graph]), KERNEL_COLUMNS)
+    frame = table_of(busy, lambda scope: _exposed_kernels(scope, recorded[scope.graph]), KERNEL_COLUMNS)
     # What was recorded may be missing or a text: an element count is a number or nothing.
     numbers = {name: pd.to_numeric(frame[name], errors="coerce").astype("Int64") for name in NUMBERS}
-    return most_exposed_first(frame.assign(**numbers))
+    return _most_exposed_first(frame.assign(**numbers))
 
 
-def most_exposed_first(frame: pd.DataFrame) -> pd.DataFrame:
+def _most_exposed_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Order the rows of each scope by their exposed time, longest first."""
     scope = frame.groupby(["rank", "scope"], sort=False).ngroup()
     return frame.iloc[np.lexsort((-frame["exposed_ns"], scope))].reset_index(drop=True)
 
 
-def exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> dict[str, Any]:
+def _exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> dict[str, Any]:
     """Return the columns of a scope's communication kernels."""
     work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
     said = [recorded[row] for row in work.row.tolist()]
@@ -119,25 +119,25 @@ def exposed_kernels(scope: Scope, recorded: Mapping[int, tuple[Any, ...]]) -> di
         **{name: pd.Series([one[at] for one in said], dtype=object) for at, name in enumerate(RECORDED)},
         "stream": np.array(scope.graph.lanes.labels, object)[work.lane],
         "start_ns": work.start,
-        **exposed_times(scope, work, scope.running.busy(WorkType.COMPUTATION)),
+        **_exposed_times(scope, work, scope.running.busy(WorkType.COMPUTATION)),
     }
 
 
-def exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[str, Any]:
+def _exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[str, Any]:
     """Return the names of activities, their lengths, and how these divide."""
     found = exposure(work, hiding)
     times = (work.end - work.start, found.hidden, found.exposed, found.shared)
     return {"kernel": event_names(scope.graph, work.row), **dict(zip(TIMES, times, strict=True))}
 
 
-def recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
+def _recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
     """Return what the trace says about each communication kernel (canonical row)."""
     found = read_communication_kernels(graph)
-    columns = [map(number_or_text, found.said[key]) for key in RECORDED.values()]
+    columns = [map(_number_or_text, found.said[key]) for key in RECORDED.values()]
     return dict(zip(found.row.tolist(), zip(*columns, strict=True), strict=True))
 
 
-def number_or_text(value: Any) -> Any:
+def _number_or_text(value: Any) -> Any:
     """Keep numbers and texts; an empty text says nothing."""
     if value is None or isinstance(value, int | float):
         return value
@@ -151,7 +151,7 @@ def exposed_collectives(kernels: pd.DataFrame) -> pd.DataFrame:
         rank, scope, collective, group, dtype, kernel, count, duration_ns, overlapped_ns, exposed_ns, shared_ns,
         exposed_share (of the scope's exposed communication).
     """
-    return added_up(kernels, ALIKE)[COLLECTIVE_COLUMNS]
+    return _added_up(kernels, ALIKE)[COLLECTIVE_COLUMNS]
 
 
 def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -165,24 +165,24 @@ def exposed_copies(scopes: Sequence[Scope]) -> pd.DataFrame:
         exposed memory time).
     """
     busy = [scope for scope in scopes if len(scope.running)]
-    return added_up(table_of(busy, copy_times, ["rank", "scope", "kernel", *TIMES]), ["kernel"])[COPY_COLUMNS]
+    return _added_up(table_of(busy, _copy_times, ["rank", "scope", "kernel", *TIMES]), ["kernel"])[COPY_COLUMNS]
 
 
-def copy_times(scope: Scope) -> dict[str, Any]:
+def _copy_times(scope: Scope) -> dict[str, Any]:
     """Return the columns of a scope's copies and sets."""
     work = scope.running.take(scope.running.type == WorkType.MEMORY)
     hiding = scope.running.busy(WorkType.COMPUTATION, WorkType.COMMUNICATION)
-    return exposed_times(scope, work, hiding)
+    return _exposed_times(scope, work, hiding)
 
 
-def added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+def _added_up(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Add up rows that are alike in some columns, scope by scope, the most exposed first."""
     grouped = frame.groupby(["rank", "scope", *keys], dropna=False, sort=False)
     summed = grouped.agg(**SUMMED).reset_index()
     # Where nothing is exposed there is no share of it, rather than a division by zero.
     whole = summed.groupby(["rank", "scope"])["exposed_ns"].transform("sum")
     summed["exposed_share"] = summed["exposed_ns"] / whole.where(whole > 0)
-    return most_exposed_first(summed)
+    return _most_exposed_first(summed)
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -201,14 +201,14 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     tables = {
         "overlap": comm_comp_overlap(scopes),
         "collectives": exposed_collectives(kernels),
-        "most_exposed": most_exposed(kernels),
+        "most_exposed": _most_exposed(kernels),
         "copies": exposed_copies(scopes),
     }
-    notes = [note for scope in scopes if (note := missing_note(scope))]
+    notes = [note for scope in scopes if (note := _missing_note(scope))]
     return Answer(tables, notes, {"communication_kernels": kernels})
 
 
-def most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
+def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
     """Return the most exposed of :func:`communication_kernels`.
 
     Returns:
@@ -218,7 +218,7 @@ def most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:
     return exposed.sort_values("exposed_ns", ascending=False, kind="stable", ignore_index=True).head(MOST)
 
 
-def missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope) -> str:
     """Say why there is no share of overlap."""
     if scope.missing():
         return scope.missing()
@@ -240,7 +240,7 @@ def figure(found: Answer) -> Figure:
 TABLES = {
     "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS),
     "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS),
-    "most_exposed": Table(most_exposed, MOST_EXPOSED),
+    "most_exposed": Table(_most_exposed, MOST_EXPOSED),
     "copies": Table(exposed_copies, COPY_COLUMNS),
     "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS),
 }

@@ -34,14 +34,14 @@ def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, window_ns, compute_ns, exposed_communication_ns, exposed_memory_ns, idle_ns, and each part's share
         of the window: compute_share, exposed_communication_share, exposed_memory_share, idle_share.
     """
-    frame = table_of(scopes, lambda scope: [divided_window(scope)], TIMES)
+    frame = table_of(scopes, lambda scope: [_divided_window(scope)], TIMES)
     frame = frame.astype({name: "int64" for name in TIMES if name != "scope"})
     for part in PARTS:
         frame[f"{part}_share"] = frame[f"{part}_ns"] / frame["window_ns"].where(frame["window_ns"] > 0)
     return frame
 
 
-def divided_window(scope: Scope) -> dict[str, Any]:
+def _divided_window(scope: Scope) -> dict[str, Any]:
     """Return the row of one scope."""
     # What a kind of work adds to the union of the kinds before it is exposed; below, what of each row counts:
     # computation     ######  ####       ######  ####

@@ -41,7 +41,7 @@ SYNC_WITHOUT_STREAM = ("Event Sync", "Context Sync")
 COPY = "gpu_memcpy"
 
 
-def as_list(values: int | Iterable[int]) -> list[int]:
+def _as_list(values: int | Iterable[int]) -> list[int]:
     """Return one number or several as a list."""
     return [values] if isinstance(values, int) else list(values)
 
@@ -69,7 +69,7 @@ class IterationFilter(Filter):
     """Keeps the rows of one or several profiler steps, by their numbers."""
 
     def __init__(self, iterations: int | list[int]) -> None:
-        self.iterations = as_list(iterations)
+        self.iterations = _as_list(iterations)
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         return df[column_of(df, "iteration").isin(self.iterations)]
@@ -79,7 +79,7 @@ class IterationIndexFilter(Filter):
     """Keeps the rows of steps by their place among the steps; nothing beyond the last, all of a trace without steps."""
 
     def __init__(self, iteration_index: int | list[int]) -> None:
-        self.iteration_index = as_list(iteration_index)
+        self.iteration_index = _as_list(iteration_index)
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         column = column_of(df, "iteration")
@@ -100,7 +100,7 @@ class RankFilter(Filter):
     """Keeps the rows of one or several ranks, by a column ``rank``."""
 
     def __init__(self, ranks: int | list[int]) -> None:
-        self.ranks = as_list(ranks)
+        self.ranks = _as_list(ranks)
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         return df[column_of(df, "rank").isin(self.ranks)]

@@ -65,11 +65,11 @@ def hta_gpu_kernels_with_user_annotations(
     kept["user_annotation"] = np.array([numbers.get(names[code], -1) if code >= 0 else -1 for code in used])[place]
     if expand_names:
         for column in ("name", "cat", "user_annotation"):
-            kept[f"s_{column}"] = symbol_texts(symbols, kept[column].to_numpy(), short=shorten_names)
+            kept[f"s_{column}"] = _symbol_texts(symbols, kept[column].to_numpy(), short=shorten_names)
     return kept
 
 
-def symbol_texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
+def _symbol_texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Objects:
     """Look up symbols; -1 is the empty text."""
     used, place = np.unique(numbers, return_inverse=True)
     texts = [symbols.sym_table[number] if number >= 0 else "" for number in used.tolist()]
@@ -96,21 +96,21 @@ def hta_gpu_user_annotation_breakdown(
         where no rank has such annotations. Nested and repeated instances add up.
     """
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
-    allowed, limits = one_pattern(allowlist_patterns or ()), (duration_ratio, num_kernels)
-    rows = [row for scope in scopes for row in rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
+    allowed, limits = _one_pattern(allowlist_patterns or ()), (duration_ratio, num_kernels)
+    rows = [row for scope in scopes for row in _rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
     # An empty table says that the window has none; None, as in HTA, that the trace has none.
     if not rows and not any((scope.graph.event_table.kind == kind).any() for scope in scopes):
         return None
-    return pd.DataFrame(rows, columns=breakdown_columns())
+    return pd.DataFrame(rows, columns=_breakdown_columns())
 
 
 @cache
-def breakdown_columns() -> pd.Index[str]:
+def _breakdown_columns() -> pd.Index[str]:
     """Return the headings of HTA's table."""
     return pd.Index(["name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"])
 
 
-def one_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
+def _one_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
     """Join patterns to one; without any it matches nothing."""
     try:
         return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
@@ -118,7 +118,9 @@ def one_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
         raise QueryError(f"allowlist_patterns holds no regular expressions: {error}") from None
 
 
-def rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool) -> list[list[Any]]:
+def _rows_of_rank(
+    scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool
+) -> list[list[Any]]:
     """Describe the annotations of one rank, by name."""
     graph = scope.graph
     rows = annotation_rows(scope, on_gpu=on_gpu)
@@ -135,11 +137,11 @@ def rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: re.Pattern[st
     groups = sorted(set(listed))
     place = {name: at for at, name in enumerate(groups)}
     group_of = np.array([place[name] for name in listed], np.int64)[name_of]
-    statistics = group_statistics(group_of, durations, len(groups)).T.tolist()
+    statistics = _group_statistics(group_of, durations, len(groups)).T.tolist()
     return [[name, *numbers, scope.rank] for name, numbers in zip(groups, statistics, strict=True)]
 
 
-def group_statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
+def _group_statistics(group_of: Ints, durations: Numbers, groups: int) -> Numbers:
     """Return sum, maximum, minimum, deviation of a sample and mean of each group."""
     if not groups:
         return np.empty((5, 0))

@@ -26,13 +26,13 @@ def hta_memory_bw_time_series(scopes: Sequence[Scope], origin_ns: int | None = N
         origin_ns: what ts counts from; the earliest event of the scopes' traces if not given.
     """
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns
-    frames = {scope.rank: rate_frame(scope, origin) for scope in scopes}
+    frames = {scope.rank: _rate_frame(scope, origin) for scope in scopes}
     return {rank: frame for rank, frame in frames.items() if len(frame)}
 
 
-def rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
+def _rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
     """Return the changes of a rank's rates (µs from the origin, GB/s)."""
-    copies, steps = rates_and_steps(scope)
+    copies, steps = _rates_and_steps(scope)
     device = scope.graph.lanes.device[copies.lane]
     columns = {
         "ts": (steps.time - origin) / 1e3,
@@ -43,7 +43,7 @@ def rate_frame(scope: Scope, origin: int) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(steps.change))
 
 
-def rates_and_steps(scope: Scope) -> tuple[Copies, RateSteps]:
+def _rates_and_steps(scope: Scope) -> tuple[Copies, RateSteps]:
     """Return a rank's copies and how their rates add up; what takes no time counts as 1 µs."""
     copies = copies_of(scope.graph, scope.work)
     return copies, rate_steps(copies, copies.drawn_end, np.nan_to_num(copies.rate))
@@ -53,7 +53,7 @@ def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
     """Return what HTA's ``get_memory_bw_summary`` does: (rank, name) → the points above 0 described."""
     groups = []
     for scope in scopes:
-        copies, steps = rates_and_steps(scope)
+        copies, steps = _rates_and_steps(scope)
         bounds = np.searchsorted(steps.kind, np.arange(len(copies.kinds) + 1)).tolist()  # steps are sorted by kind
         for code, name in enumerate(copies.kinds):
             own = steps.rate[bounds[code] : bounds[code + 1]]

@@ -82,10 +82,10 @@ def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: in
     scopes = [scope for scope in scopes if (scope.graph.event_table.kind == EventKind.OTHER).any()]
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns
     frames = [(scope, counted_ranges([scope])) for scope in scopes]
-    return [counter_frame(scope, frame, origin) for scope, frame in frames if (frame["call_index"] >= 0).any()]
+    return [_counter_frame(scope, frame, origin) for scope, frame in frames if (frame["call_index"] >= 0).any()]
 
 
-def counter_frame(scope: Scope, frame: pd.DataFrame, origin: int) -> pd.DataFrame:
+def _counter_frame(scope: Scope, frame: pd.DataFrame, origin: int) -> pd.DataFrame:
     """Return a rank's ranges (µs from the origin)."""
     events = scope.graph.event_table
     rows = np.flatnonzero(np.isin(events.index, frame["event_index"]))

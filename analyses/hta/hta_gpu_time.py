@@ -57,10 +57,10 @@ def hta_kernel_breakdown(
     exact = kernel_types(scopes, memory_kernels=include_memory_kernels)
     limits = (duration_ratio, num_kernels)
     frame = kernel_statistics(scopes, limits, memory_kernels=include_memory_kernels, by_quantile=by_quantile)
-    return types_of_all_ranks(exact), kernels_per_rank(frame)
+    return _types_of_all_ranks(exact), _kernels_per_rank(frame)
 
 
-def types_of_all_ranks(exact: pd.DataFrame) -> pd.DataFrame:
+def _types_of_all_ranks(exact: pd.DataFrame) -> pd.DataFrame:
     """Add up types over all ranks (µs, percent)."""
     total = exact.groupby("kernel_type", sort=False)["time_ns"].sum().sort_values(ascending=False, kind="stable")
     names = [OVERLAPPING.join(part.upper() for part in str(name).split(OVERLAPPING)) for name in total.index]
@@ -68,7 +68,7 @@ def types_of_all_ranks(exact: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"kernel_type": names, "sum": total.to_numpy() / 1e3, "percentage": share.to_numpy()})
 
 
-def kernels_per_rank(frame: pd.DataFrame) -> pd.DataFrame:
+def _kernels_per_rank(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the statistics of kernels under HTA's names (µs)."""
     named = {"sum (us)": "sum", "max (us)": "max", "min (us)": "min", "stddev": "std", "mean (us)": "mean"}
     hta = pd.DataFrame({"name": frame["kernel"]})

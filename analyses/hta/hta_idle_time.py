@@ -35,8 +35,8 @@ def hta_idle_time(
         consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
     """
     delay = consecutive_kernel_delay
-    rows = [row for scope in scopes if len(scope.work) for row in intervals_by_cause(scope, streams, delay)]
-    return idle_frame(rows), statistics_frame(rows) if show_idle_interval_stats else None
+    rows = [row for scope in scopes if len(scope.work) for row in _intervals_by_cause(scope, streams, delay)]
+    return _idle_frame(rows), _statistics_frame(rows) if show_idle_interval_stats else None
 
 
 class CauseIntervals(NamedTuple):
@@ -50,7 +50,7 @@ class CauseIntervals(NamedTuple):
     length: Ints
 
 
-def intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: float) -> list[CauseIntervals]:
+def _intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: float) -> list[CauseIntervals]:
     """Divide a rank's intervals by stream and cause; each stream has the cause ``other``, as in HTA."""
     found = stream_intervals(scope.work)
     cause = causes_by_launch(scope, found, delay_us)
@@ -72,7 +72,7 @@ def intervals_by_cause(scope: Scope, streams: Collection[int] | None, delay_us: 
     ]
 
 
-def idle_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
+def _idle_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
     """Return HTA's table of idle time (µs)."""
     whole: dict[tuple[int, int], int] = {}
     for row in rows:
@@ -89,7 +89,7 @@ def idle_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index([row.place for row in rows], dtype=np.int64))
 
 
-def statistics_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
+def _statistics_frame(rows: Sequence[CauseIntervals]) -> pd.DataFrame:
     """Describe the intervals; of none only the count is known."""
     unknown = [0.0, *[float("nan")] * (len(STATISTICS) - 1)]
     values = [describe(row.length / 1e3) if len(row.length) else unknown for row in rows]

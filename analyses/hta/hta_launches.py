@@ -39,10 +39,10 @@ def hta_cuda_kernel_launch_stats(
     """
     if visualize:
         show(figure(answer(scopes, runtime_cutoff, launch_delay_cutoff, no_memory_events=not include_memory_events)))
-    return {scope.rank: launch_frame(scope, include_memory_events=include_memory_events) for scope in scopes}
+    return {scope.rank: _launch_frame(scope, include_memory_events=include_memory_events) for scope in scopes}
 
 
-def launch_frame(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
+def _launch_frame(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
     """Return a rank's launches (µs)."""
     events, work = scope.graph.event_table, launched_work(scope, include_memory_events=include_memory_events)
     returned = events.end[work.call]
@@ -72,14 +72,14 @@ def hta_aten_op_kernels_and_delay(
         QueryError: there is no such column.
     """
     wanted = list(sort_by or ["occurrence_count"])  # HTA's own default
-    frames = {scope.rank: operator_frame(scope) for scope in scopes}
+    frames = {scope.rank: _operator_frame(scope) for scope in scopes}
     for column in wanted:
         if column not in HTA_COLUMNS:
             raise QueryError(f"there is no column {column!r} to sort by; there are: {', '.join(HTA_COLUMNS)}")
     return {rank: frame.sort_values(wanted, ascending=False, kind="stable") for rank, frame in frames.items()}
 
 
-def operator_frame(scope: Scope) -> pd.DataFrame:
+def _operator_frame(scope: Scope) -> pd.DataFrame:
     """Return a rank's operators and sequences (µs), by name."""
     found = sequences_of_operators(scope, OperatorKernelsFlags.operators)
     count = found.counts()

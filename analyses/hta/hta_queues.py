@@ -36,11 +36,11 @@ def hta_queue_length_time_series(scopes: Sequence[Scope], origin_ns: int | None 
         origin_ns: what ts (µs) counts from; the earliest event of the scopes' traces if not given.
     """
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns
-    frames = {scope.rank: series_frame(scope, queue_of(scope), origin) for scope in scopes}
+    frames = {scope.rank: _series_frame(scope, queue_of(scope), origin) for scope in scopes}
     return {rank: frame for rank, frame in frames.items() if len(frame)}
 
 
-def series_frame(scope: Scope, queue: QueueSteps, origin: int) -> pd.DataFrame:
+def _series_frame(scope: Scope, queue: QueueSteps, origin: int) -> pd.DataFrame:
     """Return the changes of a rank's queues (µs from the origin)."""
     graph = scope.graph
     stream = graph.lanes.stream[queue.lane]
@@ -70,12 +70,12 @@ def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd
     groups = [
         ((rank, stream), frame["queue_length"].to_numpy()[part])
         for rank, frame in queue_length_dict.items()
-        for stream, part in stream_slices(frame)
+        for stream, part in _stream_slices(frame)
     ]
     return described(groups, ("rank", "stream"), "queue_length")
 
 
-def stream_slices(frame: pd.DataFrame) -> list[tuple[int, slice]]:
+def _stream_slices(frame: pd.DataFrame) -> list[tuple[int, slice]]:
     """Return where each stream lies in a time series."""
     stream, device = frame["stream"].to_numpy(), frame["pid"].to_numpy()
     first = np.flatnonzero(first_of_runs(stream, device)).tolist()
@@ -106,43 +106,45 @@ def hta_time_spent_blocked_on_full_queue(
         if rank not in own:
             raise QueryError(f"rank {rank} is not loaded; there are: {', '.join(map(str, own))}")
     rows = [
-        row for rank, frame in queue_length_dict.items() for row in full_queue_times(own[rank], frame, max_queue_length)
+        row
+        for rank, frame in queue_length_dict.items()
+        for row in _full_queue_times(own[rank], frame, max_queue_length)
     ]
-    frame = pd.DataFrame(rows, columns=full_queue_columns())
+    frame = pd.DataFrame(rows, columns=_full_queue_columns())
     # Empty columns get the types that filled ones have.
     return frame if rows else frame.astype(dict(zip(frame, ("int64", "int64", "float64", "float64"), strict=True)))
 
 
 @cache
-def full_queue_columns() -> pd.Index[str]:
+def _full_queue_columns() -> pd.Index[str]:
     """Return the headings of HTA's table."""
     return pd.Index(["rank", "stream", "duration_at_max_queue_length", "relative_duration_at_max_queue_length"])
 
 
-def full_queue_times(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -> list[tuple[int, int, float, float]]:
+def _full_queue_times(scope: Scope, frame: pd.DataFrame, max_queue_length: int) -> list[tuple[int, int, float, float]]:
     """Return rank, stream, time at a full queue (µs) and its share, of the streams that fill."""
     time, full = frame["ts"].to_numpy(), frame["queue_length"].to_numpy() >= max_queue_length
     blocked = [
         # A length holds until the next change; the last one of a stream has no end and counts nothing.
         (stream, float(np.diff(time[part])[full[part][:-1]].sum()))
-        for stream, part in stream_slices(frame)
+        for stream, part in _stream_slices(frame)
         if full[part].any()
     ]
-    whole = trace_duration_us(scope) if blocked else 0.0
+    whole = _trace_duration_us(scope) if blocked else 0.0
     return [(scope.rank, stream, length, length / whole if whole else 0.0) for stream, length in blocked]
 
 
-def trace_duration_us(scope: Scope) -> float:
+def _trace_duration_us(scope: Scope) -> float:
     """Return the time from the earliest start of a kept row to the latest."""
     events = scope.graph.event_table
     # Rows are sorted by start: the first and the last kept CPU row lie at the ends, found without a look at all.
     until = int(np.searchsorted(events.start, scope.cpu_end_ns))
-    ends = [first_row_on_cpu(events.kind[:until]), until - 1 - first_row_on_cpu(events.kind[:until][::-1])]
+    ends = [_first_row_on_cpu(events.kind[:until]), until - 1 - _first_row_on_cpu(events.kind[:until][::-1])]
     start = np.concatenate([events.start[[at for at in ends if 0 <= at < until]], scope.work.start])
     return float(start.max() - start.min()) / 1e3 if len(start) else 0.0
 
 
-def first_row_on_cpu(kind: Codes) -> int:
+def _first_row_on_cpu(kind: Codes) -> int:
     """Return the place of the first row of the CPU, looking at no more rows than needed; the end if there is none."""
     for begin in range(0, len(kind), ROWS_AT_ONCE):
         found = ~kind_mask(kind[begin : begin + ROWS_AT_ONCE], (*GPU_KINDS, EventKind.MEMORY))

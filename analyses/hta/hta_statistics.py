@@ -27,11 +27,11 @@ def describe(values: np.ndarray[Any, Any]) -> list[float]:
     spread = (
         math.sqrt(float(((ordered - mean) ** 2).sum()) / (count - 1)) if count > 1 else math.nan
     )  # of a sample: pandas' default
-    quartiles = [value_at(ordered, share) for share in (0.25, 0.5, 0.75)]
+    quartiles = [_value_at(ordered, share) for share in (0.25, 0.5, 0.75)]
     return [float(count), mean, spread, float(ordered[0]), *quartiles, float(ordered[-1])]
 
 
-def value_at(ordered: np.ndarray[Any, Any], share: float) -> float:
+def _value_at(ordered: np.ndarray[Any, Any], share: float) -> float:
     """Return a quantile of ordered values, interpolated between neighbours."""
     place = share * (len(ordered) - 1)
     # Linear interpolation, as pandas and NumPy do by default.
@@ -54,10 +54,10 @@ def described(
     if not filled:
         return None
     index = pd.MultiIndex.from_arrays(list(zip(*(key for key, _ in filled), strict=True)), names=list(names))
-    return pd.DataFrame(np.array([row for _, row in filled]), index=index, columns=summary_columns(column))
+    return pd.DataFrame(np.array([row for _, row in filled]), index=index, columns=_summary_columns(column))
 
 
 @cache
-def summary_columns(column: str) -> pd.MultiIndex:
+def _summary_columns(column: str) -> pd.MultiIndex:
     """Return the headings of a summary: making them is half the time of a small one."""
     return pd.MultiIndex.from_product([[column], STATISTICS])

@@ -43,7 +43,7 @@ def hta_potential_stragglers(
         if not set(profiler_steps) & set(known):
             listed = ", ".join(map(str, known)) or "none"
             raise QueryError(f"no step of {list(profiler_steps)} is in the traces; there are: {listed}")
-        matched = [item.take(step in set(profiler_steps) for step in launching_steps(item)) for item in matched]
+        matched = [item.take(step in set(profiler_steps) for step in _launching_steps(item)) for item in matched]
     frame = stragglers(matched)
     if not len(frame):
         return []
@@ -53,7 +53,7 @@ def hta_potential_stragglers(
     return [int(rank) for rank in worst.index[:num_candidates]]
 
 
-def launching_steps(item: Matched) -> list[int]:
+def _launching_steps(item: Matched) -> list[int]:
     """Return the step in which the last rank launched each collective."""
     last = item.found.last
     step = np.full(len(last), -1, np.int64)

@@ -83,10 +83,10 @@ class ComparedSide:
     def scopes(self, ranks: Chosen, iterations: Chosen) -> list[Scope]:
         """Return the steps asked about: of the first rank and the first step where none is named."""
         chosen = [next(iter(self.graphs))] if ranks is None else np.atleast_1d(ranks).tolist()
-        return [scope for rank in chosen for scope in step_scopes(rank, self.graphs[rank], iterations)]
+        return [scope for rank in chosen for scope in _step_scopes(rank, self.graphs[rank], iterations)]
 
 
-def step_scopes(rank: int, graph: DependencyGraph, iterations: Chosen) -> list[Scope]:
+def _step_scopes(rank: int, graph: DependencyGraph, iterations: Chosen) -> list[Scope]:
     """Return the steps of one rank; of a trace without steps all of it."""
     steps = sorted(item.number for item in graph.steps())
     if not steps:
@@ -122,7 +122,7 @@ class TraceDiff:
         Raises:
             QueryError: a rank or an iteration is not there.
         """
-        sides = labelled_sides(control, test)
+        sides = _labelled_sides(control, test)
         exact = name_diff(
             sides[0].scopes(control_rank, control_iteration),
             sides[1].scopes(test_rank, test_iteration),
@@ -132,7 +132,7 @@ class TraceDiff:
         key = "short_name" if use_short_name else "name"
         if use_short_name:
             exact = exact.rename(columns={"name": key}).assign(**{key: exact["name"].map(name_without_arguments)})
-        return hta_columns(exact.groupby(key).sum(numeric_only=True).sort_index(), sides[0].label, sides[1].label)
+        return _hta_columns(exact.groupby(key).sum(numeric_only=True).sort_index(), sides[0].label, sides[1].label)
 
     @classmethod
     def ops_diff(
@@ -172,7 +172,7 @@ class TraceDiff:
         export_image_path: str | None = None,
     ) -> Figure:
         """Draw the counts of both sides and their difference by name (a result of ``compare_traces``)."""
-        return changed_bars(df, "_counts", "diff_counts", "Counts", show_image, export_image_path)
+        return _changed_bars(df, "_counts", "diff_counts", "Counts", show_image, export_image_path)
 
     @classmethod
     def visualize_duration_diff(
@@ -182,23 +182,25 @@ class TraceDiff:
         export_image_path: str | None = None,
     ) -> Figure:
         """Draw the durations (µs) of both sides and their difference by name (a result of ``compare_traces``)."""
-        return changed_bars(df, "_total_duration", "diff_duration", "Total duration, µs", show_image, export_image_path)
+        return _changed_bars(
+            df, "_total_duration", "diff_duration", "Total duration, µs", show_image, export_image_path
+        )
 
 
-def labelled_sides(control: Compared, test: Compared) -> tuple[ComparedSide, ComparedSide]:
+def _labelled_sides(control: Compared, test: Compared) -> tuple[ComparedSide, ComparedSide]:
     """Label both sides; equal labels are told apart."""
-    first, second = side_of(control, "Control"), side_of(test, "Test")
+    first, second = _side_of(control, "Control"), _side_of(test, "Test")
     return first, replace(second, label=f"{second.label}_test") if first.label == second.label else second
 
 
-def side_of(side: Compared, default: str) -> ComparedSide:
+def _side_of(side: Compared, default: str) -> ComparedSide:
     """Return one side and its label."""
     if isinstance(side, str):
         side = Trace(trace_dir=side)
     return ComparedSide(getattr(side, "label", "") or default, side.graphs)
 
 
-def hta_columns(exact: pd.DataFrame, control: str, test: str) -> pd.DataFrame:
+def _hta_columns(exact: pd.DataFrame, control: str, test: str) -> pd.DataFrame:
     """Name columns as HTA does, in µs."""
     frame = pd.DataFrame(index=exact.index)
     for side, label in (("control", control), ("test", test)):
@@ -211,7 +213,7 @@ def hta_columns(exact: pd.DataFrame, control: str, test: str) -> pd.DataFrame:
     return frame
 
 
-def changed_bars(
+def _changed_bars(
     df: pd.DataFrame,
     ending: str,
     difference: str,

@@ -24,10 +24,10 @@ def like_hta(graphs: Mapping[int, DependencyGraph], *, include_last_step: bool =
     # The only step of a run is not left out: nothing would remain.
     if len(names) < 2:
         return [whole(rank, graph) for rank, graph in graphs.items()]
-    return [before_last_step(rank, graph, include_last_step=include_last_step) for rank, graph in graphs.items()]
+    return [_before_last_step(rank, graph, include_last_step=include_last_step) for rank, graph in graphs.items()]
 
 
-def before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: bool) -> Scope:
+def _before_last_step(rank: int, graph: DependencyGraph, *, include_last_step: bool) -> Scope:
     """Look at what was launched before the last step, or before its end."""
     steps = graph.steps()
     if not steps:

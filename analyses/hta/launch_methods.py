@@ -136,10 +136,10 @@ class Launches:
 
     def get_cupti_counter_data_with_operators(self, ranks: Sequence[int] | None = None) -> list[pd.DataFrame]:
         """Return CUPTI's hardware counters with the operators that launched the kernels, of each rank that has any."""
-        return [frame for scope in self.t.scopes_of(ranks) for frame in counters_of(self.t, scope)]
+        return [frame for scope in self.t.scopes_of(ranks) for frame in _counters_of(self.t, scope)]
 
 
-def counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
+def _counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
     """Return a rank's counters, if there are any, with the columns of its trace in front."""
     import pandas as pd
 

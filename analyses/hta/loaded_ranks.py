@@ -49,22 +49,22 @@ class RankGraphs(Mapping[int, DependencyGraph]):
 
     def _all_graphs(self) -> dict[int, DependencyGraph]:
         if self._graphs is None:
-            self._graphs = graphs_of(self._paths)
+            self._graphs = _graphs_of(self._paths)
         return self._graphs
 
 
-def graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
+def _graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
     """Read the traces in parallel; a mapping says the ranks itself, else headers, names and order do."""
     from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
 
     if isinstance(paths, Mapping):
-        return graphs_of_named(paths)
+        return _graphs_of_named(paths)
     with ProgressLine("reading traces") as line:
         return {found.trace.rank or 0: found for found in read_graphs(paths, say=line.say, progress=line.update)}
 
 
-def graphs_of_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
+def _graphs_of_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
     """Read the files of a mapping; where their own headers contradict each other, one by one."""
     from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
@@ -90,11 +90,11 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
             raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
         return [folder]
     if isinstance(trace_files, Mapping):
-        return {int(rank): existing_path(folder, name) for rank, name in sorted(trace_files.items())}
-    return [existing_path(folder, name) for name in trace_files]
+        return {int(rank): _existing_path(folder, name) for rank, name in sorted(trace_files.items())}
+    return [_existing_path(folder, name) for name in trace_files]
 
 
-def existing_path(folder: Path, name: str | Path) -> Path:
+def _existing_path(folder: Path, name: str | Path) -> Path:
     """Return a file in the folder if it is there, else as it was named."""
     path = Path(name).expanduser()
     return folder / path if (folder / path).exists() else path

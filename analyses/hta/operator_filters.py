@@ -42,7 +42,7 @@ class _OperatorFilter(Filter):
             return df.iloc[:0]
         found = rows.iloc[self.position]
         kept = df[(df["stream"] == found["stream"]) & self._by_time(df, found)]
-        return with_launched(df, kept, symbols) if self.include_gpu_kernels else kept
+        return _with_launched(df, kept, symbols) if self.include_gpu_kernels else kept
 
     @abstractmethod
     def _by_time(self, df: pd.DataFrame, found: pd.Series) -> pd.Series: ...
@@ -72,7 +72,7 @@ class BeforeOperatorFilter(_OperatorFilter):
         return keeps
 
 
-def with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
+def _with_launched(df: pd.DataFrame, kept: pd.DataFrame, symbol_table: SymbolTable | None) -> pd.DataFrame:
     """Add the GPU rows whose calls are kept."""
     # Rows of a call's category launch; what they launched names them in index_correlation.
     calls = kept[texts_of(kept, "cat", symbol_table).str.match(CALLS).to_numpy(bool)]
@@ -110,7 +110,7 @@ class CombinedOperatorFilter(Filter):
             if (texts_of(kept, "name", symbols) == chosen.op_name).any():
                 kept = chosen(kept, symbols)
         if self.include_gpu_kernels:
-            kept = with_launched(df, kept, symbols)
+            kept = _with_launched(df, kept, symbols)
         if self.stack_depths:
             kept = kept[(kept["stream"] >= 0) | column_of(kept, "depth").isin(self.stack_depths)]
         return kept

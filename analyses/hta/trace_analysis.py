@@ -100,7 +100,7 @@ class TraceAnalysis(Breakdowns, Launches):
         from analyses.hta.hta_stragglers import hta_potential_stragglers
 
         if straggler_identification_impl is not None:
-            return ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
+            return _ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
         if visualize:
             from analyses.catalogue import stragglers
             from analyses.display.charts import show
@@ -130,7 +130,7 @@ class TraceAnalysis(Breakdowns, Launches):
         from hta_graph.algorithms.time.critical_path import critical_path
         from hta_graph.trace.vocabulary import DATA_LOADING
 
-        window = window_of_instances(annotation, instance_id) if annotation else None
+        window = _window_of_instances(annotation, instance_id) if annotation else None
         return critical_path(self.t.graphs[rank], window, data_load=data_load_events or DATA_LOADING), True
 
     def overlay_critical_path_analysis(
@@ -154,7 +154,7 @@ class TraceAnalysis(Breakdowns, Launches):
         return str(target)
 
 
-def window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
+def _window_of_instances(annotation: str, instance_id: int | tuple[int, int] | None) -> Window:
     """Return the window of an annotation whose name holds a text, of one instance or several."""
     from hta_graph.algorithms.time.windows import annotation as instances
 
@@ -163,7 +163,7 @@ def window_of_instances(annotation: str, instance_id: int | tuple[int, int] | No
     return instances(f".*{re.escape(annotation)}.*", regex=True, first=first, last=last)
 
 
-def ranks_by_rule(
+def _ranks_by_rule(
     t: Trace, steps: Sequence[int] | None, num_candidates: int, rule: StragglerRule, visualize: bool
 ) -> list[int]:
     """Return the ranks that a rule counts most often, in the steps asked about."""

@@ -89,7 +89,7 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     launch, on stream 0 too; ``index_correlation`` is -1 where the partner is not in the file.
     """
     origin = earliest_ns(scopes)
-    frames = {scope.rank: frame_of_rows(scope, kept_rows(scope), origin) for scope in scopes}
+    frames = {scope.rank: _frame_of_rows(scope, _kept_rows(scope), origin) for scope in scopes}
     texts = (frame[column].unique() for frame in frames.values() for column in ("s_cat", "s_name"))
     symbols = SymbolTable(chain.from_iterable(texts))
     numbers = symbols.sym_index
@@ -99,7 +99,7 @@ def hta_trace_frames(scopes: Sequence[Scope]) -> tuple[dict[int, pd.DataFrame], 
     return frames, symbols
 
 
-def kept_rows(scope: Scope) -> Ids:
+def _kept_rows(scope: Scope) -> Ids:
     """Choose the rows that HTA keeps, in the order of the file: not instants, and nothing that is outside."""
     graph = scope.graph
     events = graph.event_table
@@ -112,18 +112,18 @@ def kept_rows(scope: Scope) -> Ids:
     copies, original = originals(graph)
     keep[copies] = scope.holds(np.where(original >= 0, original, copies))
     syncs = np.flatnonzero(events.kind == EventKind.SYNC_RECORD)
-    call = calls_of_rows(graph, syncs)
+    call = _calls_of_rows(graph, syncs)
     keep[syncs] = scope.holds(np.where(call >= 0, call, syncs))
     chosen = np.flatnonzero(keep)
     return chosen[np.argsort(events.index[chosen])].astype(np.int32)
 
 
-def calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
+def _calls_of_rows(graph: DependencyGraph, rows: Ids | Ints) -> Ids:
     """Return the call with each row's correlation; -1 where there is none."""
     return CallsByCorrelation(graph.event_table).of(graph.event_table.correlation[rows])
 
 
-def frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
+def _frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
     """Return the frame of some rows; rows without a category are nothing that HTA loads."""
     graph = scope.graph
     keys = list(dict.fromkeys(key for key, _ in ARGUMENTS.values()))
@@ -142,19 +142,19 @@ def frame_of_rows(scope: Scope, rows: Ids, origin: int) -> pd.DataFrame:
         "stream": np.where(on_stream, graph.lanes.stream[events.lane], NO_STREAM),
         "correlation": events.correlation,
         "external_id": events.external_id,
-        "index_correlation": partner_indices(scope, rows),
+        "index_correlation": _partner_indices(scope, rows),
         "iteration": iterations(scope.graph, rows),
         "end": (events.end - origin) / 1e3,
         "s_cat": details.fields["cat"],
         "s_name": np.array(graph.names or ("",), dtype=object)[events.name],
     }
     for column, (key, absent) in ARGUMENTS.items():
-        columns[column] = filled_column(details[key], absent)
+        columns[column] = _filled_column(details[key], absent)
     frame = pd.DataFrame(columns, index=pd.Index(events.index), columns=[*COLUMNS, "s_cat", "s_name"])
     return frame.iloc[listed]
 
 
-def filled_column(values: Objects, absent: Any) -> Any:
+def _filled_column(values: Objects, absent: Any) -> Any:
     """Replace what is absent; numbers become a column of numbers."""
     column = [absent if value is None else value for value in values.tolist()]
     if isinstance(absent, str):
@@ -162,12 +162,12 @@ def filled_column(values: Objects, absent: Any) -> Any:
     return pd.to_numeric(pd.Series(column, dtype=object), errors="coerce").fillna(absent).to_numpy()
 
 
-def partner_indices(scope: Scope, rows: Ids) -> Ids:
+def _partner_indices(scope: Scope, rows: Ids) -> Ids:
     """Return the event index of the call of a GPU row, and of the first GPU row of a call; -1 where there is none."""
     graph = scope.graph
     events = graph.event_table
     on_gpu = np.flatnonzero(kind_mask(events.kind, (*GPU_KINDS, EventKind.SYNC_RECORD))).astype(np.int32)
-    call = calls_of_rows(graph, on_gpu)
+    call = _calls_of_rows(graph, on_gpu)
     partner = np.full(len(events), -1, np.int32)
     partner[on_gpu] = picked(events.index, call)
     known = call >= 0
@@ -181,16 +181,16 @@ def iterations(graph: DependencyGraph, rows: Ids) -> Ints:
     # A row's anchor is the row on the CPU that decides: itself, its launching call, or the annotation it copies.
     anchor = rows.copy()
     on_gpu = kind_mask(events.kind[rows], (*GPU_KINDS, EventKind.SYNC_RECORD))
-    anchor[on_gpu] = calls_of_rows(graph, rows[on_gpu])
+    anchor[on_gpu] = _calls_of_rows(graph, rows[on_gpu])
     copies, original = originals(graph)
     of_copy = np.full(len(events), -1, np.int32)
     of_copy[copies] = original
     is_copy = events.kind[rows] == EventKind.GPU_ANNOTATION
     anchor[is_copy] = of_copy[rows[is_copy]]
-    return np.where(anchor >= 0, step_numbers_at(graph, events.start[anchor]), -1)
+    return np.where(anchor >= 0, _step_numbers_at(graph, events.start[anchor]), -1)
 
 
-def step_numbers_at(graph: DependencyGraph, time: Ints) -> Ints:
+def _step_numbers_at(graph: DependencyGraph, time: Ints) -> Ints:
     """Return the number of the step that is open at each time; -1 between steps."""
     steps = sorted(graph.steps(), key=lambda step: step.start_ns)
     if not steps:

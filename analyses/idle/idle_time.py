@@ -62,7 +62,7 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
         scope), gaps (that this cause is part of); longest first.
     """
-    return causes_of(ScopeExplainer().device(scopes))
+    return _causes_of(ScopeExplainer().device(scopes))
 
 
 def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps; longest first.
     """
-    return stream_causes_of(ScopeExplainer().streams(scopes))
+    return _stream_causes_of(ScopeExplainer().streams(scopes))
 
 
 def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFrame:
@@ -91,7 +91,7 @@ def idle_waits(scopes: Sequence[Scope], *, innermost: bool = False) -> pd.DataFr
         waited for; of unknown causes what started late), operator (the outermost around it, or around its launch);
         longest first.
     """
-    return waits_of(ScopeExplainer().device(scopes), innermost=innermost)
+    return _waits_of(ScopeExplainer().device(scopes), innermost=innermost)
 
 
 def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
@@ -102,7 +102,7 @@ def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
         edge and evidence (of what bound the next activity's start), event_index and kernel (that activity), name (what
         is behind the cause); longest first.
     """
-    return longest_of(ScopeExplainer().device(scopes), count)
+    return _longest_of(ScopeExplainer().device(scopes), count)
 
 
 class ScopeExplainer:
@@ -133,74 +133,74 @@ class ScopeExplainer:
         return ExplainedGaps(scope, explainer, gaps, lane, explainer.explain(gaps))
 
 
-def causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+def _causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`idle_time`."""
-    return table_of_gaps(explained, scope_causes, CAUSE_COLUMNS)
+    return _table_of_gaps(explained, _scope_causes, CAUSE_COLUMNS)
 
 
-def table_of_gaps(
+def _table_of_gaps(
     explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
 ) -> pd.DataFrame:
     """Put what there is to say about each scope's gaps one below the other."""
     return joined([labelled(rows(found), found.scope) for found in explained], columns)
 
 
-def scope_causes(found: ExplainedGaps) -> pd.DataFrame:
+def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of one scope by cause."""
-    rows = total_lengths(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
+    rows = _total_lengths(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
     rows = rows.assign(cause=CAUSES[rows["cause"]])
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
     return rows
 
 
-def stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
+def _stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
     """Make the table of :func:`stream_idle_time`."""
-    return table_of_gaps(explained, causes_per_stream, STREAM_COLUMNS)
+    return _table_of_gaps(explained, _causes_per_stream, STREAM_COLUMNS)
 
 
-def causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
+def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of one scope by stream and cause."""
     keys = pd.DataFrame({"lane": found.lane[found.pieces.gap], "cause": found.pieces.cause})
-    rows = total_lengths(keys, found.pieces).sort_values("lane", kind="stable")
+    rows = _total_lengths(keys, found.pieces).sort_values("lane", kind="stable")
     names = np.array(found.scope.graph.lanes.labels, object)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
     return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
 
 
-def waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
+def _waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) -> pd.DataFrame:
     """Make the table of :func:`idle_waits`."""
-    return table_of_gaps(explained, lambda found: scope_waits(found, innermost=innermost), WAIT_COLUMNS)
+    return _table_of_gaps(explained, lambda found: _scope_waits(found, innermost=innermost), WAIT_COLUMNS)
 
 
-def scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
+def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
     """Sum the idle time of one scope by what is behind it."""
     graph, pieces = found.scope.graph, found.pieces
     events, edges = graph.event_table, graph.edges_at(pieces.edge)
-    event = pieces.event if innermost else event_behind(graph, pieces)
+    event = pieces.event if innermost else _event_behind(graph, pieces)
     codes = {
         "cause": pieces.cause,
         "evidence": np.where(pieces.edge >= 0, edges.inferred, -1),
         "lane": picked(events.lane, np.where(event >= 0, event, np.where(pieces.edge >= 0, edges.target, -1))),
-        "operator": picked(events.name, outermost_operators(graph, event)),
+        "operator": picked(events.name, _outermost_operators(graph, event)),
         "name": picked(events.name, event),
     }
-    rows = total_lengths(pd.DataFrame(codes), pieces)
+    rows = _total_lengths(pd.DataFrame(codes), pieces)
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     texts: dict[str, Sequence[str] | Objects] = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
     named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
     return rows.assign(**named)
 
 
-def event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
+def _event_behind(graph: DependencyGraph, pieces: GapPieces) -> Ids:
     """Return the row behind each piece: of work in operators the outermost one."""
-    outermost = outermost_operators(graph, pieces.event)
+    outermost = _outermost_operators(graph, pieces.event)
     # Deep inside an operator any of its children may stand there by chance; the outermost is what the user wrote.
     in_operator = (pieces.cause == GapCause.HOST_OPERATOR) & (outermost >= 0)
     return np.where(in_operator, outermost, pieces.event)
 
 
-def outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
+def _outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
     """Return the outermost operator around each row; -1 where that is the row itself."""
     # Few rows are behind many pieces: each is looked up once.
     unique, place = np.unique(event, return_inverse=True)
@@ -208,19 +208,19 @@ def outermost_operators(graph: DependencyGraph, event: Ids) -> Ids:
     return np.where(found == unique, -1, found)[place]
 
 
-def longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
+def _longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
     """Make the table of :func:`longest_gaps`."""
-    rows = table_of_gaps(explained, lambda found: scope_longest(found, count), GAP_COLUMNS)
+    rows = _table_of_gaps(explained, lambda found: _scope_longest(found, count), GAP_COLUMNS)
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True).head(count)
 
 
-def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
+def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     """Describe the longest gaps of one scope."""
     gaps, graph = found.gaps, found.scope.graph
     length = gaps.end - gaps.start
     chosen = np.argsort(-length, kind="stable")[:count]
     # A gap may have several causes; the table names the one that took most of it.
-    main = main_causes(found).loc[chosen]
+    main = _main_causes(found).loc[chosen]
     after = gaps.after[chosen]
     edge = found.explainer.binding_edge(after)
     bound = graph.edges_at(edge)
@@ -238,19 +238,19 @@ def scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def main_causes(found: ExplainedGaps) -> pd.DataFrame:
+def _main_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
     graph, pieces = found.scope.graph, found.pieces
-    name = picked(graph.event_table.name, event_behind(graph, pieces))
+    name = picked(graph.event_table.name, _event_behind(graph, pieces))
     keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
-    parts = total_lengths(keys, pieces)
+    parts = _total_lengths(keys, pieces)
     parts["of_cause"] = parts.groupby(["gap", "cause"])["idle_ns"].transform("sum")
     # The longest cause first, in it the name with the longest part: what comes first of each gap is its main one.
     ordered = parts.sort_values(["of_cause", "idle_ns"], ascending=False, kind="stable")
     return ordered.drop_duplicates("gap").set_index("gap")
 
 
-def total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+def _total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     """Sum the pieces of equal keys and count their gaps, longest first."""
     names = list(keys.columns)
     summed = keys.assign(idle_ns=pieces.length).groupby(names, sort=False)["idle_ns"].sum()
@@ -282,17 +282,17 @@ def answer(
     explainer = ScopeExplainer(data_load or DATA_LOADING)
     device = explainer.device(scopes)
     tables = {
-        "idle_time": causes_of(device),
-        "waits": waits_of(device),
-        "longest_gaps": longest_of(device, LONGEST),
-        "streams": stream_causes_of(explainer.streams(scopes)),
+        "idle_time": _causes_of(device),
+        "waits": _waits_of(device),
+        "longest_gaps": _longest_of(device, LONGEST),
+        "streams": _stream_causes_of(explainer.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
-    notes = [note for found in device if (note := missing_note(found))]
-    return Answer(tables, notes, {"waits_innermost": waits_of(device, innermost=True)})
+    notes = [note for found in device if (note := _missing_note(found))]
+    return Answer(tables, notes, {"waits_innermost": _waits_of(device, innermost=True)})
 
 
-def missing_note(found: ExplainedGaps) -> str:
+def _missing_note(found: ExplainedGaps) -> str:
     """Say why there is nothing to explain."""
     if found.scope.missing() or found.pieces.length.any():
         return found.scope.missing()

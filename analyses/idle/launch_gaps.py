@@ -62,14 +62,14 @@ def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = IdleTimeFlags
         UsageError: the threshold is negative.
     """
     busy = [scope for scope in scopes if len(scope.running)]
-    return table_of(busy, lambda scope: gaps_per_stream(scope, launch_gap_us), LAUNCH_GAP_COLUMNS)
+    return table_of(busy, lambda scope: _gaps_per_stream(scope, launch_gap_us), LAUNCH_GAP_COLUMNS)
 
 
-def gaps_per_stream(scope: Scope, launch_gap_us: float) -> dict[str, Any]:
+def _gaps_per_stream(scope: Scope, launch_gap_us: float) -> dict[str, Any]:
     """Sum and count the gaps of one scope by stream and cause."""
     found = stream_intervals(scope.running)
     idle = found.end > found.start
-    sums, counts = sums_and_counts(found, causes_by_launch(scope, found, launch_gap_us), idle)
+    sums, counts = _sums_and_counts(found, causes_by_launch(scope, found, launch_gap_us), idle)
     lane, cause = np.nonzero(sums)
     return {
         "stream": np.array(scope.graph.lanes.labels, object)[lane],
@@ -94,7 +94,7 @@ def causes_by_launch(scope: Scope, found: StreamIntervals, launch_gap_us: float)
     return np.where(found.call < 0, LaunchGap.LAUNCH_UNKNOWN, cause).astype(np.int8)
 
 
-def sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tuple[Ints, Ints]:
+def _sums_and_counts(found: StreamIntervals, cause: Codes, counted: Any) -> tuple[Ints, Ints]:
     """Return sum and number of the counted intervals by lane and cause."""
     # A grid of lanes and causes: few of either, however many gaps there are.
     shape = (int(found.lane.max(initial=-1)) + 1, len(LaunchGap))

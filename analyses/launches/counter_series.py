@@ -29,11 +29,11 @@ def counter_tracks(scope: Scope, series: Collection[str] = COUNTER_SERIES) -> li
         scope: where to look.
         series: which of :data:`~analyses.flags.COUNTER_SERIES`.
     """
-    tracks = queue_tracks(scope) if QUEUES in series else []
-    return tracks + rate_tracks(scope) if RATES in series else tracks
+    tracks = _queue_tracks(scope) if QUEUES in series else []
+    return tracks + _rate_tracks(scope) if RATES in series else tracks
 
 
-def queue_tracks(scope: Scope) -> list[CounterTrack]:
+def _queue_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per stream."""
     graph = scope.graph
     queue, device, stream = queue_steps(graph.event_table, scope.work), graph.lanes.device, graph.lanes.stream
@@ -45,7 +45,7 @@ def queue_tracks(scope: Scope) -> list[CounterTrack]:
     ]
 
 
-def rate_tracks(scope: Scope) -> list[CounterTrack]:
+def _rate_tracks(scope: Scope) -> list[CounterTrack]:
     """Return a track per kind of copy and device."""
     graph = scope.graph
     copies = copies_of(scope.graph, scope.work)

@@ -61,7 +61,7 @@ def kernel_sequences(
         rank, scope, operator (the full name), count (rows with this sequence), kernels (of one of them), gpu_ns and
         operator_ns (summed over all), kernel_sequence (names by start, joined with arrows); what occurs most first.
     """
-    return table_of(scopes, lambda scope: described_patterns(scope, operator, min_pattern_len), COLUMNS)
+    return table_of(scopes, lambda scope: _described_patterns(scope, operator, min_pattern_len), COLUMNS)
 
 
 def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> Sequences:
@@ -76,7 +76,7 @@ def sequences_under(scope: Scope, operator: str, min_pattern_len: int) -> Sequen
     return same_sequences(owner[order], work.row[order], graph.event_table.name, max(min_pattern_len, 1))
 
 
-def described_patterns(scope: Scope, operator: str, min_pattern_len: int) -> pd.DataFrame:
+def _described_patterns(scope: Scope, operator: str, min_pattern_len: int) -> pd.DataFrame:
     """Describe the sequences of a scope, what occurs most first."""
     graph, found = scope.graph, sequences_under(scope, operator, min_pattern_len)
     gpu, cpu = pattern_times(graph, found)
@@ -112,11 +112,11 @@ def answer(
     frame = kernel_sequences(scopes, operator, min_pattern_len)
     answered = scopes_in(frame)
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
-    notes = [missing_note(scope, operator, min_pattern_len) for scope in silent]
+    notes = [_missing_note(scope, operator, min_pattern_len) for scope in silent]
     return Answer({"kernel_sequences": frame}, notes)
 
 
-def missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:
+def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:
     """Say why there is no row."""
     if scope.missing():
         return scope.missing()
@@ -156,10 +156,10 @@ def write_sequence_overlay(
         OutputError: the file cannot be written or is the trace itself.
     """
     found = sequences_under(scope, operator, min_pattern_len)
-    return write_slices(scope.graph.trace, "Kernel sequences", marking_tracks(scope.graph, found, top_k), target)
+    return write_slices(scope.graph.trace, "Kernel sequences", _marking_tracks(scope.graph, found, top_k), target)
 
 
-def marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list[SliceTrack]:
+def _marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list[SliceTrack]:
     """Return a track for each thread with the rows, and for each stream with their GPU work, of the top patterns."""
     ranked = most_frequent(graph, found)[:top_k]
     # Patterns outside the top have no rank: their rows are left unmarked.
@@ -170,24 +170,24 @@ def marking_tracks(graph: DependencyGraph, found: Sequences, top_k: int) -> list
     of_piece = np.repeat(of_row, np.diff(found.first))
     counts = found.counts()[ranked].tolist()
     marks = [
-        {"Patterns": {short_pattern(graph, found, at): count}}
+        {"Patterns": {_short_pattern(graph, found, at): count}}
         for at, count in zip(ranked.tolist(), counts, strict=True)
     ]
     numbers = [{"Pattern": f"#{at + 1}"} for at in range(len(ranked))]
     return [
-        *tracks_per_lane(graph, found.owner, of_row, marks),
-        *tracks_per_lane(graph, found.members, of_piece, numbers),
+        *_tracks_per_lane(graph, found.owner, of_row, marks),
+        *_tracks_per_lane(graph, found.members, of_piece, numbers),
     ]
 
 
-def short_pattern(graph: DependencyGraph, found: Sequences, pattern: int) -> str:
+def _short_pattern(graph: DependencyGraph, found: Sequences, pattern: int) -> str:
     """Return a pattern as text: short names of its row and its work, with bars between them."""
     example = int(found.example[pattern])
     names = [graph.name_of(int(found.owner[example])), *event_names(graph, found.group(example))]
     return "|".join(map(short_name, names))
 
 
-def tracks_per_lane(
+def _tracks_per_lane(
     graph: DependencyGraph, rows: Ids, rank: Ints, arguments: Sequence[dict[str, Any]]
 ) -> list[SliceTrack]:
     """Return a track per thread or stream with the rows that have a rank, named after that."""

@@ -61,11 +61,11 @@ def launches(scopes: Sequence[Scope], *, include_memory_events: bool = True) -> 
         cpu_duration_ns, gpu_duration_ns, launch_delay_ns = behind_stream_ns + behind_event_ns + overhead_ns. An answer
         adds the marks short_kernels, runtime_outliers and launch_delay_outliers, as :func:`launch_stats` counts them.
     """
-    found = table_of(scopes, lambda scope: launch_columns(scope, include_memory_events=include_memory_events), COLUMNS)
+    found = table_of(scopes, lambda scope: _launch_columns(scope, include_memory_events=include_memory_events), COLUMNS)
     return found.astype(NUMERIC)
 
 
-def launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, Any]:
+def _launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, Any]:
     """Return the columns of a scope's launches."""
     graph, work = scope.graph, launched_work(scope, include_memory_events=include_memory_events)
     events = graph.event_table
@@ -76,7 +76,7 @@ def launch_columns(scope: Scope, *, include_memory_events: bool) -> dict[str, An
         "call": event_names(graph, work.call),
         "name": event_names(graph, work.row),
         "stream": np.array(graph.lanes.labels, object)[work.lane],
-        **launch_times(graph, work),
+        **_launch_times(graph, work),
     }
 
 
@@ -88,7 +88,7 @@ def launched_work(scope: Scope, *, include_memory_events: bool) -> Activities:
     return work.take(np.lexsort((work.row, events.index[work.call])))
 
 
-def launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
+def _launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     """Return how long each call and its work took, and the parts of the delay between them (ns)."""
     # the call         [launch]
     # its stream       ~ earlier work ~|
@@ -99,9 +99,9 @@ def launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     returned = events.end[work.call]
     # Work may start while its call still runs: then there is no delay.
     begun = np.maximum(work.start, returned)
-    stream_free = last_source_ns(graph, IN_STREAM)[work.row].clip(returned, begun)
+    stream_free = _last_source_ns(graph, IN_STREAM)[work.row].clip(returned, begun)
     # Clipped into what the stream left over: the parts add up to the delay whatever overlaps.
-    all_free = last_source_ns(graph, ACROSS_STREAMS)[work.row].clip(stream_free, begun)
+    all_free = _last_source_ns(graph, ACROSS_STREAMS)[work.row].clip(stream_free, begun)
     return {
         "cpu_duration_ns": returned - events.start[work.call],
         "gpu_duration_ns": work.end - work.start,
@@ -112,7 +112,7 @@ def launch_times(graph: DependencyGraph, work: Activities) -> dict[str, Ints]:
     }
 
 
-def last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
+def _last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints:
     """Return when the last thing happened that each event's start waited for by edges of some kinds (ns)."""
     edges = graph.edges_of(*kinds)
     edges = edges.take(~edges.to_end)
@@ -140,17 +140,17 @@ def launch_stats(
         median_overhead_ns and the counts short_kernels, runtime_outliers, launch_delay_outliers. The longest time on
         the CPU comes first.
     """
-    found = frame.assign(**outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
+    found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
     columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
     keys = found[["rank", "scope", "call"]].to_numpy()
     parts = list(found.groupby(["rank", "scope", "call"], sort=False).indices.values())
-    rows = [[*keys[at[0]], *summed_launches({name: column[at] for name, column in columns.items()})] for at in parts]
+    rows = [[*keys[at[0]], *_summed_launches({name: column[at] for name, column in columns.items()})] for at in parts]
     scopes = found[["rank", "scope"]].drop_duplicates().to_numpy().tolist()
     rows.sort(key=lambda row: (scopes.index(row[:2]), -row[5]))
     return pd.DataFrame(rows, columns=list(STATS_COLUMNS))
 
 
-def summed_launches(part: dict[str, Any]) -> list[int]:
+def _summed_launches(part: dict[str, Any]) -> list[int]:
     """Return the numbers of one row: each call counts once, however much it launched."""
     # A call of a graph launches many activities but takes its time once.
     calls, first = np.unique(part["call_index"], return_index=True)
@@ -165,7 +165,7 @@ def summed_launches(part: dict[str, Any]) -> list[int]:
     ]
 
 
-def outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
+def _outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cutoff: float) -> dict[str, Any]:
     """Mark what HTA's three histograms show."""
     cpu, gpu, delay = frame["cpu_duration_ns"], frame["gpu_duration_ns"], frame["launch_delay_ns"]
     found = ((cpu <= runtime_cutoff * 1e3) & (gpu < cpu), cpu > runtime_cutoff * 1e3, delay > launch_delay_cutoff * 1e3)
@@ -191,14 +191,14 @@ def answer(
         The tables ``launch_stats`` (by name of the call) and ``largest_overheads``, and the series ``launches``.
     """
     frame = launches(scopes, include_memory_events=not no_memory_events)
-    notes = [note for scope in scopes if (note := missing_note(scope))]
-    largest = largest_overheads(frame)
-    found = outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
+    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    largest = _largest_overheads(frame)
+    found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
     return Answer(tables, notes, {"launches": frame.assign(**found)})
 
 
-def largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
+def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the :func:`launches` whose work started latest without the stream or an event holding it.
 
     Returns:
@@ -207,7 +207,7 @@ def largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.nlargest(LARGEST, "overhead_ns")[list(LARGEST_COLUMNS)]
 
 
-def missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope) -> str:
     """Say what could not be told."""
     if scope.missing() or (scope.work.call >= 0).all():
         return scope.missing()
@@ -232,14 +232,14 @@ def figure(found: Answer) -> Figure:
     )
     for at, (kind, column, label) in enumerate(shown):
         axis = "" if at == 0 else str(at + 1)
-        add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
+        _add_histogram(made, frame.loc[frame[kind], column].to_numpy() / 1e3, SERIES[at], axis)
         place = {"title": label, "domain": [at * 0.35, at * 0.35 + 0.3], **AXIS}
         made.update_layout({f"xaxis{axis}": place, f"yaxis{axis}": {"anchor": f"x{axis}", **AXIS}})
     made.update_layout(showlegend=False, bargap=0)
     return made
 
 
-def add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
+def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
     """Add bars that were counted here: a page need not carry every launch."""
     count, edges = np.histogram(values, BINS)  # counted here: the page carries bars, not launches
     made.add_bar(
@@ -255,6 +255,6 @@ def add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
 
 TABLES = {
     "launch_stats": Table(launch_stats, STATS_COLUMNS),
-    "largest_overheads": Table(largest_overheads, LARGEST_COLUMNS),
+    "largest_overheads": Table(_largest_overheads, LARGEST_COLUMNS),
     "launches": Table(launches, (*COLUMNS, *OUTLIERS)),
 }

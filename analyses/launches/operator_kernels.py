@@ -54,10 +54,10 @@ def operator_kernels(scopes: Sequence[Scope], prefix: str = OperatorKernelsFlags
         mean_launch_delay_ns from the operator's start to its first launch, mean_runtime_delay_ns from that launch's
         start to that of its kernel, kernel_sequence (names joined with arrows); what occurs most comes first.
     """
-    return table_of(scopes, lambda scope: described_sequences(scope, prefix), COLUMNS)
+    return table_of(scopes, lambda scope: _described_sequences(scope, prefix), COLUMNS)
 
 
-def described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
+def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
     """Describe the sequences of one scope, what occurs most first."""
     graph, found = scope.graph, sequences_of_operators(scope, prefix)
     length = graph.event_table.end - graph.event_table.start
@@ -81,14 +81,14 @@ def sequences_of_operators(scope: Scope, prefix: str) -> Sequences:
     """Return the kernels of each operator in the order in which they were launched and began."""
     events = scope.graph.event_table
     work = scope.work.take((scope.work.call >= 0) & (scope.work.type != WorkType.MEMORY))
-    owner = operators_around(scope.graph, work.call, prefix)
+    owner = _operators_around(scope.graph, work.call, prefix)
     # An operator's kernels in the order of their calls; those of one call (a graph) in the order of their starts.
     order = np.lexsort((work.row, work.call, owner))
     order = order[owner[order] >= 0]
     return same_sequences(owner[order], work.row[order], events.name)
 
 
-def operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
+def _operators_around(graph: DependencyGraph, calls: Ids, prefix: str) -> Ids:
     """Return the innermost operator with a prefix around each call; -1 where there is none."""
     wanted = np.array([name.startswith(prefix) for name in graph.names], np.bool_)
     name, around = graph.event_table.name, graph.operator_around
@@ -123,11 +123,11 @@ def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operat
     """
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
-    notes = [missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
+    notes = [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
     return Answer({"operator_kernels": frame}, notes)
 
 
-def missing_note(scope: Scope, prefix: str) -> str | Note:
+def _missing_note(scope: Scope, prefix: str) -> str | Note:
     """Say why there is no row."""
     return scope.missing() or Note(
         f"rank {scope.rank}: no kernel in {scope.label} was launched by an operator that starts with {prefix!r}",

@@ -52,7 +52,7 @@ def queue_length(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFla
         the time from the first change to the last (of a window: of all its time); blocked_calls and blocked_ns:
         launches that waited for a free slot, by the graph's queue_full edges, and the time inside them.
     """
-    return table_of(scopes, lambda scope: stream_summaries(scope, max_queue_length), COLUMNS)
+    return table_of(scopes, lambda scope: _stream_summaries(scope, max_queue_length), COLUMNS)
 
 
 def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def queue_length_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, stream, time_ns, queue_length from then on, event_index of the call or activity that changed it.
     """
-    return table_of(scopes, queue_changes, SERIES_COLUMNS)
+    return table_of(scopes, _queue_changes, SERIES_COLUMNS)
 
 
 def queue_of(scope: Scope) -> QueueSteps:
@@ -73,7 +73,7 @@ def queue_of(scope: Scope) -> QueueSteps:
     return queue_steps(events, activities(scope.graph)).clip(scope.start_ns, scope.end_ns)
 
 
-def queue_changes(scope: Scope) -> dict[str, Any]:
+def _queue_changes(scope: Scope) -> dict[str, Any]:
     """Return the columns of a scope's changes."""
     queue = queue_of(scope)
     return {
@@ -84,17 +84,17 @@ def queue_changes(scope: Scope) -> dict[str, Any]:
     }
 
 
-def stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]]:
+def _stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]]:
     """Return a row for each stream of a scope."""
     # queue    1 2 3   2     1   0        changes: of the mean and the median, as HTA's
     # time     +-+-+---+-----+---+---|    how long each length lasted: of the time mean and of full_ns
-    queue, blocked = queue_of(scope), blocked_launches(scope)
+    queue, blocked = queue_of(scope), _blocked_launches(scope)
     lasting = queue.lasting(None if scope.is_open else scope.end_ns)
     return [
         {
             "stream": scope.graph.lanes.labels[lane],
-            "launches": count_launches(scope, queue.row[part]),
-            **described_lengths(
+            "launches": _count_launches(scope, queue.row[part]),
+            **_described_lengths(
                 queue.length[part], lasting[part], max_queue_length, None if scope.is_open else scope.window_ns
             ),
             **blocked.get(lane, {"blocked_calls": 0, "blocked_ns": 0}),
@@ -103,14 +103,14 @@ def stream_summaries(scope: Scope, max_queue_length: int) -> list[dict[str, Any]
     ]
 
 
-def count_launches(scope: Scope, rows: Ids) -> int:
+def _count_launches(scope: Scope, rows: Ids) -> int:
     """Count the changes that are launches of the scope; those before a window only left their queue there."""
     events = scope.graph.event_table
     inside = events.start[rows] >= scope.start_ns if not scope.is_open else np.True_
     return int(np.count_nonzero((events.kind[rows] == EventKind.RUNTIME) & inside))
 
 
-def described_lengths(length: Any, lasting: Any, max_queue_length: int, window_ns: int | None) -> dict[str, Any]:
+def _described_lengths(length: Any, lasting: Any, max_queue_length: int, window_ns: int | None) -> dict[str, Any]:
     """Describe one queue by its lengths and how long each lasted (ns)."""
     span = int(lasting.sum()) if window_ns is None else window_ns
     full = int(lasting[length >= max_queue_length].sum())
@@ -124,7 +124,7 @@ def described_lengths(length: Any, lasting: Any, max_queue_length: int, window_n
     }
 
 
-def blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
+def _blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
     """Return for each stream the launches that waited for a slot, and the time inside them."""
     events, edges = scope.graph.event_table, scope.graph.edges_of(EdgeKind.QUEUE_FULL)
     edges = edges.take(scope.holds(edges.target))
@@ -146,26 +146,26 @@ def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max
         max_queue_length: a queue of so many launches is full.
     """
     frame = queue_length(scopes, max_queue_length)
-    notes: list[str | Note] = [note for scope in scopes if (note := missing_note(scope))]
+    notes: list[str | Note] = [note for scope in scopes if (note := _missing_note(scope))]
     # Queues of NVIDIA fill a little below the nominal limit, so that the default counts nothing: say so.
     near = frame[frame["max_length"].isin(SATURATED) & (frame["max_length"] < max_queue_length)]
     if len(near):
         most = int(near["max_length"].max())
         full = Remedy(f"max_queue_length={most} counts that", f"--max-queue-length {most} counts that")
         notes.append(Note(f"a queue reached {most:,}: NVIDIA's are full near 1,022", full))
-    if any(map(is_amd, scopes)):
+    if any(map(_is_amd, scopes)):
         notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
     return Answer({"queue_length": frame}, notes, {"queue_length_time_series": queue_length_time_series(scopes)})
 
 
-def missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope) -> str:
     """Say why there is no queue."""
     if scope.missing() or (scope.work.call >= 0).any() or not len(scope.work):
         return scope.missing()
     return f"rank {scope.rank}: no launching call in {scope.label}; record with ProfilerActivity.CPU as well"
 
 
-def is_amd(scope: Scope) -> bool:
+def _is_amd(scope: Scope) -> bool:
     """Tell whether work was launched by calls of AMD's runtime."""
     graph = scope.graph
     called = np.unique(graph.event_table.name[scope.work.call[scope.work.call >= 0]])

@@ -37,7 +37,7 @@ def memory_bandwidth(scopes: Sequence[Scope]) -> pd.DataFrame:
         without those of length 0, whose time is below the trace's clock), and the highest recorded rate of a single
         one, max_gbps; all in 10^9 bytes per second, NaN where nothing is known.
     """
-    return table_of(scopes, copies_by_kind, COLUMNS)
+    return table_of(scopes, _copies_by_kind, COLUMNS)
 
 
 def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -49,16 +49,16 @@ def memory_bandwidth_time_series(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, kind, time_ns, bandwidth_gbps from then on.
     """
-    return table_of(scopes, rate_changes, SERIES_COLUMNS)
+    return table_of(scopes, _rate_changes, SERIES_COLUMNS)
 
 
-def copies_by_kind(scope: Scope) -> list[dict[str, Any]]:
+def _copies_by_kind(scope: Scope) -> list[dict[str, Any]]:
     """Return a row for each kind of copy of a scope."""
     copies = copies_of(scope.graph, scope.work)
-    return [summed_copies(copies, kind, copies.kind == code) for code, kind in enumerate(copies.kinds)]
+    return [_summed_copies(copies, kind, copies.kind == code) for code, kind in enumerate(copies.kinds)]
 
 
-def summed_copies(copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
+def _summed_copies(copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
     """Sum up the copies of one kind."""
     moved, length = copies.bytes[chosen], copies.end[chosen] - copies.start[chosen]
     # A rate needs bytes and a length: what lacks one counts in the sums but not in the rate.
@@ -71,24 +71,24 @@ def summed_copies(copies: Copies, kind: str, chosen: Bools) -> dict[str, Any]:
         "bytes": int(moved[known].sum()),
         "duration_ns": int(length.sum()),
         "busy_ns": union(copies.start[chosen], copies.end[chosen]).total,
-        "mean_gbps": gigabytes_per_second(moved[timed], int(length[timed].sum())),
-        "busy_gbps": gigabytes_per_second(
+        "mean_gbps": _gigabytes_per_second(moved[timed], int(length[timed].sum())),
+        "busy_gbps": _gigabytes_per_second(
             moved[timed], union(copies.start[chosen][timed], copies.end[chosen][timed]).total
         ),
         "max_gbps": float(rates.max()) if len(rates) else float("nan"),
     }
 
 
-def gigabytes_per_second(moved: Ints, time_ns: int) -> float:
+def _gigabytes_per_second(moved: Ints, time_ns: int) -> float:
     """Return GB/s, which is bytes per nanosecond."""
     return int(moved.sum()) / time_ns if time_ns else float("nan")
 
 
-def rate_changes(scope: Scope) -> dict[str, Any]:
+def _rate_changes(scope: Scope) -> dict[str, Any]:
     """Return the columns of a scope's changes."""
     copies = copies_of(scope.graph, scope.running)
     # At one instant ends and starts cancel out: only what holds afterwards is a change.
-    steps = rate_steps(copies, copies.end, known_rates(copies), copies.end > copies.start).last_of_each_instant()
+    steps = rate_steps(copies, copies.end, _known_rates(copies), copies.end > copies.start).last_of_each_instant()
     return {
         "kind": np.array(copies.kinds, object)[steps.kind],
         "time_ns": steps.time,
@@ -96,7 +96,7 @@ def rate_changes(scope: Scope) -> dict[str, Any]:
     }
 
 
-def known_rates(copies: Copies) -> Floats:
+def _known_rates(copies: Copies) -> Floats:
     """Return each one's rate: as recorded, else bytes / length, else 0."""
     length = np.maximum(copies.end - copies.start, 1)
     computed = np.where(copies.bytes >= 0, copies.bytes / length, 0.0)

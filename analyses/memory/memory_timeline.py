@@ -115,7 +115,7 @@ class MemoryEvents:
         # Frees and allocations share instants: the allocator's own counter says which came first, else the file.
         order = np.lexsort((events.index[rows], numbers["Ev Idx"], events.start[rows]))
         return cls(
-            [device_name(details, at) for at in order.tolist()],
+            [_device_name(details, at) for at in order.tolist()],
             {
                 "row": rows[order],
                 "moved": numbers["Bytes"][order],
@@ -141,7 +141,7 @@ class MemoryEvents:
         return Allocations(scope, name, **columns)
 
 
-def device_name(details: Details, at: int) -> str:
+def _device_name(details: Details, at: int) -> str:
     """Name the device of a memory event."""
     kind, number = details["Device Type"][at], details["Device Id"][at]
     name = DEVICES.get(kind, "unknown device" if kind is None else f"device type {kind}")
@@ -158,18 +158,18 @@ def peaks(found: Sequence[Allocations]) -> pd.DataFrame:
         peak_event_index and peak_by (the allocation that reached the peak, and on whose behalf; missing where the total
         was highest at the beginning).
     """
-    frame = table_of_devices(found, peak_row, PEAKS)
+    frame = _table_of_devices(found, _peak_row, PEAKS)
     return frame.astype({"peak_event_index": "Int64", "peak_reserved_bytes": "Int64"})
 
 
-def table_of_devices(
+def _table_of_devices(
     found: Sequence[Allocations], rows: Callable[[Allocations], Rows], columns: Sequence[str]
 ) -> pd.DataFrame:
     """Put what there is to say about each device one below the other."""
     return joined([labelled(rows(item), item.scope).assign(device=item.device) for item in found], columns)
 
 
-def peak_row(item: Allocations) -> dict[str, Any]:
+def _peak_row(item: Allocations) -> dict[str, Any]:
     """Return the row of one device."""
     peak, at = item.peak
     reserved = int(item.reserved.max()) if (item.reserved >= 0).any() else None
@@ -195,13 +195,13 @@ def alive_at_peak(found: Sequence[Allocations]) -> pd.DataFrame:
     Returns:
         rank, scope, device, name, allocations, alive_bytes, alive_share (of the peak); most bytes first.
     """
-    return table_of_devices(found, owners_at_peak, ALIVE)
+    return _table_of_devices(found, _owners_at_peak, ALIVE)
 
 
-def owners_at_peak(item: Allocations) -> pd.DataFrame:
+def _owners_at_peak(item: Allocations) -> pd.DataFrame:
     """List the owners of one device's memory, most first."""
     peak, last = item.peak
-    at = unfreed_at_end(item.address[: last + 1], item.moved[: last + 1])
+    at = _unfreed_at_end(item.address[: last + 1], item.moved[: last + 1])
     names, place = np.unique(item.names[at].astype(str), return_inverse=True)
     size = summed_by(place, item.moved[at], len(names))
     # What is not accounted for was there before the recording: so the rows add up to the peak.
@@ -217,7 +217,7 @@ def owners_at_peak(item: Allocations) -> pd.DataFrame:
     return frame.sort_values(["alive_bytes", "name"], ascending=[False, True])
 
 
-def unfreed_at_end(address: Ints, moved: Ints) -> Ints:
+def _unfreed_at_end(address: Ints, moved: Ints) -> Ints:
     """Return the places of the allocations whose address has no later event."""
     # Sorted by address, in order of time within one: the last event of each tells whether it is still in use.
     order = np.argsort(address, kind="stable")
@@ -232,10 +232,10 @@ def memory_events(found: Sequence[Allocations]) -> pd.DataFrame:
         rank, scope, device, event_index, time_ns (absolute), bytes (negative: freed), allocated_bytes and
         reserved_bytes after it (-1: not recorded), name (on whose behalf).
     """
-    return table_of_devices(found, event_rows, EVENTS)
+    return _table_of_devices(found, _event_rows, EVENTS)
 
 
-def event_rows(item: Allocations) -> dict[str, Any]:
+def _event_rows(item: Allocations) -> dict[str, Any]:
     """Return the columns of one device's events."""
     events = item.scope.graph.event_table
     return {
@@ -265,11 +265,11 @@ def answer(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> Answer:
     found = allocations(scopes, by)
     tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
     return Answer(
-        tables, [note for scope in scopes if (note := missing_note(scope, found))], {"events": memory_events(found)}
+        tables, [note for scope in scopes if (note := _missing_note(scope, found))], {"events": memory_events(found)}
     )
 
 
-def missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
+def _missing_note(scope: Scope, found: Sequence[Allocations]) -> str:
     """Say what was not recorded, and how to record it."""
     if not (scope.graph.event_table.kind == EventKind.MEMORY).any():
         return (

@@ -91,10 +91,10 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
     rows = rows.reshape(-1, 4)  # an empty list has no second axis
     if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
         raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
-    return running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
+    return _running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
 
 
-def running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
+def _running_totals(time: Ints, moved: Ints, category: Ints) -> RawTimeline:
     """Add up the changes of each category, one row of totals for each instant."""
     changes = np.zeros((len(time), len(CATEGORIES)), np.int64)
     changes[np.arange(len(time)), category] = moved

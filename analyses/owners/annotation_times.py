@@ -52,14 +52,14 @@ def annotation_times(scopes: Sequence[Scope]) -> pd.DataFrame:
         twice), cpu_covered_ns (when at least one is open on some thread); on the GPU: activities, gpu_ns (their sum),
         gpu_self_ns, gpu_busy_ns (when at least one of them runs). Most GPU time first.
     """
-    return table_of(scopes, cpu_beside_gpu, COLUMNS)
+    return table_of(scopes, _cpu_beside_gpu, COLUMNS)
 
 
-def cpu_beside_gpu(scope: Scope) -> pd.DataFrame:
+def _cpu_beside_gpu(scope: Scope) -> pd.DataFrame:
     """Put what a scope's annotations did on the CPU beside what they did on the GPU."""
     names = scope.graph.names
-    on_cpu = pd.DataFrame.from_dict(cpu_columns(scope), orient="index", columns=list(CPU))
-    on_gpu = gpu_columns(scope)
+    on_cpu = pd.DataFrame.from_dict(_cpu_columns(scope), orient="index", columns=list(CPU))
+    on_gpu = _gpu_columns(scope)
     # An annotation may be on one side only; the other then counts 0.
     codes = on_cpu.index.union(on_gpu.index)
     frame = pd.concat([side.reindex(codes, fill_value=0) for side in (on_cpu, on_gpu)], axis=1).astype(np.int64)
@@ -78,17 +78,17 @@ def annotation_rows(scope: Scope, *, on_gpu: bool) -> Ids:
     return rows[scope.holds(rows)]
 
 
-def cpu_columns(scope: Scope) -> dict[int, list[int]]:
+def _cpu_columns(scope: Scope) -> dict[int, list[int]]:
     """Return the CPU columns by name code."""
     events = scope.graph.event_table
     length = events.end - events.start
     return {
         code: [len(rows), int(length[rows].sum()), union(events.start[rows], events.end[rows]).total]
-        for code, rows in rows_by_name(scope, annotation_rows(scope, on_gpu=False))
+        for code, rows in _rows_by_name(scope, annotation_rows(scope, on_gpu=False))
     }
 
 
-def gpu_columns(scope: Scope) -> pd.DataFrame:
+def _gpu_columns(scope: Scope) -> pd.DataFrame:
     """Return the GPU columns by name code; -1 stands for work outside all annotations."""
     work, labels = scope.work, scope.graph.event_table.name
     found = owners(scope.graph, "annotation")
@@ -104,7 +104,7 @@ def gpu_columns(scope: Scope) -> pd.DataFrame:
     return pd.DataFrame(columns, index=sums.label)
 
 
-def rows_by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
+def _rows_by_name(scope: Scope, rows: Ids) -> list[tuple[int, Ids]]:
     """Divide rows by the codes of their names."""
     codes = scope.graph.event_table.name[rows]
     order = np.argsort(codes, kind="stable")
@@ -121,16 +121,16 @@ def annotation_durations(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, side (``cpu`` or ``gpu``), annotation, count, sum_ns, min_ns, mean_ns, max_ns; longest sum first.
     """
-    rows = [row for scope in scopes for on_gpu in (False, True) for row in instance_lengths(scope, on_gpu=on_gpu)]
+    rows = [row for scope in scopes for on_gpu in (False, True) for row in _instance_lengths(scope, on_gpu=on_gpu)]
     return pd.DataFrame(rows, columns=DURATIONS)
 
 
-def instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
+def _instance_lengths(scope: Scope, *, on_gpu: bool) -> list[list[Any]]:
     """Describe the instances of each annotation of a scope on one side, longest sum first."""
     graph = scope.graph
     length = graph.event_table.end - graph.event_table.start
     rows: list[list[Any]] = []
-    for code, chosen in rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu)):
+    for code, chosen in _rows_by_name(scope, annotation_rows(scope, on_gpu=on_gpu)):
         own = length[chosen]
         numbers = [len(own), int(own.sum()), int(own.min()), round(own.mean()), int(own.max())]
         rows.append([scope.rank, scope.label, "gpu" if on_gpu else "cpu", graph.names[code], *numbers])
@@ -145,10 +145,10 @@ def annotated_activities(scopes: Sequence[Scope]) -> pd.DataFrame:
         gpu_annotation (the shortest copy on the stream that it overlaps), gpu_annotation_index; missing where there is
         none.
     """
-    return table_of(scopes, annotated_rows, ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER])
+    return table_of(scopes, _annotated_rows, ["rank", "scope", "event_index", "activity", "gpu_ns", *UNDER])
 
 
-def annotated_rows(scope: Scope) -> dict[str, Any]:
+def _annotated_rows(scope: Scope) -> dict[str, Any]:
     """Return the columns of a scope's activities."""
     events, work = scope.graph.event_table, scope.work
     columns = {
@@ -172,10 +172,10 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: where to look.
     """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
-    return Answer(tables, [note for scope in scopes if (note := missing_note(scope))])
+    return Answer(tables, [note for scope in scopes if (note := _missing_note(scope))])
 
 
-def missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope) -> str:
     """Say why there is nothing to sum up."""
     if not (scope.graph.event_table.kind == EventKind.ANNOTATION).any():
         return (

@@ -64,8 +64,8 @@ def attribution(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> pd.Da
         raise UsageError(f"there is no attribution by {by!r}; there are: {', '.join(BY[:-1])}")
     known: dict[DependencyGraph, Any] = {}
     for graph in dict.fromkeys(scope.graph for scope in scopes):  # the steps of a trace share their owners
-        known[graph] = owners(graph, by.removesuffix("-class")), *label_codes(graph, by)
-    frame = table_of(scopes, lambda scope: times_by_label(scope, *known[scope.graph]), TIMES)
+        known[graph] = owners(graph, by.removesuffix("-class")), *_label_codes(graph, by)
+    frame = table_of(scopes, lambda scope: _times_by_label(scope, *known[scope.graph]), TIMES)
     # Own times sum to all activities' time, so their sum is what shares are of.
     every = frame.groupby(["rank", "scope"])["gpu_self_ns"].transform("sum")
     for part in ("self", "total"):
@@ -73,7 +73,7 @@ def attribution(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> pd.Da
     return frame
 
 
-def label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
+def _label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     """Return a label code for every event and the labels' texts: names without what tells equal things apart."""
     names = graph.names
     if by not in ALIKE:
@@ -86,7 +86,7 @@ def label_codes(graph: DependencyGraph, by: str) -> tuple[Ids, list[str]]:
     return codes[graph.event_table.name], texts
 
 
-def times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
+def _times_by_label(scope: Scope, found: Any, labels: Ids, texts: list[str]) -> pd.DataFrame:
     """Sum a scope's GPU time by label, most of its own first."""
     work = scope.work
     sums = totals(found, labels, work.call, work.end - work.start)
@@ -108,10 +108,10 @@ def activity_owners(scopes: Sequence[Scope]) -> pd.DataFrame:
         operator, operator_index, frame, frame_index, module, module_index, annotation, annotation_index; longest
         activities first.
     """
-    return table_of(scopes, owned_activities, ACTIVITY_COLUMNS)
+    return table_of(scopes, _owned_activities, ACTIVITY_COLUMNS)
 
 
-def owned_activities(scope: Scope) -> pd.DataFrame:
+def _owned_activities(scope: Scope) -> pd.DataFrame:
     """List a scope's activities with what was open around their calls."""
     graph, work = scope.graph, scope.work
     columns = {
@@ -136,21 +136,21 @@ def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
     Raises:
         UsageError: ``by`` is none of these.
     """
-    notes = [note for scope in scopes for note in missing_notes(scope, by)]
+    notes = [note for scope in scopes for note in _missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
-    return Answer({table_name(by): frame}, notes)
+    return Answer({_table_name(by): frame}, notes)
 
 
-def table_name(by: str) -> str:
+def _table_name(by: str) -> str:
     """Return how the table of an attribution is called.
 
-    >>> table_name("module-class")
+    >>> _table_name("module-class")
     'gpu_time_by_module_class'
     """
     return f"gpu_time_by_{by.replace('-', '_')}"
 
 
-def missing_notes(scope: Scope, by: str) -> list[str]:
+def _missing_notes(scope: Scope, by: str) -> list[str]:
     """Say what could not be attributed and why."""
     if missing := scope.missing():
         return [missing]
@@ -165,10 +165,10 @@ def missing_notes(scope: Scope, by: str) -> list[str]:
         (orphans, "by calls that are not in the trace (before it began)"),
         (~orphans & ~owned, f"where no {kind} is open{remedy}"),
     )
-    return [not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
+    return [_not_attributed(scope, chosen, why) for chosen, why in reasons if chosen.any()]
 
 
-def not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
+def _not_attributed(scope: Scope, chosen: Bools, why: str) -> str:
     """Say how many activities, and how much of their time, have no owner for one reason."""
     spent = int((scope.work.end - scope.work.start)[chosen].sum())
     counts = f"{int(chosen.sum()):,} of {len(chosen):,} activities ({milliseconds(spent)} ms)"
@@ -200,6 +200,6 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {table_name(by): Table(attribution, COLUMNS) for by in BY[:-1]} | {
-    table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS)
+TABLES = {_table_name(by): Table(attribution, COLUMNS) for by in BY[:-1]} | {
+    _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS)
 }

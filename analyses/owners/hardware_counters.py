@@ -41,14 +41,14 @@ def counted_ranges(scopes: Sequence[Scope]) -> pd.DataFrame:
         rank, scope, event_index, name, call_index of the launch (-1 where unknown), operator (the innermost; empty
         where none is open), operator_stack (names, outermost first), then a column per counter.
     """
-    return table_of(scopes, ranges_of_scope, (*KEYS, MORE))
+    return table_of(scopes, _ranges_of_scope, (*KEYS, MORE))
 
 
-def ranges_of_scope(scope: Scope) -> pd.DataFrame:
+def _ranges_of_scope(scope: Scope) -> pd.DataFrame:
     """List the ranges of one scope."""
     graph, ranges = scope.graph, read_profiler_ranges(scope.graph.trace)
-    calls = launching_calls(graph, ranges)
-    stacks = operator_stacks(graph, calls)
+    calls = _launching_calls(graph, ranges)
+    stacks = _operator_stacks(graph, calls)
     index = graph.event_table.index
     frame = pd.DataFrame(
         {
@@ -63,7 +63,7 @@ def ranges_of_scope(scope: Scope) -> pd.DataFrame:
     return frame[scope.is_open | scope.holds(np.where(calls >= 0, calls, ranges.row))].reset_index(drop=True)
 
 
-def launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
+def _launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
     """Return the call that launched each range's kernel; -1 for all where their numbers differ."""
     events = graph.event_table
     # Ranges carry no correlation: only equal counts justify pairing them with launches one by one.
@@ -72,7 +72,7 @@ def launching_calls(graph: DependencyGraph, ranges: ProfilerRanges) -> Ids:
     return calls if len(calls) == len(ranges) else np.full(len(ranges), -1, np.int32)
 
 
-def operator_stacks(graph: DependencyGraph, calls: Ids) -> list[list[str]]:
+def _operator_stacks(graph: DependencyGraph, calls: Ids) -> list[list[str]]:
     """Return the names of the operators around each call, outermost first."""
     around = graph.operator_around
     # One step outwards a level, until no call has a further operator around it.
@@ -95,11 +95,11 @@ def hardware_counters(ranges: pd.DataFrame) -> pd.DataFrame:
     """
     counters = [name for name in ranges.columns if name not in KEYS]
     parts = [part for _, part in ranges.groupby(["rank", "scope"], sort=False)]
-    rows = [row for part in parts for name in counters for row in sums_by_operator(part, name)]
+    rows = [row for part in parts for name in counters for row in _sums_by_operator(part, name)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
+def _sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
     """Return the rows of one counter, largest first."""
     operators, group = np.unique(part["operator"].to_numpy(str), return_inverse=True)
     values = part[counter].to_numpy()
@@ -130,11 +130,11 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: where to look.
     """
     ranges = counted_ranges(scopes)
-    notes = [note for scope in scopes if (note := missing_note(scope, ranges))]
+    notes = [note for scope in scopes if (note := _missing_note(scope, ranges))]
     return Answer({"hardware_counters": hardware_counters(ranges)}, notes, {"ranges": ranges})
 
 
-def missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
+def _missing_note(scope: Scope, ranges: pd.DataFrame) -> str:
     """Say what was not counted, and how to record it."""
     own = ranges[(ranges["rank"] == scope.rank) & (ranges["scope"] == scope.label)]
     if own.empty:

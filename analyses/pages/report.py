@@ -94,10 +94,10 @@ def report_page(
     # The whole job waits for the slowest rank: where one rank is enough, it is that.
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     sections = [
-        path_section(paths),
-        *(part_section(scopes, part, slowest) for part in PARTS),
-        unexplained_section(paths),
-        overlay_section(overlay),
+        _path_section(paths),
+        *(_part_section(scopes, part, slowest) for part in PARTS),
+        _unexplained_section(paths),
+        _overlay_section(overlay),
     ]
     first = next(iter(paths.values()))
     name = first.graph.path
@@ -105,7 +105,7 @@ def report_page(
     return page(f"Report of {title}", verdict(paths), sections)
 
 
-def part_section(scopes: Sequence[Scope], part: ReportPart, slowest: int) -> Section:
+def _part_section(scopes: Sequence[Scope], part: ReportPart, slowest: int) -> Section:
     """Ask one analysis; what it cannot answer is said on the page."""
     chosen = scopes if part.every_rank else [scope for scope in scopes if scope.rank == slowest]
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
@@ -119,7 +119,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, slowest: int) -> Sec
     return Section(title, part.meaning, figures, tables, found.notes)
 
 
-def path_section(paths: Mapping[int, CriticalPath]) -> Section:
+def _path_section(paths: Mapping[int, CriticalPath]) -> Section:
     """Show the critical paths."""
     rows = [
         {"rank": rank, "scope": path.window.label, "window_ns": path.length_ns, "explained_share": path.coverage}
@@ -134,13 +134,13 @@ def path_section(paths: Mapping[int, CriticalPath]) -> Section:
     shown = [bound for bound in MEANING if frame[f"{bound}_ns"].any()]
     tables = [
         ("time on the path by class", frame.drop(columns=empty)),
-        (f"what to look at first, rank {slowest}", path_events(paths[slowest])),
+        (f"what to look at first, rank {slowest}", _path_events(paths[slowest])),
         ("what the classes mean", pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})),
     ]
-    return Section("Critical path", meaning, [path_figure(frame)], tables)
+    return Section("Critical path", meaning, [_path_figure(frame)], tables)
 
 
-def path_events(path: CriticalPath) -> pd.DataFrame:
+def _path_events(path: CriticalPath) -> pd.DataFrame:
     """List what takes most of a path."""
     frame = pd.DataFrame(path.event_totals())
     frame["share"] = frame["time_ns"] / max(path.length_ns, 1)
@@ -148,7 +148,7 @@ def path_events(path: CriticalPath) -> pd.DataFrame:
     return frame.rename(columns={"share": "path_share"})[["time_ns", "path_share", "calls", "bound_by", "name"]]
 
 
-def path_figure(frame: pd.DataFrame) -> Figure:
+def _path_figure(frame: pd.DataFrame) -> Figure:
     """Draw the classes of each rank's path as a bar."""
     made = new_figure(title="")
     made.update_xaxes(ticksuffix=" ms")
@@ -167,7 +167,7 @@ def path_figure(frame: pd.DataFrame) -> Figure:
     return made
 
 
-def unexplained_section(paths: Mapping[int, CriticalPath]) -> Section:
+def _unexplained_section(paths: Mapping[int, CriticalPath]) -> Section:
     """List the stretches without a cause, and what was repaired or dropped."""
     rows: list[dict[str, Any]] = []
     for rank, path in paths.items():
@@ -194,7 +194,7 @@ def unexplained_section(paths: Mapping[int, CriticalPath]) -> Section:
     )
 
 
-def overlay_section(overlay: str) -> Section:
+def _overlay_section(overlay: str) -> Section:
     """Tell where the path can be looked at."""
     from html import escape
 

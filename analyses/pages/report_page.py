@@ -60,8 +60,8 @@ class Section:
 
 def page(title: str, verdict: Sequence[str], sections: Sequence[Section]) -> bytes:
     """Return the page; the drawing library stands in it once."""
-    links = "".join(f'<a href="#{anchor_of(section)}">{escape(section.title)}</a>' for section in sections)
-    body = "\n".join([section_html(section) for section in sections])
+    links = "".join(f'<a href="#{_anchor_of(section)}">{escape(section.title)}</a>' for section in sections)
+    body = "\n".join([_section_html(section) for section in sections])
     said = "".join(f"<p>{escape(line)}</p>" for line in verdict)
     heading = f'<h1>{escape(title)}</h1>\n<div class="verdict">{said}</div>\n<nav>{links}</nav>'
     # Megabytes of script, needed only by figures.
@@ -73,24 +73,24 @@ def page(title: str, verdict: Sequence[str], sections: Sequence[Section]) -> byt
     return html_page(title, f"{heading}\n{body}", style=STYLE, script=script)
 
 
-def anchor_of(section: Section) -> str:
+def _anchor_of(section: Section) -> str:
     """Return where a link to a section leads."""
     return "".join(char if char.isalnum() else "-" for char in section.title.lower())
 
 
-def section_html(section: Section) -> str:
+def _section_html(section: Section) -> str:
     """Return a section."""
     parts = [
-        f'<section><h2 id="{anchor_of(section)}">{escape(section.title)}</h2>',
+        f'<section><h2 id="{_anchor_of(section)}">{escape(section.title)}</h2>',
         f"<p>{escape(section.meaning)}</p>",
     ]
     parts += [f'<p class="note">{escape(note)}</p>' for note in section.notes]
-    parts += [figure_part(made) for made in section.figures]
-    parts += [table_html(title, frame) for title, frame in section.tables if len(frame)]
+    parts += [_figure_part(made) for made in section.figures]
+    parts += [_table_html(title, frame) for title, frame in section.tables if len(frame)]
     return "\n".join([*parts, section.html, "</section>"])
 
 
-def figure_part(made: Any) -> str:
+def _figure_part(made: Any) -> str:
     """Return a figure without its title, which the section says."""
     made.update_layout(title=None, margin={"t": 15})
     height = f"{made.layout.height or 440}px"  # plotly shrinks a figure to its box if that has no height
@@ -98,12 +98,12 @@ def figure_part(made: Any) -> str:
     return text
 
 
-def table_html(title: str, frame: pd.DataFrame) -> str:
+def _table_html(title: str, frame: pd.DataFrame) -> str:
     """Return the first rows of a table."""
     shown = display(frame, ROWS)
-    head = "".join(f"<th{cell_class(at, shown.texts)}>{escape(text)}</th>" for at, text in enumerate(shown.headings))
+    head = "".join(f"<th{_cell_class(at, shown.texts)}>{escape(text)}</th>" for at, text in enumerate(shown.headings))
     rows = "".join(
-        "<tr>" + "".join(cell_html(at, text, shown.texts) for at, text in enumerate(row)) + "</tr>"
+        "<tr>" + "".join(_cell_html(at, text, shown.texts) for at, text in enumerate(row)) + "</tr>"
         for row in shown.cells
     )
     rest = f'<p class="quiet">… and {shown.left_out:,} more rows</p>' if shown.left_out else ""
@@ -111,14 +111,14 @@ def table_html(title: str, frame: pd.DataFrame) -> str:
     return f'{heading}<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>{rest}'
 
 
-def cell_html(at: int, text: str, texts: Sequence[int]) -> str:
+def _cell_html(at: int, text: str, texts: Sequence[int]) -> str:
     """Return a cell; a long text is cut and shown whole where the pointer is."""
     short = clipped(text, LONGEST_CELL)
     full = f' title="{escape(text[:2000])}"' if short != text else ""
-    return f"<td{cell_class(at, texts, short)}{full}>{escape(short)}</td>"
+    return f"<td{_cell_class(at, texts, short)}{full}>{escape(short)}</td>"
 
 
-def cell_class(at: int, texts: Sequence[int], text: str = "") -> str:
+def _cell_class(at: int, texts: Sequence[int], text: str = "") -> str:
     """Let texts stand at the left, and long ones wrap."""
     kinds = ["text"] * (at in texts) + ["long"] * (len(text) > SHORT_TEXT)
     return f' class="{" ".join(kinds)}"' if kinds else ""

@@ -64,7 +64,7 @@ def timeline_figure(path: CriticalPath, *, limit: int = 20_000) -> Any:
         MissingExtraError: plotly is not installed.
         UsageError: the limit is below 1.
     """
-    return drawn_scene(path, scene_of(path, limit), titled=True)
+    return _drawn_scene(path, scene_of(path, limit), titled=True)
 
 
 def timeline_html(path: CriticalPath, *, limit: int = 20_000) -> bytes:
@@ -75,40 +75,40 @@ def timeline_html(path: CriticalPath, *, limit: int = 20_000) -> bytes:
         UsageError: the limit is below 1.
     """
     scene = scene_of(path, limit)
-    figure = drawn_scene(path, scene, titled=False)
+    figure = _drawn_scene(path, scene, titled=False)
     plot = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, div_id="timeline")
     body = BODY.format(
-        title=escape(page_title(path)),
-        verdict=escape(verdict_line(path)),
+        title=escape(_page_title(path)),
+        verdict=escape(_verdict_line(path)),
         left_out=f'<p class="left-out">{escape(scene.left_out)}</p>\n' if scene.left_out else "",
         figure=plot,
     )
-    return html_page(page_title(path), body, style=STYLE)
+    return html_page(_page_title(path), body, style=STYLE)
 
 
-def drawn_scene(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:
+def _drawn_scene(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:
     """Draw a scene."""
     go = plotly_objects("a timeline")
     bounds = {bound.label: BOUND_COLOUR.get(bound.label, BAND) for bound in BoundBy}
     figure = go.Figure([
-        *bar_traces(go, scene.segments, bounds),
-        *bar_traces(go, scene.events, {group: KIND_COLOUR[group] for group in GROUPS}),
-        *path_traces(go, *scene.runs),
+        *_bar_traces(go, scene.segments, bounds),
+        *_bar_traces(go, scene.events, {group: KIND_COLOUR[group] for group in GROUPS}),
+        *_path_traces(go, *scene.runs),
     ])  # fmt: skip
     figure.update_layout(
-        **page_layout(path, scene, titled=titled), title=figure_heading(path, scene) if titled else None
+        **_page_layout(path, scene, titled=titled), title=_figure_heading(path, scene) if titled else None
     )
     return figure
 
 
-def bar_traces(go: Any, bars: Bars, colours: dict[str, str]) -> list[Any]:
+def _bar_traces(go: Any, bars: Bars, colours: dict[str, str]) -> list[Any]:
     """Make one trace a colour."""
     # A trace a colour, not a bar: plotly draws thousands of bars of one trace quickly.
     found = [(number, label) for number, label in enumerate(colours) if (bars.group == number).any()]
-    return [bar_trace(go, bars.of_group(number), label, colours[label]) for number, label in found]
+    return [_bar_trace(go, bars.of_group(number), label, colours[label]) for number, label in found]
 
 
-def bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
+def _bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
     """Draw the bars of one colour."""
     return go.Bar(
         name=label,
@@ -124,11 +124,15 @@ def bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
     )
 
 
-def path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any]:
+def _path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any]:
     """Draw the path bold along its lanes and thin between them, so that many changes of lane hide nothing."""
     # Two lines of many pieces with breaks between them: a shape for each piece would take seconds.
-    along = {"x": with_breaks(start, end), "y": with_breaks(height, height), "line": {"color": PATH_COLOUR, "width": 4}}
-    across = {"x": with_breaks(start[1:], start[1:]), "y": with_breaks(height[:-1], height[1:]), "opacity": 0.3}
+    along = {
+        "x": _with_breaks(start, end),
+        "y": _with_breaks(height, height),
+        "line": {"color": PATH_COLOUR, "width": 4},
+    }
+    across = {"x": _with_breaks(start[1:], start[1:]), "y": _with_breaks(height[:-1], height[1:]), "opacity": 0.3}
     across["line"] = {"color": PATH_COLOUR, "width": 1.5}
     common = {"mode": "lines", "hoverinfo": "skip", "legendgroup": "path"}
     return [
@@ -137,12 +141,12 @@ def path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any
     ]
 
 
-def with_breaks(*columns: Floats) -> Floats:
+def _with_breaks(*columns: Floats) -> Floats:
     """Weave columns into one, with a break after each row."""
     return np.stack([*columns, np.full(len(columns[0]), np.nan)], axis=1).reshape(-1)
 
 
-def page_layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]:
+def _page_layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]:
     """Return axes, bands and labels."""
     plot_px = round(scene.height * ROW_PX)  # the legend is placed in pixels below a plot of any height
     return {
@@ -165,29 +169,29 @@ def page_layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, 
             "zeroline": False,
         },
         "yaxis": {"visible": False, "fixedrange": True, "range": [scene.height + 0.3, 0]},
-        "shapes": [lane_band(top, bottom) for _, top, bottom in scene.lanes],
-        "annotations": [lane_label("critical path", 0.0), *(lane_label(text, top) for text, top, _ in scene.lanes)],
+        "shapes": [_lane_band(top, bottom) for _, top, bottom in scene.lanes],
+        "annotations": [_lane_label("critical path", 0.0), *(_lane_label(text, top) for text, top, _ in scene.lanes)],
     }
 
 
-def lane_band(top: float, bottom: float) -> dict[str, Any]:
+def _lane_band(top: float, bottom: float) -> dict[str, Any]:
     """Return the grey rectangle behind a lane."""
     span = {"x0": 0, "x1": 1, "y0": top, "y1": bottom}
     return {"type": "rect", "xref": "paper", "layer": "below", "line": {"width": 0}, "fillcolor": BAND, **span}
 
 
-def lane_label(text: str, top: float) -> dict[str, Any]:
+def _lane_label(text: str, top: float) -> dict[str, Any]:
     """Return the label at the head of a lane."""
     place = {"xref": "paper", "x": 0, "xanchor": "left", "y": top + 0.55, "yanchor": "middle"}
     return {"text": f"<b>{plain(text)}</b>", "showarrow": False, "font": {"size": 11}, **place}
 
 
-def figure_heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
+def _figure_heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
     """Return the title of a figure and the line below it."""
-    lines: Sequence[str] = [line for line in (verdict_line(path), scene.left_out) if line]
+    lines: Sequence[str] = [line for line in (_verdict_line(path), scene.left_out) if line]
     below = {"text": escape("; ".join(lines), quote=False)}
     return {
-        "text": escape(page_title(path), quote=False),
+        "text": escape(_page_title(path), quote=False),
         "subtitle": below,
         "x": 0,
         "xref": "paper",
@@ -195,13 +199,13 @@ def figure_heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
     }
 
 
-def page_title(path: CriticalPath) -> str:
+def _page_title(path: CriticalPath) -> str:
     """Name the window and the rank."""
     rank = path.graph.rank
     return f"Timeline of {clipped(path.window.label, 60)}" + (f", rank {rank}" if rank is not None else "")
 
 
-def verdict_line(path: CriticalPath) -> str:
+def _verdict_line(path: CriticalPath) -> str:
     """Say how long the path is and what bounds it."""
     largest, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     name, length = clipped(path.graph.path.name, 60), duration_text(path.length_ns)

@@ -72,36 +72,36 @@ def scene_of(path: CriticalPath, limit: int) -> Scene:
     """
     if limit < 1:
         raise UsageError(f"a timeline of at most {limit} bars shows nothing")
-    rows, depth, deep = events_in_window(path)
-    kept = longest_places(path.graph.event_table.end[rows] - path.graph.event_table.start[rows], limit)
+    rows, depth, deep = _events_in_window(path)
+    kept = _longest_places(path.graph.event_table.end[rows] - path.graph.event_table.start[rows], limit)
     rows, depth, hidden = rows[kept], depth[kept], len(rows) - len(kept)
-    segments, lumped = segment_bars(path, max(limit // 4, 1))
-    lanes, top = stacked_lanes(path, rows, depth)
+    segments, lumped = _segment_bars(path, max(limit // 4, 1))
+    lanes, top = _stacked_lanes(path, rows, depth)
     counts = [(hidden, "of the shortest events"), (deep, f"events nested more than {DEEPEST} deep"), lumped]
     said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
     return Scene(
-        event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
+        _event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
         segments,
         lanes,
-        path_on_lanes(path, top),
+        _path_on_lanes(path, top),
         lanes[-1][2] if lanes else HEADER + 1,
         f"left out: {said}" if said else "",
     )
 
 
-def events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
+def _events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
     """Return the canonical rows in the window, how deep each is nested, and how many are too deep to draw."""
     events, window = path.graph.event_table, path.window
     meets = (events.start < window.end_ns) & (events.end > window.start_ns)
     # A row of no length at the window's very edge overlaps nothing but belongs to it.
     meets |= (events.start == events.end) & (events.start >= window.start_ns) & (events.end <= window.end_ns)
     rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + GPU_KINDS))
-    depth = nesting_depth(path.graph.nesting(*ON_THREADS).parent, rows)
+    depth = _nesting_depth(path.graph.nesting(*ON_THREADS).parent, rows)
     shown = depth < DEEPEST
     return rows[shown], depth[shown], int(np.count_nonzero(~shown))
 
 
-def nesting_depth(parent: Ids, rows: Ints) -> Ints:
+def _nesting_depth(parent: Ids, rows: Ints) -> Ints:
     """Count the rows around each row."""
     # All rows step outwards together; a row stays where it is once nothing is around it.
     depth = np.zeros(len(rows), np.int64)
@@ -112,12 +112,12 @@ def nesting_depth(parent: Ids, rows: Ints) -> Ints:
     return depth
 
 
-def longest_places(length: Ints, limit: int) -> Ints:
+def _longest_places(length: Ints, limit: int) -> Ints:
     """Return the places of the longest, in their order."""
     return np.sort(np.argsort(-length, kind="stable")[:limit])  # longest first to choose, then back in their order
 
 
-def stacked_lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
+def _stacked_lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
     """Stack the lanes that have events or path, threads first; return (label, top, bottom) and the top of each lane."""
     graph = path.graph
     size = np.zeros(len(graph.lanes.labels) + 1)
@@ -136,7 +136,7 @@ def stacked_lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tup
     return lanes, top
 
 
-def event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
+def _event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
     """Return a bar for each event."""
     graph, events = path.graph, path.graph.event_table
     group_of = np.array([GROUPS.index(kind.label) if kind.label in GROUPS else -1 for kind in EventKind])
@@ -144,47 +144,47 @@ def event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
     group[graph.marks.communicates[rows]] = GROUPS.index("communication kernel")
     on_path = np.zeros(len(events) + 1, np.bool_)
     on_path[path.pieces.event] = True
-    start, length = since_start(path, events.start[rows]), (events.end[rows] - events.start[rows]) / 1e6
+    start, length = _since_start(path, events.start[rows]), (events.end[rows] - events.start[rows]) / 1e6
     index = events.index[rows].astype(np.int64)
-    return Bars(start, length, y, group, index, plotly_names(path, rows) + numbers_shown(index), ~on_path[rows])
+    return Bars(start, length, y, group, index, _plotly_names(path, rows) + _numbers_shown(index), ~on_path[rows])
 
 
-def segment_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
+def _segment_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
     """Return a bar a segment; of too many, one for each stretch of one class, and what that hides."""
     pieces, events = path.pieces, path.graph.event_table
     if len(pieces) > limit:
-        return class_bars(path, limit)
+        return _class_bars(path, limit)
     edge = np.where(pieces.edge_kind >= 0, labels(EdgeKind, pieces.edge_kind), "no edge")
     index = picked(events.index, pieces.event).astype(np.int64)
     through = "<br>through " + edge + np.where(pieces.inferred, ", inferred", "")
-    text = plotly_names(path, pieces.event) + numbers_shown(index) + through
-    return strip_bars(path, pieces.start, pieces.end, pieces.bound, index, text), (0, "")
+    text = _plotly_names(path, pieces.event) + _numbers_shown(index) + through
+    return _strip_bars(path, pieces.start, pieces.end, pieces.bound, index, text), (0, "")
 
 
-def class_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
+def _class_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
     """Return a bar for each stretch of one class, the longest ones."""
     pieces = path.pieces
     first = np.flatnonzero(first_of_runs(pieces.bound))
     last = np.flatnonzero(last_of_runs(pieces.bound))
-    kept = longest_places(pieces.end[last] - pieces.start[first], limit)
+    kept = _longest_places(pieces.end[last] - pieces.start[first], limit)
     first, last = first[kept], last[kept]
     text = np.array([f"{count:,} segments" for count in (last - first + 1).tolist()], object)
-    bars = strip_bars(path, pieces.start[first], pieces.end[last], pieces.bound[first], np.full(len(first), -1), text)
+    bars = _strip_bars(path, pieces.start[first], pieces.end[last], pieces.bound[first], np.full(len(first), -1), text)
     return bars, (len(pieces), "single segments of the top strip, which shows stretches of one class")
 
 
-def strip_bars(path: CriticalPath, start: Ints, end: Ints, bound: Codes, index: Ints, text: Texts) -> Bars:
+def _strip_bars(path: CriticalPath, start: Ints, end: Ints, bound: Codes, index: Ints, text: Texts) -> Bars:
     """Return bars of the strip above all lanes."""
     y, faded = np.full(len(start), HEADER + 0.1), np.zeros(len(start), np.bool_)
-    return Bars(since_start(path, start), (end - start) / 1e6, y, bound.astype(np.int64), index, text, faded)
+    return Bars(_since_start(path, start), (end - start) / 1e6, y, bound.astype(np.int64), index, text, faded)
 
 
-def numbers_shown(index: Ints) -> Texts:
+def _numbers_shown(index: Ints) -> Texts:
     """Print the numbers of events; nothing for -1."""
     return np.array([*(f" #{number}" if number >= 0 else "" for number in index.tolist()), ""], object)[:-1]
 
 
-def plotly_names(path: CriticalPath, rows: Ints | Ids) -> Texts:
+def _plotly_names(path: CriticalPath, rows: Ints | Ids) -> Texts:
     """Return names as plotly prints them, whose text is HTML; each is shortened once."""
     graph = path.graph
     codes = picked(graph.event_table.name, rows)
@@ -199,15 +199,15 @@ def plain(name: str) -> str:
     return escape(clipped(name, NAME_SIZE), quote=False) or "(no name)"
 
 
-def since_start(path: CriticalPath, times: Ints) -> Floats:
+def _since_start(path: CriticalPath, times: Ints) -> Floats:
     """Return times in ms after the window's start."""
     return (times - path.window.start_ns) / 1e6
 
 
-def path_on_lanes(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
+def _path_on_lanes(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
     """Return where the path stays on a lane: start and end (ms), and the height of the strip (NaN: no lane known)."""
     pieces = path.pieces
     new = np.flatnonzero(first_of_runs(pieces.lane))
     ends = np.append(pieces.start[new[1:]], pieces.end[-1:])
     height = np.where(pieces.lane[new] >= 0, top[pieces.lane[new]] + STRIP, np.nan)
-    return since_start(path, pieces.start[new]), since_start(path, ends), height
+    return _since_start(path, pieces.start[new]), _since_start(path, ends), height

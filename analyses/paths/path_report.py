@@ -54,10 +54,10 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
 
 def path_lines(path: CriticalPath) -> list[str]:
     """Render the path: what bounds the window, what is not known, the ten things to look at."""
-    return [*verdict_lines(path), "", "time on the critical path", *class_lines(path), "", *event_lines(path)]
+    return [*_verdict_lines(path), "", "time on the critical path", *_class_lines(path), "", *_event_lines(path)]
 
 
-def verdict_lines(path: CriticalPath) -> list[str]:
+def _verdict_lines(path: CriticalPath) -> list[str]:
     """Say what bounds the window."""
     window, graph = path.window, path.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
@@ -69,11 +69,11 @@ def verdict_lines(path: CriticalPath) -> list[str]:
         f"{graph.path.name}{rank}",
         f"{clipped(window.label, 60)}: {duration_text(path.length_ns)} ({lengths})",
         f"bound by {largest}: {duration_text(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
-        unexplained_line(path, length),
+        _unexplained_line(path, length),
     ]
 
 
-def unexplained_line(path: CriticalPath, length: int) -> str:
+def _unexplained_line(path: CriticalPath, length: int) -> str:
     """Say how much has no cause, and where the largest stretch of it lies."""
     pieces = path.pieces
     rows = np.flatnonzero(pieces.bound == BoundBy.UNEXPLAINED)
@@ -89,14 +89,14 @@ def unexplained_line(path: CriticalPath, length: int) -> str:
     return f"unexplained: {duration_text(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
 
 
-def class_lines(path: CriticalPath) -> list[str]:
+def _class_lines(path: CriticalPath) -> list[str]:
     """List the classes, longest first."""
     length = max(path.length_ns, 1)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
     return table([[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
 
 
-def event_lines(path: CriticalPath) -> list[str]:
+def _event_lines(path: CriticalPath) -> list[str]:
     """List what takes most of the path."""
     totals = path.event_totals()
     length = max(path.length_ns, 1)

@@ -50,7 +50,7 @@ def path_class_diff(control: CriticalPath, test: CriticalPath) -> pd.DataFrame:
     frame = pd.DataFrame({"bound_by": list(control.by_bound_ns)})
     frame["control_ns"] = list(control.by_bound_ns.values())
     frame["test_ns"] = list(test.by_bound_ns.values())
-    return largest_change_first(frame)
+    return _largest_change_first(frame)
 
 
 def path_event_diff(control: CriticalPath, test: CriticalPath) -> pd.DataFrame:
@@ -62,10 +62,10 @@ def path_event_diff(control: CriticalPath, test: CriticalPath) -> pd.DataFrame:
     sides = []
     for path in (control, test):
         totals = pd.DataFrame(path.event_totals())
-        totals["name"] = totals["name"].fillna("(nothing recorded)").map(without_step_number)
+        totals["name"] = totals["name"].fillna("(nothing recorded)").map(_without_step_number)
         parts = totals.rename(columns={"time_ns": "ns"}).groupby(["name", "bound_by"], as_index=False)
         sides.append(parts[["calls", "ns"]].sum())
-    return both_sides_of(sides, ["name", "bound_by"], ["calls", "ns"])
+    return _both_sides_of(sides, ["name", "bound_by"], ["calls", "ns"])
 
 
 def call_path_diff(control: Scope, test: Scope) -> pd.DataFrame:
@@ -77,13 +77,13 @@ def call_path_diff(control: Scope, test: Scope) -> pd.DataFrame:
     """
     # One table of paths for both sides: equal paths then have equal numbers.
     paths = CallPaths()
-    sides = [times_by_path(paths, scope) for scope in (control, test)]
-    frame = both_sides_of(sides, ["path"], ["count", "ns"])
+    sides = [_times_by_path(paths, scope) for scope in (control, test)]
+    frame = _both_sides_of(sides, ["path"], ["count", "ns"])
     frame.insert(0, "call_path", pd.Series([paths.label(path) for path in frame["path"]], dtype=object))
     return frame.drop(columns="path")
 
 
-def times_by_path(paths: CallPaths, scope: Scope) -> pd.DataFrame:
+def _times_by_path(paths: CallPaths, scope: Scope) -> pd.DataFrame:
     """Count and add up a scope's activities by call path."""
     path = paths.around(scope.graph, scope.work.call)
     frame = pd.DataFrame({"path": path, "ns": scope.work.end - scope.work.start})
@@ -121,9 +121,9 @@ def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
     """
     paths = CallPaths()
     left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
-    matched = align(*common_codes(left, right, control, test))
-    rows = same_kernels(left, right, matched, control, test)
-    rows += changed_runs(left, right, matched, control, test)
+    matched = align(*_common_codes(left, right, control, test))
+    rows = _same_kernels(left, right, matched, control, test)
+    rows += _changed_runs(left, right, matched, control, test)
     keys = ["change", "path", "kernels"]
     columns = [*keys, "times", "control_ns", "test_ns", "control_index", "test_index"]
     frame = pd.DataFrame(rows, columns=columns)
@@ -133,10 +133,10 @@ def kernel_changes(control: Scope, test: Scope) -> pd.DataFrame:
     for side in SIDES:
         frame[f"{side}_index"] = frame[f"{side}_index"].astype("Int64")
     indices = {name: frame.pop(name) for name in ("control_index", "test_index")}
-    return largest_change_first(frame.assign(**indices))
+    return _largest_change_first(frame.assign(**indices))
 
 
-def common_codes(left: EnqueuedWork, right: EnqueuedWork, control: Scope, test: Scope) -> tuple[Ints, Ints]:
+def _common_codes(left: EnqueuedWork, right: EnqueuedWork, control: Scope, test: Scope) -> tuple[Ints, Ints]:
     """Number (call path, kernel name) alike on both sides."""
     number: dict[str, int] = {}
     sides = []
@@ -149,7 +149,7 @@ def common_codes(left: EnqueuedWork, right: EnqueuedWork, control: Scope, test: 
     return sides[0], sides[1]
 
 
-def same_kernels(
+def _same_kernels(
     left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
 ) -> list[tuple[Any, ...]]:
     """Sum the matched kernels by call path and name."""
@@ -163,12 +163,12 @@ def same_kernels(
     for (path, name), times, was, now, one, other in found.itertuples():
         if was != now:
             kernel = control.graph.names[name]
-            index = event_number(control, one), event_number(test, other)
+            index = _event_number(control, one), _event_number(test, other)
             rows.append(("slower" if now > was else "faster", path, kernel, times, was, now, *index))
     return rows
 
 
-def changed_runs(
+def _changed_runs(
     left: EnqueuedWork, right: EnqueuedWork, matched: tuple[Ints, Ints], control: Scope, test: Scope
 ) -> list[tuple[Any, ...]]:
     """List the stretches between matched kernels: what one side has and the other has not."""
@@ -180,11 +180,11 @@ def changed_runs(
     rows = []
     for at in np.flatnonzero((np.diff(a) > 1) | (np.diff(b) > 1)).tolist():
         mine, theirs = slice(int(a[at]) + 1, int(a[at + 1])), slice(int(b[at]) + 1, int(b[at + 1]))
-        rows.append(changed_run(left, right, mine, theirs, control, test))
+        rows.append(_changed_run(left, right, mine, theirs, control, test))
     return rows
 
 
-def changed_run(
+def _changed_run(
     left: EnqueuedWork, right: EnqueuedWork, mine: slice, theirs: slice, control: Scope, test: Scope
 ) -> tuple[Any, ...]:
     """Describe one stretch between matched kernels."""
@@ -194,22 +194,22 @@ def changed_run(
     return (
         change,
         path,
-        " ⇒ ".join(filter(None, (first_kernels(control, was), first_kernels(test, now)))),
+        " ⇒ ".join(filter(None, (_first_kernels(control, was), _first_kernels(test, now)))),
         1,
         int(left.length[mine].sum()),
         int(right.length[theirs].sum()),
-        event_number(control, int(was[0])) if len(was) else None,
-        event_number(test, int(now[0])) if len(now) else None,
+        _event_number(control, int(was[0])) if len(was) else None,
+        _event_number(test, int(now[0])) if len(now) else None,
     )
 
 
-def first_kernels(scope: Scope, rows: Ids) -> str:
+def _first_kernels(scope: Scope, rows: Ids) -> str:
     """Name the first kernels of a run."""
     names = [scope.graph.name_of(row) for row in rows[:NAMES_SHOWN].tolist()]
     return " → ".join(names) + (f" → {len(rows) - NAMES_SHOWN} more" if len(rows) > NAMES_SHOWN else "")
 
 
-def event_number(scope: Scope, row: int) -> int:
+def _event_number(scope: Scope, row: int) -> int:
     """Return the place of an event in its file."""
     return int(scope.graph.event_table.index[row])
 
@@ -225,12 +225,12 @@ def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = Tr
     """
     sides = []
     for scopes in (control, test):
-        parts = pd.concat([times_by_name(scope, gpu=gpu, cpu=cpu) for scope in scopes])
+        parts = pd.concat([_times_by_name(scope, gpu=gpu, cpu=cpu) for scope in scopes])
         sides.append(parts.groupby("name", as_index=False).sum())
-    return both_sides_of(sides, ["name"], ["count", "ns"])
+    return _both_sides_of(sides, ["name"], ["count", "ns"])
 
 
-def times_by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
+def _times_by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
     """Count and add up a scope's rows by name."""
     events, names = scope.graph.event_table, scope.graph.names
     on_cpu = np.flatnonzero(kind_mask(events.kind, CPU_ROWS))
@@ -241,17 +241,17 @@ def times_by_name(scope: Scope, *, gpu: bool, cpu: bool) -> pd.DataFrame:
     return found
 
 
-def both_sides_of(sides: list[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
+def _both_sides_of(sides: list[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
     """Join both sides; what one lacks counts zero."""
     # What only one side has is a change too.
     frame = sides[0].merge(sides[1], on=keys, how="outer", suffixes=("_control", "_test"))
     for value in values:
         for side in SIDES:
             frame[f"{side}_{value}"] = frame.pop(f"{value}_{side}").fillna(0).astype(np.int64)
-    return largest_change_first(frame)
+    return _largest_change_first(frame)
 
 
-def largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
+def _largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the difference behind the times and sort by its size."""
     at = list(frame.columns).index("test_ns") + 1
     frame.insert(at, "diff_ns", frame["test_ns"] - frame["control_ns"])
@@ -276,26 +276,26 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
     by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
     tables = {
         "critical_path_by_class": path_class_diff(*paths),
-        "critical_path_by_name": changed_rows(events),
-        "gpu_time_by_call_path": changed_rows(by_call),
+        "critical_path_by_name": _changed_rows(events),
+        "gpu_time_by_call_path": _changed_rows(by_call),
         "kernels_in_order": changes,
-        "by_name": changed_rows(names[names["name"].map(without_step_number) == names["name"]]),
+        "by_name": _changed_rows(names[names["name"].map(_without_step_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
-    return Answer(tables, [*missing, *change_lines(paths, events)])
+    return Answer(tables, [*missing, *_change_lines(paths, events)])
 
 
-def without_step_number(name: str) -> str:
+def _without_step_number(name: str) -> str:
     """Let the steps of both sides be one thing: their lengths are compared as windows."""
     return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
 
 
-def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+def _changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Leave out what takes as long on both sides."""
     return frame[frame["diff_ns"] != 0].reset_index(drop=True)
 
 
-def change_lines(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> list[str]:
+def _change_lines(paths: tuple[CriticalPath, CriticalPath], events: pd.DataFrame) -> list[str]:
     """Say how much longer one path is, and what made it so."""
     control, test = paths
     change = test.length_ns - control.length_ns

@@ -52,44 +52,44 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
 def left_out(ids: ExternalIds) -> list[str]:
     """Say which dependencies a map of external ids cannot hold."""
     reasons = ((ids.missing, "without an external id on both ends"), (ids.same, "of an operator on itself"))
-    return [f"{count_of(size, 'dependency')} {reason} left out" for size, reason in reasons if size]
+    return [f"{_count_of(size, 'dependency')} {reason} left out" for size, reason in reasons if size]
 
 
 def sync_lines(found: SyncDependencies) -> list[str]:
     """Render the dependencies: how many of each kind, the longest waits, and what remains unknown."""
     graph = found.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    lines = [f"{graph.path.name}{rank}", f"{clipped(found.window.label, 60)}: {counted_dependencies(found)}"]
+    lines = [f"{graph.path.name}{rank}", f"{clipped(found.window.label, 60)}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
-        lines += ["", *kind_lines(found), *longest_waits(found)]
+        lines += ["", *_kind_lines(found), *_longest_waits(found)]
     counts = {text: found.graph.diagnostics[key] for key, text in WITHOUT_DEPENDENCY.items()}
     others = [[f"{count:,}", text] for text, count in counts.items() if count]
     return [*lines, "", "no dependency, in the whole trace", *table(others, left=[1])] if others else lines
 
 
-def counted_dependencies(found: SyncDependencies) -> str:
+def _counted_dependencies(found: SyncDependencies) -> str:
     """Say how many dependencies there are."""
     to_cpu, to_gpu = found.to_cpu, found.to_gpu
     if not len(to_cpu) and not len(to_gpu):
         return "no synchronisation dependencies; no call and no stream is known to have waited for GPU work"
     calls = len(np.unique(to_cpu.call))
     return (
-        f"{count_of(len(to_cpu), 'dependency')} of {count_of(calls, 'CPU call')} on GPU work, "
+        f"{_count_of(len(to_cpu), 'dependency')} of {_count_of(calls, 'CPU call')} on GPU work, "
         f"{len(to_gpu):,} between streams"
     )
 
 
-def count_of(size: int, what: str) -> str:
+def _count_of(size: int, what: str) -> str:
     """Print a count with its noun.
 
-    >>> count_of(1, "dependency"), count_of(2, "dependency"), count_of(3, "CPU call")
+    >>> _count_of(1, "dependency"), _count_of(2, "dependency"), _count_of(3, "CPU call")
     ('1 dependency', '2 dependencies', '3 CPU calls')
     """
     plural = what[:-1] + "ies" if what.endswith("y") else what + "s"
     return f"{size:,} {what if size == 1 else plural}"
 
 
-def kind_lines(found: SyncDependencies) -> list[str]:
+def _kind_lines(found: SyncDependencies) -> list[str]:
     """Count the dependencies of each kind."""
     rows = [
         [f"{int((chosen & ~edges.inferred).sum()):,}", f"{int((chosen & edges.inferred).sum()):,}",
@@ -102,28 +102,28 @@ def kind_lines(found: SyncDependencies) -> list[str]:
     return table(rows, ["recorded", "inferred", "binding", "kind"], left=[3])
 
 
-def longest_waits(found: SyncDependencies) -> list[str]:
+def _longest_waits(found: SyncDependencies) -> list[str]:
     """List the calls that waited longest, with the activity that ended their wait."""
     part = found.to_cpu
     # Of a device synchronisation only the last stream's edge held the call: the others would list it again.
     binding = np.flatnonzero(part.binding)
     if not len(binding):
         return []
-    waited = waited_ns(found, part)[binding]
+    waited = _waited_ns(found, part)[binding]
     longest = np.argsort(-waited, kind="stable")[:WAITS_SHOWN]
-    rows = [wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
+    rows = [_wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
     header = ["waited", "event", "call", "next operator", "for"]
     return ["", "the longest waits", *table(rows, header, left=[2, 3, 4])]
 
 
-def waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
+def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
     """Return how long each dependency's call took (ns)."""
     events = found.graph.event_table
     length: Ints = events.end[part.call] - events.start[part.call]
     return length
 
 
-def wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> list[str]:
+def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) -> list[str]:
     """Describe one wait."""
     graph, target = found.graph, int(part.target[at])
     return [

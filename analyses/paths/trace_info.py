@@ -49,12 +49,12 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     span = duration_text(info["end_ns"] - info["start_ns"])
     lines = [
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
-        gpu_line(info["gpus"]),
-        step_line(info["steps"]),
+        _gpu_line(info["gpus"]),
+        _step_line(info["steps"]),
         "",
     ]
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
-    lines += ["lanes", *lane_lines(info["lanes"]), ""]
+    lines += ["lanes", *_lane_lines(info["lanes"]), ""]
     edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind] for kind, n in info["edges"].items()]
     lines += ["edges", *table(edges, ["recorded", "inferred", "kind"], left=[2]), ""]
     found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
@@ -63,7 +63,7 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     )
 
 
-def gpu_line(names: list[str]) -> str:
+def _gpu_line(names: list[str]) -> str:
     """Name the GPUs."""
     unique = list(dict.fromkeys(names))  # usually one model, many times
     return (
@@ -73,7 +73,7 @@ def gpu_line(names: list[str]) -> str:
     )
 
 
-def step_line(steps: list[dict[str, int]]) -> str:
+def _step_line(steps: list[dict[str, int]]) -> str:
     """Tell how many steps there are and how long they are."""
     if not steps:
         return "steps: none recorded"
@@ -82,7 +82,7 @@ def step_line(steps: list[dict[str, int]]) -> str:
     return f"steps: {len(steps)} ({numbers}), {duration_text(min(lengths))} to {duration_text(max(lengths))}"
 
 
-def lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
     """List the busiest lanes."""
     busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
     rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])

@@ -15,10 +15,10 @@ def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
     """Say in three sentences what bounds the slowest rank, what is largest on its path, and how much is explained."""
     rank = max(paths, key=lambda item: paths[item].length_ns)
     path = paths[rank]
-    return [bound_sentence(rank, path, len(paths)), largest_sentence(path), known_sentence(path)]
+    return [_bound_sentence(rank, path, len(paths)), _largest_sentence(path), _known_sentence(path)]
 
 
-def bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
+def _bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
     """Say what the slowest rank is bound by."""
     bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     who = f"Rank {rank}, the slowest of {ranks}," if ranks > 1 else f"Rank {rank}"
@@ -30,7 +30,7 @@ def bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
     )
 
 
-def largest_sentence(path: CriticalPath) -> str:
+def _largest_sentence(path: CriticalPath) -> str:
     """Say what takes most of its path."""
     totals = path.event_totals()
     named = [at for at, name in enumerate(totals["name"]) if name is not None]
@@ -44,7 +44,7 @@ def largest_sentence(path: CriticalPath) -> str:
     )
 
 
-def known_sentence(path: CriticalPath) -> str:
+def _known_sentence(path: CriticalPath) -> str:
     """Say how much of it has a cause."""
     unexplained = path.by_bound_ns["unexplained"]
     if not unexplained:

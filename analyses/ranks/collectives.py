@@ -38,12 +38,12 @@ def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
         last end), elements (of the larger of input and output), dtype, matched_by, group, kernel; most waiting
         first.
     """
-    frame = joined([collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
+    frame = joined([_collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
     frame = frame.astype({"elements": "Int64"})
     return frame.sort_values(["waited_ns", "number"], ascending=[False, True], ignore_index=True)
 
 
-def collectives_of(item: Matched) -> pd.DataFrame:
+def _collectives_of(item: Matched) -> pd.DataFrame:
     """List the collectives of one stretch."""
     found = item.found
     first, last = found.first, found.last
@@ -58,12 +58,12 @@ def collectives_of(item: Matched) -> pd.DataFrame:
         "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
     }
     kernels = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
-    recorded = zip(*(recorded_of(item.ranks[rank], place) for rank, place in kernels), strict=True)
+    recorded = zip(*(_recorded_of(item.ranks[rank], place) for rank, place in kernels), strict=True)
     named = zip(("collective", "elements", "dtype", "group", "kernel"), recorded, strict=True)
     return pd.DataFrame(columns | {name: pd.Series(values, dtype=object) for name, values in named})
 
 
-def recorded_of(own: CommunicationKernels, place: int) -> tuple[Any, ...]:
+def _recorded_of(own: CommunicationKernels, place: int) -> tuple[Any, ...]:
     """Return what a rank's trace says about one of its kernels."""
     said = {key: values[place] for key, values in own.said.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
@@ -78,10 +78,10 @@ def collective_kernels(matched: Sequence[Matched]) -> pd.DataFrame:
         rank, scope, number, event_index, start_ns, duration_ns = wait_ns (until the last rank came) + transfer_ns,
         is_last.
     """
-    return joined([kernels_of(item) for item in matched if len(item.found)], KERNELS)
+    return joined([_kernels_of(item) for item in matched if len(item.found)], KERNELS)
 
 
-def kernels_of(item: Matched) -> pd.DataFrame:
+def _kernels_of(item: Matched) -> pd.DataFrame:
     """List the kernels of one stretch's collectives."""
     # rank 0   [== wait ==|= transfer =]
     # rank 1        [wait |= transfer =]

@@ -53,10 +53,10 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     ranks = {rank: read_communication_kernels(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     # Matched over whole traces: at the border of a step ranks may be in different steps.
     found = match_collectives(ranks)
-    return [belonging_to(Matched(label, own, ranks, found)) for label, own in by_label.items()]
+    return [_belonging_to(Matched(label, own, ranks, found)) for label, own in by_label.items()]
 
 
-def belonging_to(every: Matched) -> Matched:
+def _belonging_to(every: Matched) -> Matched:
     """Select the collectives whose last kernel belongs to the scopes: of that, all others wait for it."""
     last = every.found.last
     work = {rank: set(scope.work.row.tolist()) for rank, scope in every.scopes.items()}
@@ -69,7 +69,7 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
     ranks = {scope.rank: scope.graph.trace for scope in scopes}
     # A single rank may be all there is, or all that was given: two different things to tell.
     if len(ranks) < 2:
-        return [nobody_to_compare(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
+        return [_nobody_to_compare(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
     own, found = matched[0].ranks, matched[0].found
     if not sum(map(len, own.values())):
         return ["no communication kernels are recognised on any rank"]
@@ -88,7 +88,7 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared)
 
 
-def nobody_to_compare(world: int) -> str:
+def _nobody_to_compare(world: int) -> str:
     """Say that a rank is alone, in the job or in what was given."""
     if world == 1:
         return "the job has a single rank: there is nobody to compare it with"

@@ -33,10 +33,10 @@ def stragglers(matched: Sequence[Matched]) -> pd.DataFrame:
         rank, scope, collectives (that it took part in), times_last, last_share, wait_caused_ns, wait_caused_share (of
         all ranks' waiting in the stretch); the worst first.
     """
-    return joined([waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
+    return joined([_waiting_caused(item) for item in matched if len(item.found)], COLUMNS)
 
 
-def waiting_caused(item: Matched) -> pd.DataFrame:
+def _waiting_caused(item: Matched) -> pd.DataFrame:
     """Add up what each rank caused in one stretch, the worst first."""
     found = item.found
     ranks = np.array(sorted(item.scopes), np.int64)
