@@ -137,6 +137,7 @@ def test_every_question_is_a_public_name() -> None:
     for analysis in CATALOGUE:
         name = str(getattr(analysis.question(), "__name__", "")).rpartition(".")[2]
         assert getattr(analyses, name) is analysis.question()
+        assert name == {"annotations": "annotation_times"}.get(analysis.name, analysis.name.replace("-", "_"))
 
 
 def test_the_package_shows_its_public_names_and_nothing_else() -> None:
