@@ -14,8 +14,6 @@ MEANT_TWICE = {
     "answer": "each question has one",
     "figure": "each question has one",
     "whole": "a window of one rank, and the scope of a question that looks at it",
-    "add_et_column": "HTA's, which changes the frame, and the same that returns a new one",
-    "milliseconds": "without a unit for tables, with it for sentences",
 }
 COMMANDS = ROOT / "analyses" / "command_line"
 """Functions here are called as their command, and so as what that asks."""
