@@ -11,6 +11,7 @@ import pandas as pd
 from analyses import catalogue
 from analyses.catalogue import Analysis
 from analyses.display.charts import BOUND_COLOUR, new_figure
+from analyses.display.window_text import rows_after_lines
 from analyses.pages.report_page import Section, page
 from analyses.paths.path_report import MEANING
 from analyses.paths.verdict import verdict
@@ -137,7 +138,8 @@ def path_section(paths: Mapping[int, CriticalPath]) -> Section:
         (f"what to look at first, rank {slowest}", path_events(paths[slowest])),
         ("what the classes mean", pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})),
     ]
-    return Section("Critical path", meaning, [path_figure(frame)], tables)
+    notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
+    return Section("Critical path", meaning, [path_figure(frame)], tables, notes)
 
 
 def path_events(path: CriticalPath) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from analyses.display.terminal import clipped, milliseconds, percent, table
+from analyses.display.window_text import rows_after_lines
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
@@ -44,6 +45,7 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
             "label": window.label,
             "cpu_ns": window.cpu_ns,
             "gpu_ns": window.gpu_ns,
+            "rows_after": window.rows_after,
         },
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
@@ -70,6 +72,7 @@ def verdict_lines(path: CriticalPath) -> list[str]:
         f"{clipped(window.label, 60)}: {milliseconds(path.length_ns)} ({lengths})",
         f"bound by {largest}: {milliseconds(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
         unexplained_line(path, length),
+        *rows_after_lines(window),
     ]
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.terminal import clipped, milliseconds
+from analyses.display.window_text import rows_after_lines
 from analyses.scope import Scope
 from analyses.tables import Table
 from hta_graph.algorithms.sequences.alignment import align
@@ -271,7 +272,10 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
         "by_name": changed_rows(names[names["name"].map(without_step_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
-    return Answer(tables, [*missing, *verdict_lines(paths, events)])
+    after = [
+        f"{side}: {line}." for side, path in zip(SIDES, paths, strict=True) for line in rows_after_lines(path.window)
+    ]
+    return Answer(tables, [*missing, *verdict_lines(paths, events), *after])
 
 
 def without_step_number(name: str) -> str:

@@ -79,6 +79,9 @@ class CriticalPath:
     @cached_property
     def carried_over(self) -> Bools:
         """Mark the segments whose event, or the call that launched it, started before the window."""
+        # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
+        if self.window.is_whole:
+            return np.zeros(len(self.pieces), np.bool_)
         issued = self.graph.event_table.start.copy()
         launches = self.graph.edges_of(EdgeKind.LAUNCH)
         np.minimum.at(issued, launches.target, launches.source_ns)

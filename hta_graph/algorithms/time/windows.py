@@ -22,7 +22,7 @@ from hta_graph.algorithms.time.sinks import (
 )
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import EventKind, Ints
+from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
 from hta_graph.shown import milliseconds
 from hta_graph.trace.table import Step
 
@@ -45,7 +45,8 @@ class ResolvedWindow:
     """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
-    and the whole trace.
+    and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
+    ``after_ns`` is how long they go on.
     """
 
     start_ns: int
@@ -56,6 +57,8 @@ class ResolvedWindow:
     sink: Sink
     cpu_start_ns: int | None = None
     is_named: bool = True
+    rows_after: int = 0
+    after_ns: int = 0
 
     def __repr__(self) -> str:
         return f"<window {self.label}: {milliseconds(self.end_ns - self.start_ns)} ms from {self.start_ns} ns>"
@@ -65,6 +68,11 @@ class ResolvedWindow:
         """The CPU form of the window (ns): the step or annotation itself, else the window."""
         start = self.start_ns if self.cpu_start_ns is None else self.cpu_start_ns
         return start, start + self.cpu_ns
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole trace was asked about."""
+        return self.label == WHOLE_TRACE and not self.is_named
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,8 +180,15 @@ def between(start_ns: int, end_ns: int) -> Window:
     return Window(_question_text("between", start_ns, end_ns), resolve)
 
 
-def whole() -> Window:
-    """Ask about the whole trace, from the first event's start to the last one's end."""
+def whole(*, all_rows: bool = False) -> Window:
+    """Ask about the whole trace: from the first row that has points to the end of the work.
+
+    The work ends with the last GPU activity or the last row of a thread that launches, synchronises or runs operators:
+    a watchdog's late polls are not the program's end. What begins later is counted.
+
+    Args:
+        all_rows: take every row that was recorded, as questions do that are not about a path.
+    """
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
         events = graph.event_table
@@ -181,11 +196,23 @@ def whole() -> Window:
             raise QueryError(
                 f"{graph.path}: holds no events, nothing was captured; record the trace again around the work"
             )
-        start, end = int(events.start.min()), int(events.end.max())
+        # main       |--op--|--launch--|
+        # stream                  |---kernel---|
+        # watchdog      |poll|                     |poll|
+        #            ^ start                   ^ end      one row after it
+        sink, has_points = program_end(graph), kind_mask(events.kind, WALKABLE)
+        start, end, after = int(events.start.min()), int(events.end.max()), np.zeros(len(events), np.bool_)
+        if has_points.any() and not all_rows:
+            start, end = int(events.start[has_points].min()), sink.time_ns
+            after = (events.start >= end) & (events.end > end)
+        rows_after, last = int(np.count_nonzero(after)), int(events.end[after].max(initial=end))
         length = end - start
-        return ResolvedWindow(start, end, WHOLE_TRACE, length, length, program_end(graph), is_named=False)
+        return ResolvedWindow(
+            start, end, WHOLE_TRACE, length, length, sink,
+            is_named=False, rows_after=rows_after, after_ns=last - end,
+        )  # fmt: skip
 
-    return Window(_question_text("whole"), resolve)
+    return Window(_question_text("whole", all_rows=all_rows), resolve)
 
 
 def first_busy_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
