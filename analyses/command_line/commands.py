@@ -14,6 +14,7 @@ from hta_graph.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
+    from hta_graph.algorithms.time.step_table import StepRow
 
 __all__ = ["critical_path", "demo", "graph", "info", "render", "sync_deps", "timeline"]
 
@@ -39,14 +40,15 @@ def critical_path(options: argparse.Namespace) -> None:
 
     check_outputs(options.inputs, options.json, options.overlay, options.dot)
     path = asked_path(options)
+    steps = steps_beside(path, options)
     if options.json:
-        write_json(options.json, path_document(path))
+        write_json(options.json, path_document(path, steps))
     if options.overlay:
         write_path_overlay(path, options.overlay)
     if options.dot:
         write_path_dot(path, options.dot)
     if not options.json:
-        print_lines(path_lines(path))
+        print_lines(path_lines(path, steps))
 
 
 def graph(options: argparse.Namespace) -> None:
@@ -99,7 +101,9 @@ def render(options: argparse.Namespace) -> None:
     check_outputs(options.inputs, options.output)
     check_picture(options.output)
     if options.path:
-        picture = path_picture(asked_path(options))
+        path = asked_path(options)
+        say_default(path, options)
+        picture = path_picture(path)
     elif options.around is not None:
         picture = around_picture(AskedRanks.of(options).one_graph(), options.around, options.depth)
     else:
@@ -115,7 +119,9 @@ def timeline(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
 
     check_outputs(options.inputs, options.output)
-    write_file(options.output, timeline_html(asked_path(options)))
+    path = asked_path(options)
+    say_default(path, options)
+    write_file(options.output, timeline_html(path))
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -162,6 +168,22 @@ def asked_path(options: argparse.Namespace) -> CriticalPath:
 
     window = Stretch.of(options).window()
     return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
+
+
+def steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
+    """Return the table of steps that goes with a window that nobody named; empty for one that was named."""
+    from hta_graph.algorithms.time.step_table import step_rows
+    from hta_graph.trace.vocabulary import DATA_LOADING
+
+    return step_rows(path.graph, options.data_load or DATA_LOADING) if path.window.is_default else []
+
+
+def say_default(path: CriticalPath, options: argparse.Namespace) -> None:
+    """Say on standard error which window was chosen, beside an answer that has no room for it."""
+    from analyses.display.window_text import default_lines
+
+    for line in default_lines(path.window, path.graph, steps_beside(path, options)):
+        say(line)
 
 
 def write_path_overlay(path: CriticalPath, target: str) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from analyses.display.terminal import clipped, milliseconds, percent, table
-from analyses.display.window_text import rows_after_lines
+from analyses.display.window_text import default_lines, rows_after_lines, window_lines
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.model import BoundBy
 
-__all__ = ["path_document", "path_lines"]
+__all__ = ["path_document", "path_lines", "step_records"]
 
 THINGS_TO_LOOK_AT = 10
 
@@ -32,8 +34,11 @@ MEANING = {
 """What each class means, in a few words."""
 
 
-def path_document(path: CriticalPath) -> dict[str, Any]:
-    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns)."""
+def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str, Any]:
+    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
+
+    ``steps`` is the table of steps; it is listed where the window is a default.
+    """
     window = path.window
     return {
         "schema": "hta-graph/critical-path/1",
@@ -47,6 +52,7 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
             "gpu_ns": window.gpu_ns,
             "rows_after": window.rows_after,
         },
+        **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
         "segments": Records(path.segment_columns()),
@@ -54,22 +60,28 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
     }
 
 
-def path_lines(path: CriticalPath) -> list[str]:
-    """Render the path: what bounds the window, what is not known, the ten things to look at."""
-    return [*verdict_lines(path), "", "time on the critical path", *class_lines(path), "", *event_lines(path)]
+def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
+    """Return the steps as JSON lists them (times in ns)."""
+    shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
+    return [{key: getattr(row, key) for key in shown} for row in steps]
+
+
+def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:
+    """Render the path: what bounds the window, what is not known, the steps beside a default one, what to look at."""
+    chosen = default_lines(path.window, path.graph, steps)
+    return [*verdict_lines(path), *chosen, "", "time on the critical path", *class_lines(path), "", *event_lines(path)]
 
 
 def verdict_lines(path: CriticalPath) -> list[str]:
     """Say what bounds the window."""
     window, graph = path.window, path.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    lengths = f"CPU {milliseconds(window.cpu_ns)}, GPU {milliseconds(window.gpu_ns)}"
     # Of equal classes the one that comes first in the order of the table.
     largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     length = max(path.length_ns, 1)
     return [
         f"{graph.path.name}{rank}",
-        f"{clipped(window.label, 60)}: {milliseconds(path.length_ns)} ({lengths})",
+        *window_lines(window, graph),
         f"bound by {largest}: {milliseconds(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
         unexplained_line(path, length),
         *rows_after_lines(window),

@@ -12,11 +12,12 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.terminal import clipped, milliseconds
-from analyses.display.window_text import rows_after_lines
+from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.scope import Scope
 from analyses.tables import Table
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.algorithms.who.call_paths import CallPaths
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.trace.vocabulary import STEP_NAME
@@ -260,8 +261,13 @@ def largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[order].reset_index(drop=True)
 
 
-def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
-    """Answer the command: classes and events of the critical paths, call paths, kernels in order, names."""
+def answer(
+    control: Scope,
+    test: Scope,
+    paths: tuple[CriticalPath, CriticalPath],
+    steps: Sequence[Sequence[StepRow]] = ((), ()),
+) -> Answer:
+    """Answer the command: classes and events of the critical paths, call paths, kernels in order, names, steps."""
     events = path_event_diff(*paths)
     by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
     tables = {
@@ -272,10 +278,28 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
         "by_name": changed_rows(names[names["name"].map(without_step_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
-    after = [
-        f"{side}: {line}." for side, path in zip(SIDES, paths, strict=True) for line in rows_after_lines(path.window)
+    if any(map(len, steps)):
+        tables["steps"] = step_table(steps)
+    about = []
+    for side, path, beside in zip(SIDES, paths, steps, strict=True):
+        lines = [*default_lines(path.window, path.graph, beside)[:1], *rows_after_lines(path.window)]
+        about += [f"{side}: {line}." for line in lines]
+    return Answer(tables, [*missing, *verdict_lines(paths, events), *about])
+
+
+def step_table(sides: Sequence[Sequence[StepRow]]) -> pd.DataFrame:
+    """List the steps of both sides.
+
+    Returns:
+        side (``control``, ``test``), step, iteration_ns (from the end of earlier work to that of its own), latency_ns
+        (from its start), bound_by, outlier (what an unusual step contains, else empty).
+    """
+    rows = [
+        (side, row.step, row.iteration_ns, row.latency_ns, row.bound_by, row.outlier or "")
+        for side, steps in zip(SIDES, sides, strict=True)
+        for row in steps
     ]
-    return Answer(tables, [*missing, *verdict_lines(paths, events), *after])
+    return pd.DataFrame(rows, columns=["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"])
 
 
 def without_step_number(name: str) -> str:
@@ -342,4 +366,5 @@ TABLES = {
         ["change", "call_path", "kernels", "times", "control_ns", "test_ns", "diff_ns", "control_index", "test_index"],
     ),
     "by_name": Table(name_diff, ["name", *COUNTED]),
+    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"]),
 }

@@ -189,7 +189,7 @@ def test_critical_path_json_has_all_keys_of_the_contract(capsys: pytest.CaptureF
     assert all(set(segment) == SEGMENT_KEYS for segment in found["segments"])
 
 
-def test_default_window_is_the_first_step_that_launched_gpu_work(
+def test_default_window_is_the_only_step_that_launched_gpu_work(
     capsys: pytest.CaptureFixture[str], trace_file: Path
 ) -> None:
     found = command_json(capsys, "critical-path", trace_file)
@@ -291,7 +291,8 @@ def test_table_says_in_five_lines_what_bounds_the_step(capsys: pytest.CaptureFix
     assert (status, err) == (0, "")
     head = "\n".join(out.splitlines()[:5])
     assert "trace.json, rank 3" in head
-    assert "ProfilerStep#1: 0.150 ms (CPU 0.100 ms, GPU 0.150 ms)" in head
+    assert "ProfilerStep#1: latency 0.150 ms, from its start to the end of its last work" in head
+    assert "iteration 0.150 ms, from the end of the work before it to that of its own; 0.100 ms on the CPU" in head
     assert "gpu_compute_bound: 0.100 ms, 66.7 %" in head
     assert "unexplained: nothing" in head
 
