@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import check_outputs, write_json
 from analyses.command_line.stretch import Stretch
-from hta_graph.errors import MissingExtraError, UsageError
+from hta_graph.errors import MissingExtraError, QueryError, UsageError
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
@@ -39,6 +39,9 @@ def critical_path(options: argparse.Namespace) -> None:
     from analyses.paths.path_report import path_document, path_lines
 
     check_outputs(options.inputs, options.json, options.overlay, options.dot)
+    if options.per_step:
+        path_per_step(options)
+        return
     path = asked_path(options)
     steps = steps_beside(path, options)
     if options.json:
@@ -168,6 +171,26 @@ def asked_path(options: argparse.Namespace) -> CriticalPath:
 
     window = Stretch.of(options).window()
     return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
+
+
+def path_per_step(options: argparse.Namespace) -> None:
+    """Print what bounds each step, or write it as JSON."""
+    from analyses.paths.path_report import per_step_document, per_step_lines
+    from hta_graph.algorithms.time.step_table import step_rows
+    from hta_graph.trace.vocabulary import DATA_LOADING
+
+    if not Stretch.of(options).names_nothing:
+        raise UsageError("--per-step asks about every step's usual window; leave other windows out")
+    if options.overlay or options.dot:
+        raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
+    found = AskedRanks.of(options).one_graph()
+    steps = step_rows(found, options.data_load or DATA_LOADING)
+    if not steps:
+        raise QueryError(f"{found.path}: it has no steps; call prof.step() in the training loop, or name a window")
+    if options.json:
+        write_json(options.json, per_step_document(found, steps))
+    else:
+        print_lines(per_step_lines(found, steps))
 
 
 def steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:

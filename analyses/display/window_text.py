@@ -14,7 +14,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["default_lines", "rows_after_lines", "window_lines"]
+__all__ = ["default_lines", "elided", "rows_after_lines", "window_lines"]
 
 STEPS_SHOWN = 24
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from analyses.display.terminal import clipped, milliseconds, percent, table
-from analyses.display.window_text import default_lines, rows_after_lines, window_lines
+from analyses.display.window_text import default_lines, elided, rows_after_lines, window_lines
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import BoundBy
 
-__all__ = ["path_document", "path_lines", "step_records"]
+__all__ = ["path_document", "path_lines", "per_step_document", "per_step_lines", "step_records"]
 
 THINGS_TO_LOOK_AT = 10
 
@@ -64,6 +65,36 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     """Return the steps as JSON lists them (times in ns)."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
     return [{key: getattr(row, key) for key in shown} for row in steps]
+
+
+def per_step_document(graph: DependencyGraph, steps: Sequence[StepRow]) -> dict[str, Any]:
+    """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns)."""
+    rows = [{**record, "coverage": row.coverage} for record, row in zip(step_records(steps), steps, strict=True)]
+    return {
+        "schema": "hta-graph/critical-path-per-step/1",
+        "file": printable(graph.path),
+        "rank": graph.rank,
+        "steps": rows,
+        "diagnostics": graph.diagnostics,
+    }
+
+
+def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+    """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
+    rank = "" if graph.rank is None else f", rank {graph.rank}"
+    rows = [
+        [
+            str(row.step),
+            milliseconds(row.iteration_ns),
+            milliseconds(row.latency_ns),
+            percent(row.coverage),
+            row.bound_by,
+            elided(row.outlier or ""),
+        ]
+        for row in steps
+    ]
+    header = ["step", "iteration", "latency", "explained", "bound by", "outlier"]
+    return [f"{graph.path.name}{rank}", *table(rows, header, left=[4, 5])]
 
 
 def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:

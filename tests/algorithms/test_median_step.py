@@ -145,3 +145,24 @@ def test_without_steps_the_repeated_annotation_is_offered(capsys: pytest.Capture
         in out
     )
     assert command_json(capsys, "critical-path", path)["steps"] == []
+
+
+def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = steps_of(400, 100, 110, malloc=250).write(tmp_path / "trace.json")
+    found = command_json(capsys, "critical-path", path, "--per-step")
+    assert found["schema"] == "hta-graph/critical-path-per-step/1"
+    assert [(row["step"], row["latency_ns"], row["coverage"]) for row in found["steps"]] == [
+        (1, 400_000, 1.0), (2, 100_000, 1.0), (3, 110_000, 1.0),
+    ]  # fmt: skip
+    status, out, _ = run_command(capsys, "critical-path", path, "--per-step")
+    assert (status, len(out.splitlines())) == (0, 5)
+    assert "cudaMalloc 0.250 ms: warm-up" in out
+
+
+@pytest.mark.parametrize("extra", [("--step", "2"), ("--gpu-window",), ("--whole",), ("--dot", "out.dot")])
+def test_per_step_takes_no_other_window(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, extra: tuple[str, ...]
+) -> None:
+    path = steps_of(100, 110).write(tmp_path / "trace.json")
+    assert run_command(capsys, "critical-path", path, "--per-step", *extra)[0] == 2
+    assert run_command(capsys, "critical-path", TraceBuilder().write(tmp_path / "no.json"), "--per-step")[0] == 1
