@@ -77,7 +77,7 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
     """
     found = window(graph)
     # The whole trace is one and the same stretch, whichever way it was asked for.
-    if found.label == WHOLE_TRACE and not found.is_named:
+    if found.is_whole:
         return whole(rank, graph)
     every = activities(graph)
     running = every.take((every.start < found.end_ns) & (every.end > found.start_ns))

@@ -148,7 +148,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     ),
     Command(
         "critical-path",
-        "The critical path of a window; by default the first step that launched GPU work, else the whole trace.",
+        "The critical path of a window; by default the median step, else the whole trace.",
         (add_inputs, add_json, add_window, add_path_outputs),
         commands.critical_path,
     ),

@@ -39,7 +39,10 @@ def asked_scopes(ranks: AskedRanks, stretch: Stretch) -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step."""
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
-    return [scope for rank, graph in ranks.graphs_by_rank() for scope in stretch.scopes(rank, graph)]
+    # Which step is the median is known when all ranks are.
+    graphs = dict(ranks.graphs_by_rank())
+    job = list(graphs.values())
+    return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
 
 
 def write_answer(

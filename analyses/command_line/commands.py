@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import check_outputs, write_json
 from analyses.command_line.stretch import Stretch
-from hta_graph.errors import MissingExtraError, UsageError
+from hta_graph.errors import MissingExtraError, QueryError, UsageError
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
+    from hta_graph.algorithms.time.step_table import StepRow
 
 __all__ = ["critical_path", "demo", "graph", "info", "render", "sync_deps", "timeline"]
 
@@ -38,15 +39,19 @@ def critical_path(options: argparse.Namespace) -> None:
     from analyses.paths.path_report import path_document, path_lines
 
     check_outputs(options.inputs, options.json, options.overlay, options.dot)
+    if options.per_step:
+        _path_per_step(options)
+        return
     path = _asked_path(options)
+    steps = _steps_beside(path, options)
     if options.json:
-        write_json(options.json, path_document(path))
+        write_json(options.json, path_document(path, steps))
     if options.overlay:
         _write_path_overlay(path, options.overlay)
     if options.dot:
         _write_path_dot(path, options.dot)
     if not options.json:
-        print_lines(path_lines(path))
+        print_lines(path_lines(path, steps))
 
 
 def graph(options: argparse.Namespace) -> None:
@@ -99,7 +104,9 @@ def render(options: argparse.Namespace) -> None:
     check_outputs(options.inputs, options.output)
     check_picture(options.output)
     if options.path:
-        picture = path_picture(_asked_path(options))
+        path = _asked_path(options)
+        _say_default(path, options)
+        picture = path_picture(path)
     elif options.around is not None:
         picture = around_picture(AskedRanks.of(options).one_graph(), options.around, options.depth)
     else:
@@ -115,7 +122,9 @@ def timeline(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
 
     check_outputs(options.inputs, options.output)
-    write_file(options.output, timeline_html(_asked_path(options)))
+    path = _asked_path(options)
+    _say_default(path, options)
+    write_file(options.output, timeline_html(path))
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -162,6 +171,42 @@ def _asked_path(options: argparse.Namespace) -> CriticalPath:
 
     window = Stretch.of(options).window()
     return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
+
+
+def _path_per_step(options: argparse.Namespace) -> None:
+    """Print what bounds each step, or write it as JSON."""
+    from analyses.paths.path_report import per_step_document, per_step_lines
+    from hta_graph.algorithms.time.step_table import step_rows
+    from hta_graph.trace.vocabulary import DATA_LOADING
+
+    if not Stretch.of(options).names_nothing:
+        raise UsageError("--per-step asks about every step's usual window; leave other windows out")
+    if options.overlay or options.dot:
+        raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
+    found = AskedRanks.of(options).one_graph()
+    steps = step_rows(found, options.data_load or DATA_LOADING)
+    if not steps:
+        raise QueryError(f"{found.path}: it has no steps; call prof.step() in the training loop, or name a window")
+    if options.json:
+        write_json(options.json, per_step_document(found, steps))
+    else:
+        print_lines(per_step_lines(found, steps))
+
+
+def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
+    """Return the table of steps that goes with a window that nobody named; empty for one that was named."""
+    from hta_graph.algorithms.time.step_table import step_rows
+    from hta_graph.trace.vocabulary import DATA_LOADING
+
+    return step_rows(path.graph, options.data_load or DATA_LOADING) if path.window.is_default else []
+
+
+def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
+    """Say on standard error which window was chosen, beside an answer that has no room for it."""
+    from analyses.display.window_text import default_lines
+
+    for line in default_lines(path.window, path.graph, _steps_beside(path, options)):
+        say(line)
 
 
 def _write_path_overlay(path: CriticalPath, target: str) -> None:

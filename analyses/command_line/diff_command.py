@@ -28,6 +28,7 @@ def diff(options: argparse.Namespace) -> None:
     from analyses.paths import run_diff
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
+    from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     outputs = Outputs.of(options, [options.control, options.test])
@@ -38,7 +39,8 @@ def diff(options: argparse.Namespace) -> None:
     patterns = options.data_load or DATA_LOADING
     control, test = (in_window(graph.rank or 0, graph, ask) for graph, ask in zip(graphs, windows, strict=True))
     was, now = (critical_path(graph, ask, data_load=patterns) for graph, ask in zip(graphs, windows, strict=True))
-    write_answer("diff", run_diff.answer(control, test, (was, now)), [control, test], outputs, run_diff.figure)
+    steps = [step_rows(path.graph, patterns) if path.window.is_default else [] for path in (was, now)]
+    write_answer("diff", run_diff.answer(control, test, (was, now), steps), [control, test], outputs, run_diff.figure)
 
 
 def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:

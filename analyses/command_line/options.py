@@ -95,6 +95,7 @@ def add_path_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what a path can be written as."""
     parser.add_argument("--overlay", metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev")
     parser.add_argument("--dot", metavar="OUT", help="write a picture of the path as graphviz source")
+    parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
 
 
 def add_graph_outputs(parser: argparse.ArgumentParser) -> None:

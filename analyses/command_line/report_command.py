@@ -27,19 +27,23 @@ def report(options: argparse.Namespace) -> None:
     from analyses.pages.report import report_page
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
+    from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
     from hta_graph.export.perfetto.path_overlay import write_overlay
     from hta_graph.trace.vocabulary import DATA_LOADING
 
     check_outputs(options.inputs, options.output, options.overlay)
-    window, patterns = Stretch.of(options).window(), options.data_load or DATA_LOADING
+    stretch, patterns = Stretch.of(options), options.data_load or DATA_LOADING
+    stretch.window()  # what is written wrongly is refused before anything is read
     graphs = dict(AskedRanks.of(options).graphs_by_rank())
+    window = stretch.window(job=list(graphs.values()))
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.is_default}
     link = ""
     if options.overlay:
         write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
-    write_file(options.output, report_page(scopes, paths, overlay=link))
+    write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps))
     say(f"{options.output}: open it in a browser")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,13 +72,14 @@ class Stretch:
         """Whether the command chooses for itself."""
         return not (self.names_a_window or self.cpu_window or self.gpu_window)
 
-    def window(self, *, otherwise_whole: bool = False) -> Window:
-        """Return the window; without any the first step that launched GPU work, or the whole trace.
+    def window(self, *, otherwise_whole: bool = False, job: Sequence[DependencyGraph] = ()) -> Window:
+        """Return the window; without any the median step (that of a job's ranks where these are given) or the whole.
 
         Raises:
             UsageError: times or instances are not written as numbers.
         """
-        from hta_graph.algorithms.time.windows import annotation, between, first_busy_step, step, whole
+        from hta_graph.algorithms.time.median_step import median_step, median_step_of_job
+        from hta_graph.algorithms.time.windows import annotation, between, step, whole
 
         if self.annotation is not None:
             first, last = _instances_of(self.instance)
@@ -88,15 +90,17 @@ class Stretch:
             return whole()
         if self.step is not None:
             return step(self.step, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
-        return first_busy_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+        if job:
+            return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+        return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
 
-    def scopes(self, rank: int, graph: DependencyGraph) -> list[Scope]:
+    def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""
         from analyses.scope import in_window, per_step, whole
 
         if self.per_step:
             return per_step(rank, graph, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
-        return [whole(rank, graph) if self.names_nothing else in_window(rank, graph, self.window())]
+        return [whole(rank, graph) if self.names_nothing else in_window(rank, graph, self.window(job=job))]
 
 
 def _instances_of(text: str | None) -> tuple[int, int | None]:

@@ -120,7 +120,7 @@ class TraceAnalysis(Breakdowns, Launches):
 
         Args:
             rank: a loaded rank.
-            annotation: found in the annotation's name; none: the first step that launched GPU work.
+            annotation: found in the annotation's name; none: the median step.
             instance_id: an instance from 0, or the first and the last one.
             data_load_events: expressions of operators and annotations that mean data loading.
 

@@ -11,11 +11,13 @@ import pandas as pd
 from analyses import catalogue
 from analyses.catalogue import Analysis
 from analyses.display.charts import BOUND_COLOUR, new_figure
+from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.pages.report_page import Section, page
 from analyses.paths.path_report import MEANING
 from analyses.paths.verdict import verdict
 from analyses.scope import Scope
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.errors import HtaGraphError
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ def report_page(
     paths: Mapping[int, CriticalPath],
     *,
     overlay: str = "",
+    steps: Mapping[int, Sequence[StepRow]] | None = None,
 ) -> bytes:
     """Return the page about the chosen stretch of each rank.
 
@@ -90,11 +93,13 @@ def report_page(
         scopes: one per rank, what the analyses look at.
         paths: the critical path of each rank.
         overlay: a file with the path on top of the trace, to link.
+        steps: of each rank whose window is a default the table of its steps.
     """
     # The whole job waits for the slowest rank: where one rank is enough, it is that.
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     sections = [
         _path_section(paths),
+        *_steps_section(paths, steps or {}),
         *(_part_section(scopes, part, slowest) for part in PARTS),
         _unexplained_section(paths),
         _overlay_section(overlay),
@@ -137,7 +142,28 @@ def _path_section(paths: Mapping[int, CriticalPath]) -> Section:
         (f"what to look at first, rank {slowest}", _path_events(paths[slowest])),
         ("what the classes mean", pd.DataFrame({"class": shown, "meaning": [MEANING[bound] for bound in shown]})),
     ]
-    return Section("Critical path", meaning, [_path_figure(frame)], tables)
+    notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
+    return Section("Critical path", meaning, [_path_figure(frame)], tables, notes)
+
+
+def _steps_section(paths: Mapping[int, CriticalPath], steps: Mapping[int, Sequence[StepRow]]) -> list[Section]:
+    """Show the steps beside the one that was chosen, where nobody named a window; of ranks the slowest's."""
+    chosen = {rank: path for rank, path in paths.items() if path.window.is_default}
+    if not chosen:
+        return []
+    slowest = max(chosen, key=lambda rank: chosen[rank].length_ns)
+    rows = [
+        {"step": row.step, "iteration_ns": row.iteration_ns, "latency_ns": row.latency_ns, "bound_by": row.bound_by,
+         "outlier": row.outlier or ""}
+        for row in steps.get(slowest, ())
+    ]  # fmt: skip
+    meaning = (
+        "The page is about one step, which stands for the run. An iteration goes from the end of the work before the "
+        "step to that of its own, a latency from its start to the end of its last work."
+    )
+    first = default_lines(chosen[slowest].window, chosen[slowest].graph, steps.get(slowest, ()))[:1]
+    tables = [(f"all steps of rank {slowest}", pd.DataFrame(rows))] if rows else []
+    return [Section("Which step this is about", meaning if rows else "", (), tables, [f"{line}." for line in first])]
 
 
 def _path_events(path: CriticalPath) -> pd.DataFrame:

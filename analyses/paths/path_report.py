@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from analyses.display.terminal import clipped, duration_text, percent, table
+from analyses.display.window_text import default_lines, elided, rows_after_lines, window_lines
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import BoundBy
 
-__all__ = ["path_document", "path_lines"]
+__all__ = ["path_document", "path_lines", "per_step_document", "per_step_lines", "step_records"]
 
 THINGS_TO_LOOK_AT = 10
 
@@ -31,8 +35,11 @@ MEANING = {
 """What each class means, in a few words."""
 
 
-def path_document(path: CriticalPath) -> dict[str, Any]:
-    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns)."""
+def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str, Any]:
+    """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
+
+    ``steps`` is the table of steps; it is listed where the window is a default.
+    """
     window = path.window
     return {
         "schema": "hta-graph/critical-path/1",
@@ -44,7 +51,9 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
             "label": window.label,
             "cpu_ns": window.cpu_ns,
             "gpu_ns": window.gpu_ns,
+            "rows_after": window.rows_after,
         },
+        **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
         "segments": Records(path.segment_columns()),
@@ -52,24 +61,69 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
     }
 
 
-def path_lines(path: CriticalPath) -> list[str]:
-    """Render the path: what bounds the window, what is not known, the ten things to look at."""
-    return [*_verdict_lines(path), "", "time on the critical path", *_class_lines(path), "", *_event_lines(path)]
+def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
+    """Return the steps as JSON lists them (times in ns)."""
+    shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
+    return [{key: getattr(row, key) for key in shown} for row in steps]
+
+
+def per_step_document(graph: DependencyGraph, steps: Sequence[StepRow]) -> dict[str, Any]:
+    """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns)."""
+    rows = [{**record, "coverage": row.coverage} for record, row in zip(step_records(steps), steps, strict=True)]
+    return {
+        "schema": "hta-graph/critical-path-per-step/1",
+        "file": printable(graph.path),
+        "rank": graph.rank,
+        "steps": rows,
+        "diagnostics": graph.diagnostics,
+    }
+
+
+def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+    """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
+    rank = "" if graph.rank is None else f", rank {graph.rank}"
+    rows = [
+        [
+            str(row.step),
+            duration_text(row.iteration_ns),
+            duration_text(row.latency_ns),
+            percent(row.coverage),
+            row.bound_by,
+            elided(row.outlier or ""),
+        ]
+        for row in steps
+    ]
+    header = ["step", "iteration", "latency", "explained", "bound by", "outlier"]
+    return [f"{graph.path.name}{rank}", *table(rows, header, left=[4, 5])]
+
+
+def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:
+    """Render the path: what bounds the window, what is not known, the steps beside a default one, what to look at."""
+    chosen = default_lines(path.window, path.graph, steps)
+    return [
+        *_verdict_lines(path),
+        *chosen,
+        "",
+        "time on the critical path",
+        *_class_lines(path),
+        "",
+        *_event_lines(path),
+    ]
 
 
 def _verdict_lines(path: CriticalPath) -> list[str]:
     """Say what bounds the window."""
     window, graph = path.window, path.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    lengths = f"CPU {duration_text(window.cpu_ns)}, GPU {duration_text(window.gpu_ns)}"
     # Of equal classes the one that comes first in the order of the table.
     largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
     length = max(path.length_ns, 1)
     return [
         f"{graph.path.name}{rank}",
-        f"{clipped(window.label, 60)}: {duration_text(path.length_ns)} ({lengths})",
+        *window_lines(window, graph),
         f"bound by {largest}: {duration_text(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
         _unexplained_line(path, length),
+        *rows_after_lines(window),
     ]
 
 

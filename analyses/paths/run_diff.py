@@ -12,10 +12,12 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.terminal import clipped, duration_text
+from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.scope import Scope
 from analyses.tables import Table
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.algorithms.who.call_paths import CallPaths
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.shown import signed_milliseconds
@@ -260,17 +262,23 @@ def _largest_change_first(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[order].reset_index(drop=True)
 
 
-def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
+def answer(
+    control: Scope,
+    test: Scope,
+    paths: tuple[CriticalPath, CriticalPath],
+    steps: Sequence[Sequence[StepRow]] = ((), ()),
+) -> Answer:
     """Return what changed between two runs, first on their critical paths, then in all GPU work.
 
     Args:
         control: the stretch to compare with.
         test: the stretch that changed.
         paths: the critical paths of both.
+        steps: the steps beside a window that nobody named, of both sides.
 
     Returns:
         The tables ``critical_path_by_class``, ``critical_path_by_name``, ``gpu_time_by_call_path``,
-        ``kernels_in_order`` and ``by_name``; ``diff_ns`` is the test less the control.
+        ``kernels_in_order``, ``by_name`` and, where there are any, ``steps``; ``diff_ns`` is the test less the control.
     """
     events = path_event_diff(*paths)
     by_call, changes, names = call_path_diff(control, test), kernel_changes(control, test), name_diff([control], [test])
@@ -282,7 +290,28 @@ def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]
         "by_name": _changed_rows(names[names["name"].map(_without_step_number) == names["name"]]),
     }
     missing = [scope.missing() for scope in (control, test) if scope.missing()]
-    return Answer(tables, [*missing, *_change_lines(paths, events)])
+    if any(map(len, steps)):
+        tables["steps"] = _step_table(steps)
+    about = []
+    for side, path, beside in zip(SIDES, paths, steps, strict=True):
+        lines = [*default_lines(path.window, path.graph, beside)[:1], *rows_after_lines(path.window)]
+        about += [f"{side}: {line}." for line in lines]
+    return Answer(tables, [*missing, *_change_lines(paths, events), *about])
+
+
+def _step_table(sides: Sequence[Sequence[StepRow]]) -> pd.DataFrame:
+    """List the steps of both sides.
+
+    Returns:
+        side (``control``, ``test``), step, iteration_ns (from the end of earlier work to that of its own), latency_ns
+        (from its start), bound_by, outlier (what an unusual step contains, else empty).
+    """
+    rows = [
+        (side, row.step, row.iteration_ns, row.latency_ns, row.bound_by, row.outlier or "")
+        for side, steps in zip(SIDES, sides, strict=True)
+        for row in steps
+    ]
+    return pd.DataFrame(rows, columns=["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"])
 
 
 def _without_step_number(name: str) -> str:
@@ -344,4 +373,5 @@ TABLES = {
         ["change", "call_path", "kernels", "times", "control_ns", "test_ns", "diff_ns", "control_index", "test_index"],
     ),
     "by_name": Table(name_diff, ["name", *COUNTED]),
+    "steps": Table(_step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"]),
 }

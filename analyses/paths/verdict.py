@@ -24,6 +24,9 @@ def _bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
     who = f"Rank {rank}, the slowest of {ranks}," if ranks > 1 else f"Rank {rank}"
     length = max(path.length_ns, 1)
     label = "the whole trace" if path.window.label == "whole trace" else clipped(path.window.label, 60)
+    # Iterations tile the run, latencies overlap: which one is meant must not be guessed.
+    if path.window.step is not None and path.window.form == "usual" and path.graph.is_gpu.any():
+        label += f" from its start to the end of its last work (its iteration: {duration_text(path.window.gpu_ns)})"
     return (
         f"{who} takes {duration_text(path.length_ns)} for {label}, "
         f"bound by {bound} for {percent(ns / length)} of it: {MEANING[bound]}."

@@ -89,7 +89,9 @@ class SyncDependencies:
             QueryError: the window is not in the trace, or the trace holds no events.
         """
         self.graph = graph
-        self.window = (window or whole())(graph)
+        found = (window or whole())(graph)
+        # A path ends where the work ends; a list of waits holds every one that was recorded.
+        self.window = whole(all_rows=True)(graph) if found.is_whole else found
 
     @cached_property
     def to_cpu(self) -> SyncPairs:

@@ -25,9 +25,10 @@ from hta_graph.trace.vocabulary import (
     MODULE_FRAME,
     STEP_NAME,
     SYNCHRONOUS_COPY_CALL,
+    WARM_UP,
 )
 
-__all__ = ["Marks", "data_loading_patterns", "is_step"]
+__all__ = ["Marks", "data_loading_patterns", "is_step", "is_warm_up"]
 
 UNKNOWN_COPY = "Memcpy Unknown"
 
@@ -35,6 +36,11 @@ UNKNOWN_COPY = "Memcpy Unknown"
 def is_step(name: str) -> bool:
     """Tell whether a name is that of a profiler step."""
     return STEP_NAME.fullmatch(name) is not None
+
+
+def is_warm_up(name: str) -> bool:
+    """Tell whether a name is that of what programs do once: take memory from the driver, load or compile code."""
+    return WARM_UP.match(name) is not None
 
 
 def data_loading_patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:

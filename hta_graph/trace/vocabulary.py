@@ -127,6 +127,11 @@ LOCK_TAKING_CALL = re.compile(
 )
 """Calls that take the driver's lock: launches, allocations, asynchronous copies and sets."""
 
+WARM_UP = re.compile(
+    r"(cuda|hip|cu)(Mem|Host)?(Malloc|Alloc|ModuleLoad|LibraryLoad|ModuleGetFunction|Init)|torch/_(dynamo|inductor)/"
+)
+"""What programs do once: memory from the driver, code that is loaded or compiled. Matched from the name's start."""
+
 AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 """Operators of PyTorch's autograd engine and of its nodes."""
 

@@ -532,7 +532,7 @@ def test_window_options_choose_what_is_listed(capsys: pytest.CaptureFixture[str]
     expected = {
         (): ([3, 7], 1), ("--whole",): ([3, 7], 1), ("--step", "1"): ([3], 0), ("--step", "2"): ([7], 0),
         ("--annotation", "ProfilerStep#2", "--cpu-window"): ([7], 0), ("--window", "60000:91000"): ([7], 1),
-        ("--cpu-window",): ([3], 0), ("--step", "2", "--gpu-window"): ([7], 0),
+        ("--cpu-window",): ([7], 0), ("--step", "2", "--gpu-window"): ([7], 0),
     }  # fmt: skip
     for arguments, (calls, waits) in expected.items():
         found = command_json(capsys, "sync-deps", path, *arguments)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.algorithms.time.accounting import Accounting
+from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.path_classes import path_pieces
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
-from hta_graph.algorithms.time.windows import ResolvedWindow, Window, first_busy_step
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.columns import picked, summed_by
 from hta_graph.errors import DefectError, UsageError
 from hta_graph.graph import DependencyGraph
@@ -79,6 +80,9 @@ class CriticalPath:
     @cached_property
     def carried_over(self) -> Bools:
         """Mark the segments whose event, or the call that launched it, started before the window."""
+        # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
+        if self.window.is_whole:
+            return np.zeros(len(self.pieces), np.bool_)
         issued = self.graph.event_table.start.copy()
         launches = self.graph.edges_of(EdgeKind.LAUNCH)
         np.minimum.at(issued, launches.target, launches.source_ns)
@@ -194,8 +198,8 @@ def critical_path(
 
     Args:
         graph: a dependency graph.
-        window: :func:`step`, :func:`annotation`, :func:`between` or :func:`whole`; without one the first step that
-            launched GPU work, else the first step, else the whole trace.
+        window: :func:`step`, :func:`annotation`, :func:`between` or :func:`whole`; without one the median step, else
+            the whole trace.
         data_load: regular expressions over operator and annotation names that mean data loading; those of PyTorch's
             loaders if none are given.
 
@@ -210,7 +214,7 @@ def critical_path(
         raise UsageError(
             f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggested_window(window)}"
         )
-    resolved = (window or first_busy_step())(graph)
+    resolved = (window or median_step())(graph)
     accounting = Accounting(graph, data_load)
     chain = walk_back(graph, resolved.sink.point, resolved.start_ns)
     return CriticalPath(graph, resolved, chain, path_pieces(graph, chain, resolved, accounting))

@@ -9,6 +9,7 @@ import numpy as np
 from hta_graph.algorithms.who.threads import working_threads
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import end_point
+from hta_graph.graph.remembered import remembered
 from hta_graph.model import CPU_KINDS, EdgeKind, Ids, kind_mask
 from hta_graph.trace.table import Step
 
@@ -22,6 +23,7 @@ __all__ = [
     "sink_on_gpu",
     "sink_on_thread",
     "step_sink",
+    "step_sinks",
 ]
 
 
@@ -43,6 +45,12 @@ def step_sink(graph: DependencyGraph, item: Step) -> Sink:
     lane = int(graph.event_table.lane[item.event])
     launched = launched_in(graph, item.start_ns, item.end_ns)
     return later_sink(sink_on_thread(graph, lane, item.end_ns), sink_on_gpu(graph, launched))
+
+
+@remembered
+def step_sinks(graph: DependencyGraph) -> tuple[Sink, ...]:
+    """Return where each step ends, in order of time."""
+    return tuple(step_sink(graph, item) for item in graph.steps())
 
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -13,16 +14,15 @@ from hta_graph.algorithms.time.sinks import (
     Sink,
     later_sink,
     launched_from,
-    launched_in,
     program_end,
     sink_at,
     sink_on_gpu,
     sink_on_thread,
-    step_sink,
+    step_sinks,
 )
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import EventKind, Ints
+from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
 from hta_graph.shown import milliseconds
 from hta_graph.trace.table import Step
 
@@ -30,14 +30,18 @@ __all__ = [
     "WHOLE_TRACE",
     "ResolvedWindow",
     "Window",
+    "WindowForm",
     "annotation",
     "between",
-    "first_busy_step",
+    "question_text",
     "step",
     "whole",
 ]
 
 WHOLE_TRACE = "whole trace"
+
+WindowForm = Literal["usual", "cpu", "gpu"]
+"""To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +49,9 @@ class ResolvedWindow:
     """A stretch of time [start_ns, end_ns], what it is called, the lengths of its CPU and GPU forms, and its sink.
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
-    and the whole trace.
+    and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
+    ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. ``is_default`` tells that nobody
+    named a window.
     """
 
     start_ns: int
@@ -56,6 +62,11 @@ class ResolvedWindow:
     sink: Sink
     cpu_start_ns: int | None = None
     is_named: bool = True
+    rows_after: int = 0
+    after_ns: int = 0
+    step: int | None = None
+    form: WindowForm = "usual"
+    is_default: bool = False
 
     def __repr__(self) -> str:
         return f"<window {self.label}: {milliseconds(self.end_ns - self.start_ns)} ms from {self.start_ns} ns>"
@@ -65,6 +76,11 @@ class ResolvedWindow:
         """The CPU form of the window (ns): the step or annotation itself, else the window."""
         start = self.start_ns if self.cpu_start_ns is None else self.cpu_start_ns
         return start, start + self.cpu_ns
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole trace was asked about."""
+        return self.label == WHOLE_TRACE and not self.is_named
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +106,7 @@ class Window:
         return f"<window {self.asked}>"
 
 
-def _question_text(question: str, *arguments: object, **options: object) -> str:
+def question_text(question: str, *arguments: object, **options: object) -> str:
     """Print a question as it was asked, without options that are not set."""
     listed = [*map(repr, arguments), *(f"{name}={value!r}" for name, value in options.items() if value)]
     return f"{question}({', '.join(listed)})"
@@ -116,7 +132,7 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
             )
         return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
 
-    return Window(_question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+    return Window(question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
 
 
 def annotation(
@@ -147,7 +163,7 @@ def annotation(
         label = graph.name_of(int(instances[first])) + (f"[{first}:{until}]" if until > first else f"[{first}]")
         return _with_sink(graph, span, label, lane, sink, cpu_window=cpu_window)
 
-    asked = _question_text("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
+    asked = question_text("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
     return Window(asked, resolve)
 
 
@@ -169,11 +185,18 @@ def between(start_ns: int, end_ns: int) -> Window:
         sink = sink_at(graph, end_ns)
         return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
-    return Window(_question_text("between", start_ns, end_ns), resolve)
+    return Window(question_text("between", start_ns, end_ns), resolve)
 
 
-def whole() -> Window:
-    """Ask about the whole trace, from the first event's start to the last one's end."""
+def whole(*, all_rows: bool = False) -> Window:
+    """Ask about the whole trace: from the first row that has points to the end of the work.
+
+    The work ends with the last GPU activity or the last row of a thread that launches, synchronises or runs operators:
+    a watchdog's late polls are not the program's end. What begins later is counted.
+
+    Args:
+        all_rows: take every row that was recorded, as questions do that are not about a path.
+    """
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
         events = graph.event_table
@@ -181,32 +204,23 @@ def whole() -> Window:
             raise QueryError(
                 f"{graph.path}: holds no events, nothing was captured; record the trace again around the work"
             )
-        start, end = int(events.start.min()), int(events.end.max())
+        # main       |--op--|--launch--|
+        # stream                  |---kernel---|
+        # watchdog      |poll|                     |poll|
+        #            ^ start                   ^ end      one row after it
+        sink, has_points = program_end(graph), kind_mask(events.kind, WALKABLE)
+        start, end, after = int(events.start.min()), int(events.end.max()), np.zeros(len(events), np.bool_)
+        if has_points.any() and not all_rows:
+            start, end = int(events.start[has_points].min()), sink.time_ns
+            after = (events.start >= end) & (events.end > end)
+        rows_after, last = int(np.count_nonzero(after)), int(events.end[after].max(initial=end))
         length = end - start
-        return ResolvedWindow(start, end, WHOLE_TRACE, length, length, program_end(graph), is_named=False)
+        return ResolvedWindow(
+            start, end, WHOLE_TRACE, length, length, sink,
+            is_named=False, rows_after=rows_after, after_ns=last - end,
+        )  # fmt: skip
 
-    return Window(_question_text("whole"), resolve)
-
-
-def first_busy_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
-    """Ask about the first step that launched GPU work, else the first step, else the whole trace: the default.
-
-    Args:
-        cpu_window: stop at the annotation's end; needs steps.
-        gpu_window: run from the previous step's sink to this one's; needs steps.
-    """
-    _one_of(cpu_window=cpu_window, gpu_window=gpu_window)
-
-    def resolve(graph: DependencyGraph) -> ResolvedWindow:
-        steps = graph.steps()
-        if not steps and (cpu_window or gpu_window):
-            raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")
-        if not steps:
-            return whole()(graph)
-        busy = [at for at, item in enumerate(steps) if len(launched_in(graph, item.start_ns, item.end_ns))]
-        return _step_window(graph, steps, busy[0] if busy else 0, cpu_window=cpu_window, gpu_window=gpu_window)
-
-    return Window(_question_text("first_busy_step", cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+    return Window(question_text("whole", all_rows=all_rows), resolve)
 
 
 def _one_of(*, cpu_window: bool, gpu_window: bool) -> None:
@@ -220,23 +234,20 @@ def _step_window(
     item = steps[at]
     lane = int(graph.event_table.lane[item.event])
     span = (item.start_ns, item.end_ns)
-    resolved = _with_sink(
-        graph, span, f"ProfilerStep#{item.number}", lane, step_sink(graph, item), cpu_window=cpu_window
-    )
-    before = max((step_sink(graph, earlier).time_ns for earlier in steps[:at]), default=item.start_ns)
-    gpu_span = min(before, resolved.sink.time_ns), resolved.sink.time_ns
+    sinks = step_sinks(graph)
+    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sinks[at], cpu_window=cpu_window)
+    before = max((earlier.time_ns for earlier in sinks[:at]), default=item.start_ns)
+    resolved = replace(resolved, step=item.number)
     if not gpu_window:
-        gpu_end = max(before, step_sink(graph, item).time_ns)
-        return ResolvedWindow(
-            resolved.start_ns, resolved.end_ns, resolved.label, resolved.cpu_ns, gpu_end - before, resolved.sink
-        )
+        return replace(resolved, gpu_ns=max(before, sinks[at].time_ns) - before)
     if before >= resolved.sink.time_ns:
         raise QueryError(
             f"{graph.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
         )
-    length = gpu_span[1] - gpu_span[0]
-    label = f"{resolved.label} (GPU window)"
-    return ResolvedWindow(*gpu_span, label, resolved.cpu_ns, length, resolved.sink, item.start_ns)
+    return replace(
+        resolved, start_ns=before, gpu_ns=resolved.end_ns - before, label=f"{resolved.label} (GPU window)",
+        cpu_start_ns=item.start_ns, form="gpu",
+    )  # fmt: skip
 
 
 def _recorded_span(graph: DependencyGraph) -> str:
@@ -249,7 +260,8 @@ def _with_sink(
 ) -> ResolvedWindow:
     cpu_ns, gpu_ns = span[1] - span[0], max(sink.time_ns - span[0], 0)
     if cpu_window:
-        return ResolvedWindow(*span, f"{label} (CPU window)", cpu_ns, gpu_ns, sink_on_thread(graph, lane, span[1]))
+        label, sink = f"{label} (CPU window)", sink_on_thread(graph, lane, span[1])
+        return ResolvedWindow(*span, label, cpu_ns, gpu_ns, sink, form="cpu")
     return ResolvedWindow(span[0], sink.time_ns, label, cpu_ns, gpu_ns, sink)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from analyses.catalogue import CATALOGUE
 from analyses.scope import in_window, per_step, whole
-from hta_graph.algorithms.time.windows import first_busy_step
+from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import whole as whole_trace
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import run_command
@@ -110,7 +110,7 @@ def test_the_whole_trace_is_the_same_stretch_however_it_is_asked_for(tmp_path: P
     trace.launch("gemm", (20, 21), (30, 40), 1)
     graph = trace.graph(tmp_path)
     plain = whole(0, graph)
-    for window in (whole_trace(), first_busy_step()):
+    for window in (whole_trace(), median_step()):
         scope = in_window(0, graph, window)
         assert (scope.label, scope.start_ns, scope.end_ns) == (plain.label, plain.start_ns, plain.end_ns)
         assert scope.work.row.tolist() == plain.work.row.tolist()

@@ -184,17 +184,18 @@ def test_critical_path_json_has_all_keys_of_the_contract(capsys: pytest.CaptureF
     found = command_json(capsys, "critical-path", trace_file)
     assert {"schema", "file", "rank", "window", "coverage", "by_bound_ns", "segments", "diagnostics"} <= set(found)
     assert (found["schema"], found["file"], found["rank"]) == ("hta-graph/critical-path/1", str(trace_file), 3)
-    assert set(found["window"]) == {"start_ns", "end_ns", "label", "cpu_ns", "gpu_ns"}
+    assert set(found["window"]) == {"start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "rows_after"}
     assert set(found["by_bound_ns"]) == BOUND_BY
     assert all(set(segment) == SEGMENT_KEYS for segment in found["segments"])
 
 
-def test_default_window_is_the_first_step_that_launched_gpu_work(
+def test_default_window_is_the_only_step_that_launched_gpu_work(
     capsys: pytest.CaptureFixture[str], trace_file: Path
 ) -> None:
     found = command_json(capsys, "critical-path", trace_file)
     assert found["window"] == {
         "start_ns": 0, "end_ns": 150_000, "label": "ProfilerStep#1", "cpu_ns": 100_000, "gpu_ns": 150_000,
+        "rows_after": 0,
     }  # fmt: skip
     assert found["coverage"] == 1.0
     assert time_by_class(found) == {
@@ -241,11 +242,29 @@ def test_gpu_windows_tile_the_run(capsys: pytest.CaptureFixture[str], trace_file
     assert second["end_ns"] == 200_000
 
 
-def test_whole_runs_from_the_first_event_to_the_last(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
+def test_whole_runs_from_the_first_point_to_the_end_of_the_work(
+    capsys: pytest.CaptureFixture[str], trace_file: Path
+) -> None:
     found = command_json(capsys, "critical-path", trace_file, "--whole")
-    assert (found["window"]["start_ns"], found["window"]["end_ns"]) == (0, 200_000)
-    assert time_by_class(found)["unexplained"] == 50_000
-    assert found["coverage"] == 0.75
+    assert (found["window"]["start_ns"], found["window"]["end_ns"]) == (10_000, 150_000)
+    assert found["coverage"] == 1.0
+    assert not any(segment["carried_over"] for segment in found["segments"])
+
+
+def test_what_begins_after_the_work_is_counted_and_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 4), (10, 100), 1)
+    for at in (20, 200, 300):
+        trace.call("cudaEventQuery", at, at + 5, tid=2)
+    written = trace.write(tmp_path / "trace.json")
+    window = command_json(capsys, "critical-path", written, "--whole")["window"]
+    assert (window["start_ns"], window["end_ns"], window["rows_after"]) == (0, 100_000, 2)
+    said = "the window ends where the work ends; 2 rows begin later, up to 0.205 ms after it"
+    assert said in run_command(capsys, "critical-path", written, "--whole")[1].splitlines()
+    page = tmp_path / "report.html"
+    assert run_command(capsys, "report", written, "--whole", "-o", page)[0] == 0
+    assert f"Rank 0: {said}." in page.read_text(encoding="utf-8")
+    assert f"test: {said}." in run_command(capsys, "diff", written, written, "--whole")[1].splitlines()
 
 
 def test_work_from_before_the_window_is_carried_over(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
@@ -272,14 +291,18 @@ def test_table_says_in_five_lines_what_bounds_the_step(capsys: pytest.CaptureFix
     assert (status, err) == (0, "")
     head = "\n".join(out.splitlines()[:5])
     assert "trace.json, rank 3" in head
-    assert "ProfilerStep#1: 0.150 ms (CPU 0.100 ms, GPU 0.150 ms)" in head
+    assert "ProfilerStep#1: latency 0.150 ms, from its start to the end of its last work" in head
+    assert "iteration 0.150 ms, from the end of the work before it to that of its own; 0.100 ms on the CPU" in head
     assert "gpu_compute_bound: 0.100 ms, 66.7 %" in head
     assert "unexplained: nothing" in head
 
 
-def test_table_says_what_is_unexplained_as_plainly(capsys: pytest.CaptureFixture[str], trace_file: Path) -> None:
-    _, out, _ = run_command(capsys, "critical-path", trace_file, "--whole")
-    assert "unexplained: 0.050 ms, 25.0 %" in "\n".join(out.splitlines()[:5])
+def test_table_says_what_is_unexplained_as_plainly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaStreamSynchronize", 0, 150)
+    trace.op("next", 150, 200)
+    _, out, _ = run_command(capsys, "critical-path", trace.write(tmp_path / "trace.json"))
+    assert "unexplained: 0.150 ms, 75.0 %" in "\n".join(out.splitlines()[:5])
 
 
 def test_names_cannot_break_or_colour_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

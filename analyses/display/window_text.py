@@ -1,0 +1,103 @@
+"""What answers say in words about the window that they are about, and about the steps beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from shlex import quote
+
+import numpy as np
+
+from analyses.display.terminal import clipped, duration_text, table
+from hta_graph.algorithms.time.step_table import StepRow
+from hta_graph.algorithms.time.windows import ResolvedWindow
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EventKind
+
+__all__ = ["default_lines", "elided", "rows_after_lines", "window_lines"]
+
+STEPS_SHOWN = 24
+
+
+def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
+    """Name a window and its lengths: iteration, latency and time on the CPU are different things."""
+    label, length = clipped(window.label, 60), duration_text(window.end_ns - window.start_ns)
+    on_cpu = f"{duration_text(window.cpu_ns)} on the CPU"
+    if not window.is_named:
+        return [f"{label}: {length}"]
+    if not graph.is_gpu.any():
+        return [f"{label}: {on_cpu}; the trace holds no GPU work"]
+    latency = f"latency {length}, from its start to the end of its last work"
+    iteration = f"iteration {duration_text(window.gpu_ns)}, from the end of the work before it to that of its own"
+    if window.step is None:
+        return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
+    if window.form == "usual":
+        return [f"{label}: {latency}", f"  {iteration}; {on_cpu}"]
+    return (
+        [f"{label}: {on_cpu}", f"  {iteration}"] if window.form == "cpu" else [f"{label}: {iteration}", f"  {on_cpu}"]
+    )
+
+
+def rows_after_lines(window: ResolvedWindow) -> list[str]:
+    """Say what was recorded after the end of the work, if anything was."""
+    count = window.rows_after
+    if not count:
+        return []
+    rows = "1 row begins" if count == 1 else f"{count:,} rows begin"
+    return [f"the window ends where the work ends; {rows} later, up to {duration_text(window.after_ns)} after it"]
+
+
+def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+    """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one."""
+    if not window.is_default:
+        return []
+    if not steps:
+        name, count = _repeated_annotation(graph)
+        offered = (
+            f"; one of {count:,} × {clipped(name, 60)}: --annotation {quote(name)} --instance I" if count > 1 else ""
+        )
+        return [f"no steps in this trace, so the window is all of it{offered}"]
+    if len(steps) == 1:
+        return [f"{window.label} is the only step"]
+    return [
+        f"{window.label} is the median of {len(steps)} steps; --step N asks about another",
+        *_step_lines(steps, window.step),
+    ]
+
+
+def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[str]:
+    """List the steps, of many the chosen one, the outliers and the first others."""
+    kept = sorted(steps, key=lambda row: (row.step != chosen, row.outlier is None))[:STEPS_SHOWN]
+    rows = [
+        [
+            f"{row.step}" + (" *" if row.step == chosen else "  "),
+            duration_text(row.iteration_ns),
+            duration_text(row.latency_ns),
+            row.bound_by,
+            elided(row.outlier or ""),
+        ]
+        for row in steps
+        if row in kept
+    ]
+    hidden = len(steps) - len(rows)
+    more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
+    return [*table(rows, ["step  ", "iteration", "latency", "bound by", "outlier"], left=[3, 4]), *more]
+
+
+def _repeated_annotation(graph: DependencyGraph) -> tuple[str, int]:
+    """Return the top-level annotation of the CPU that stands there most often, of equals the first, and how often."""
+    events = graph.event_table
+    rows = np.flatnonzero(events.kind == EventKind.ANNOTATION)
+    top = rows[graph.nesting(EventKind.ANNOTATION).parent[rows] < 0]
+    found = Counter(events.name[top].tolist()).most_common(1)
+    return (graph.names[found[0][0]], found[0][1]) if found else ("", 0)
+
+
+def elided(text: str, size: int = 36) -> str:
+    """Cut out the middle of a long text, so that a name keeps its beginning and the time behind it.
+
+    >>> elided("void at::native::elementwise_kernel<128, 4> 12.345 ms")
+    'void at::native::e…128, 4> 12.345 ms'
+    """
+    line = clipped(text, len(text))
+    return line if len(line) <= size else f"{line[: size // 2]}…{line[-(size - size // 2 - 1) :]}"
