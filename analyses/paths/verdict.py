@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from analyses.display.terminal import clipped, milliseconds, percent
-from analyses.paths.path_report import MEANING
+from analyses.paths.path_report import MEANING, largest_unexplained
 from hta_graph.algorithms.time.critical_path import CriticalPath
 
 __all__ = ["verdict"]
@@ -50,4 +50,4 @@ def known_sentence(path: CriticalPath) -> str:
     if not unexplained:
         return "Every nanosecond of it has a cause in the trace."
     share = percent(unexplained / max(path.length_ns, 1))
-    return f"{milliseconds(unexplained)} ({share}) have no cause that the trace shows."
+    return f"{milliseconds(unexplained)} ({share}) have no cause that the trace shows; {largest_unexplained(path)}."

@@ -27,7 +27,7 @@ from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 
-__all__ = ["Accounting", "Accounts", "TimePart", "explained_lags"]
+__all__ = ["LEAST_EXPLAINED_NS", "ROLE", "Accounting", "Accounts", "TimePart", "explained_lags"]
 
 LEAST_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
