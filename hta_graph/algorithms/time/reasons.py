@@ -103,10 +103,10 @@ def open_calls(graph: DependencyGraph, holes: Holes) -> Ids:
 
 
 def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
-    """Mark calls that began before the first launch in the file: what they waited for is older than the file."""
-    launching = graph.launching_call[graph.launching_call >= 0]
+    """Mark calls before the first one in the file that enqueues work: what they waited for is older."""
     # Without any launch in the file the GPU's rows may just not be there.
-    first = graph.event_table.start[launching].min() if len(launching) else np.iinfo(np.int64).min
+    enqueues = graph.event_table.start[graph.marks.enqueueing_call]
+    first = enqueues.min() if len(enqueues) else np.iinfo(np.int64).min
     early: Bools = picked(graph.event_table.start, calls, otherwise=np.iinfo(np.int64).max) < first
     return early
 
@@ -137,11 +137,12 @@ def _launched_before_recording(graph: DependencyGraph, work: Ids) -> Bools:
 
 
 def _is_node(graph: DependencyGraph, work: Ids) -> Bools:
-    """Mark work that was launched together with other work: nodes of a graph, which wait for each other only."""
+    """Mark work that a graph launch, or one call together with other work, launched: nodes wait for each other only."""
     call = graph.launching_call
     together = np.bincount(call[call >= 0], minlength=1)
-    node: Bools = picked(together, call[work], otherwise=0) > 1
-    return node
+    node: Bools = picked(graph.marks.graph_launch_call, call[work], otherwise=False)
+    several: Bools = picked(together, call[work], otherwise=0) > 1
+    return node | several
 
 
 def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
