@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, milliseconds, percent, table
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.export.files import printable
@@ -64,7 +65,15 @@ def path_document(path: CriticalPath) -> dict[str, Any]:
 
 def path_lines(path: CriticalPath) -> list[str]:
     """Render the path: what bounds the window, what is not known, the ten things to look at."""
-    return [*verdict_lines(path), "", "time on the critical path", *class_lines(path), "", *event_lines(path)]
+    return [
+        *verdict_lines(path),
+        *clock_lines(path.graph.diagnostics),
+        "",
+        "time on the critical path",
+        *class_lines(path),
+        "",
+        *event_lines(path),
+    ]
 
 
 def verdict_lines(path: CriticalPath) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, milliseconds, percent
 from analyses.paths.path_report import MEANING, largest_unexplained
 from hta_graph.algorithms.time.critical_path import CriticalPath
@@ -12,10 +13,11 @@ __all__ = ["verdict"]
 
 
 def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
-    """Say in three sentences what bounds the slowest rank, what is largest on its path, and how much is explained."""
+    """Say what bounds the slowest rank, what is largest on its path, how much is explained, and if clocks agree."""
     rank = max(paths, key=lambda item: paths[item].length_ns)
     path = paths[rank]
-    return [bound_sentence(rank, path, len(paths)), largest_sentence(path), known_sentence(path)]
+    clocks = [f"{line[0].upper()}{line[1:]}." for line in clock_lines(path.graph.diagnostics)]
+    return [bound_sentence(rank, path, len(paths)), largest_sentence(path), known_sentence(path), *clocks]
 
 
 def bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
