@@ -29,6 +29,7 @@ __all__ = [
     "EventKind",
     "Evidence",
     "GapCause",
+    "Reason",
     "Rule",
     "edge_kinds",
     "kind_mask",
@@ -138,6 +139,23 @@ class BoundBy(_Named):
     CPU_GAP = 7
     SYNC_OVERHEAD = 8
     UNEXPLAINED = 9
+
+
+class Reason(_Named):
+    """Why a stretch of a path is unexplained; anything but ``UNKNOWN`` has evidence in the trace."""
+
+    BEFORE_RECORDING = 0
+    """It waited for work that was enqueued before the recording began."""
+    MISSING_GRAPH_NODE = 1
+    """Replay after replay of one graph launch shows the same hole."""
+    WAIT_WITHOUT_RECORD = 2
+    """A blocking call, or work held back on its stream, waited for something of which the file has no record."""
+    OTHER_RANK = 3
+    """It waited for another rank; only a job of several ranks can tell."""
+    CLOCK_FAULT = 4
+    """The times contradict each other."""
+    UNKNOWN = 5
+    """The trace gives no evidence."""
 
 
 class GapCause(_Named):

@@ -196,14 +196,12 @@ def _path_figure(frame: pd.DataFrame) -> Figure:
 def _unexplained_section(paths: Mapping[int, CriticalPath]) -> Section:
     """List the stretches without a cause, and what was repaired or dropped."""
     rows: list[dict[str, Any]] = []
+    columns = ["length_ns", "reason", "while_in", "before"]
     for rank, path in paths.items():
-        found = path.segments[path.segments["bound_by"] == "unexplained"]
-        longest = found.nlargest(3, "duration_ns")
-        rows += [
-            {"rank": rank, "length_ns": row.duration_ns, "event_index": row.event_index, "name": row.name_or_place}
-            for row in longest.assign(name_or_place=longest["name"].fillna("outside all recorded work")).itertuples()
-        ]
-    frame = pd.DataFrame(rows, columns=["rank", "length_ns", "event_index", "name"])
+        found = path.unexplained.assign(length_ns=path.unexplained["end_ns"] - path.unexplained["start_ns"])
+        longest = found.nlargest(3, "length_ns").fillna({"while_in": "", "before": "the end of the window"})
+        rows += [{"rank": rank, **{column: getattr(row, column) for column in columns}} for row in longest.itertuples()]
+    frame = pd.DataFrame(rows, columns=["rank", *columns])
     counts = [
         {"rank": rank, "count": count, "diagnostic": key}
         for rank, path in paths.items()

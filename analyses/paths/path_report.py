@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent, table
 from analyses.display.window_text import default_lines, elided, rows_after_lines, window_lines
 from hta_graph.algorithms.time.critical_path import CriticalPath
@@ -14,9 +15,8 @@ from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import BoundBy
 
-__all__ = ["path_document", "path_lines", "per_step_document", "per_step_lines", "step_records"]
+__all__ = ["largest_unexplained", "path_document", "path_lines", "per_step_document", "per_step_lines", "step_records"]
 
 THINGS_TO_LOOK_AT = 10
 
@@ -33,6 +33,16 @@ MEANING = {
     "unexplained": "no cause is known",
 }
 """What each class means, in a few words."""
+
+REASON = {
+    "before_recording": "held by work that was enqueued before the recording",
+    "missing_graph_node": "a node of the graph that was not recorded, in every replay",
+    "wait_without_record": "a wait of which the trace has no record",
+    "other_rank": "it waited for another rank",
+    "clock_fault": "its times contradict each other",
+    "unknown": "nothing in the trace tells why",
+}
+"""What each reason for being unexplained means."""
 
 
 def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str, Any]:
@@ -57,6 +67,7 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
         "segments": Records(path.segment_columns()),
+        "unexplained": Records(path.unexplained_columns()),
         "diagnostics": path.graph.diagnostics,
     }
 
@@ -102,6 +113,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:
     chosen = default_lines(path.window, path.graph, steps)
     return [
         *_verdict_lines(path),
+        *clock_lines(path.graph.diagnostics),
         *chosen,
         "",
         "time on the critical path",
@@ -128,19 +140,23 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
 
 
 def _unexplained_line(path: CriticalPath, length: int) -> str:
-    """Say how much has no cause, and where the largest stretch of it lies."""
-    pieces = path.pieces
-    rows = np.flatnonzero(pieces.bound == BoundBy.UNEXPLAINED)
-    if not len(rows):
-        return "unexplained: nothing, every nanosecond has a cause"
+    """Say how much has no cause, and of the largest stretch of it what stood open and what is behind it."""
     total = path.by_bound_ns["unexplained"]
-    largest = int(
-        rows[np.argmax((pieces.end - pieces.start)[rows])]
-    )  # one long stretch tells more than the sum of many short ones
-    event = int(pieces.event[largest])
-    where = f"in {clipped(path.graph.name_of(event), 40)}" if event >= 0 else "outside all recorded work"
-    size = duration_text(int(pieces.end[largest] - pieces.start[largest]))
-    return f"unexplained: {duration_text(total)}, {percent(total / length)}; the largest stretch, {size}, is {where}"
+    if not total:
+        return "unexplained: nothing, every nanosecond has a cause"
+    return f"unexplained: {duration_text(total)}, {percent(total / length)}; {largest_unexplained(path)}"
+
+
+def largest_unexplained(path: CriticalPath) -> str:
+    """Say of the largest unexplained stretch what stood open and what is behind it, as far as the trace tells."""
+    found = path.unexplained_columns()
+    # One long stretch tells more than the sum of many short ones.
+    at = int(np.argmax(found["end_ns"] - found["start_ns"]))
+    size = duration_text(int(found["end_ns"][at] - found["start_ns"][at]))
+    open_call, waiter = found["while_in"][at], found["before"][at]
+    inside = f", while in {clipped(open_call, 40)}" if open_call else ""
+    until = f", before {clipped(waiter, 40)}" if waiter else ", after the last work on the path"
+    return f"the largest stretch, {size}{inside}{until}: {REASON[found['reason'][at]]}"
 
 
 def _class_lines(path: CriticalPath) -> list[str]:

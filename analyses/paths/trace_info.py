@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, table
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
@@ -51,6 +52,7 @@ def info_lines(info: dict[str, Any]) -> list[str]:
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
         _gpu_line(info["gpus"]),
         _step_line(info["steps"]),
+        *clock_lines(info["diagnostics"]),
         "",
     ]
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]

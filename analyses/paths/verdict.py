@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent
-from analyses.paths.path_report import MEANING
+from analyses.paths.path_report import MEANING, largest_unexplained
 from hta_graph.algorithms.time.critical_path import CriticalPath
 
 __all__ = ["verdict"]
 
 
 def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
-    """Say in three sentences what bounds the slowest rank, what is largest on its path, and how much is explained."""
+    """Say what bounds the slowest rank, what is largest on its path, how much is explained, and if clocks agree."""
     rank = max(paths, key=lambda item: paths[item].length_ns)
     path = paths[rank]
-    return [_bound_sentence(rank, path, len(paths)), _largest_sentence(path), _known_sentence(path)]
+    clocks = [f"{line[0].upper()}{line[1:]}." for line in clock_lines(path.graph.diagnostics)]
+    return [_bound_sentence(rank, path, len(paths)), _largest_sentence(path), _known_sentence(path), *clocks]
 
 
 def _bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
@@ -53,4 +55,4 @@ def _known_sentence(path: CriticalPath) -> str:
     if not unexplained:
         return "Every nanosecond of it has a cause in the trace."
     share = percent(unexplained / max(path.length_ns, 1))
-    return f"{duration_text(unexplained)} ({share}) have no cause that the trace shows."
+    return f"{duration_text(unexplained)} ({share}) have no cause that the trace shows; {largest_unexplained(path)}."

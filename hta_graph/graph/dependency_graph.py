@@ -37,6 +37,7 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
     "overlaps_on_a_stream": "activities that start before their stream has finished its earlier work",
     "nesting_violations": "operators and calls that end after the row around them",
     "edges_clamped": "edges whose target is stamped up to 1 ms before its source, a clock fault; kept with lag 0",
+    "gpu_clock_behind_ns": "by how much (ns) at least the GPU's clock is behind: much work starts before its launch",
     "edges_dropped_back_in_time": "edges left out because they go back in time by more than 1 ms",
     "edges_dropped_cycle": "edges left out because they would close a cycle",
     "event_waits": "stream waits for events, with or without a record of the profiler",

@@ -21,7 +21,9 @@ from hta_graph.trace.vocabulary import (
     DATA_LOADING,
     DEVICE_COPY,
     DEVICE_WAIT,
+    ENQUEUEING_CALL,
     GLOO_COLLECTIVE,
+    GRAPH_LAUNCH_CALL,
     MODULE_FRAME,
     STEP_NAME,
     SYNCHRONOUS_COPY_CALL,
@@ -75,6 +77,16 @@ class Marks:
     def synchronous_copy_call(self) -> Bools:
         """Copy calls that may block in any direction."""
         return self._kind_with_name(SYNCHRONOUS_COPY_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def enqueueing_call(self) -> Bools:
+        """Calls that give a GPU something to do, also where that left no row."""
+        return self._kind_with_name(ENQUEUEING_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def graph_launch_call(self) -> Bools:
+        """Calls that launch a captured graph, however many of its nodes were recorded."""
+        return self._kind_with_name(GRAPH_LAUNCH_CALL, EventKind.RUNTIME)
 
     @cached_property
     def autograd(self) -> Bools:

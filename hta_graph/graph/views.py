@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.model import BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Rule
+from hta_graph.model import BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Reason, Rule
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 POINT_NAMES = ("start", "end")
-Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy]
+Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy] | type[Reason]
 
 
 def labels(members: Kinds, codes: Any) -> np.ndarray[Any, np.dtype[np.object_]]:

@@ -23,6 +23,7 @@ __all__ = [
     "DEVICE_COPY",
     "DEVICE_SYNC_CALL",
     "DEVICE_WAIT",
+    "ENQUEUEING_CALL",
     "EVENT_RECORD_CALL",
     "EVENT_SYNC_CALL",
     "GLOO_COLLECTIVE",
@@ -84,6 +85,9 @@ DEVICE_SYNC_CALL = re.compile(r"(cuda|hip)DeviceSynchronize|(cu|hip)CtxSynchroni
 
 STREAM_SYNC_CALL = re.compile(r"(cuda|hip|cu)StreamSynchronize|synchronizeStream")
 """Calls that wait for one stream."""
+
+ENQUEUEING_CALL = re.compile(r"(cuda|hip|cu)(\w*Launch|Mem(cpy|set))")
+"""Calls that give a GPU something to do: launches, copies, sets."""
 
 EVENT_SYNC_CALL = re.compile(r"(cuda|hip|cu)EventSynchronize|synchronizeEvent")
 """Calls that wait for an event."""

@@ -27,7 +27,7 @@ from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 
-__all__ = ["Accounting", "Accounts", "TimePart", "explained_lags"]
+__all__ = ["LEAST_EXPLAINED_NS", "ROLE", "Accounting", "Accounts", "TimePart", "explained_lags"]
 
 LEAST_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
@@ -91,7 +91,8 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     """Return per edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the trace's median).
 
     Medians are over lags that bound their target, so that its lane was idle; below 20 such lags 50 µs hold. Of a launch
-    only what follows the call's return is a lag.
+    only what follows the call's return is a lag. A GPU clock that is behind lengthens the lag of every return by as
+    much: that part is believed besides.
     """
     binding = binding_edges(graph)
     edges, times = graph.edge_table.take(binding[binding >= 0]), graph.timeline.times
@@ -99,12 +100,14 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     launched = ROLE[edges.kind] == EdgeRole.LAUNCH
     returned = graph.event_table.end[event_of(edges.source[launched])]
     lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
-    limits = np.full(len(EdgeKind), LEAST_EXPLAINED_NS)
+    returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
+    behind = np.where(returns, graph.diagnostics["gpu_clock_behind_ns"], 0)
+    limits = LEAST_EXPLAINED_NS + behind
     for kind in EdgeKind:
         # A kind without a class for its lag has none that could be usual.
-        own = lags[edges.kind == kind]
+        own = lags[edges.kind == kind] - behind[kind]
         if EDGE_MEANING[kind].lag is not None and len(own) >= FEWEST_LAGS:
-            limits[kind] = max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
+            limits[kind] = behind[kind] + max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
     return limits
 
 

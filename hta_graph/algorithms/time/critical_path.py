@@ -14,11 +14,11 @@ from hta_graph.algorithms.time.path_classes import path_pieces
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window
-from hta_graph.columns import picked, summed_by
+from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.errors import DefectError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.views import labels
-from hta_graph.model import Bools, BoundBy, EdgeKind, Evidence
+from hta_graph.model import EDGE_MEANING, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Reason
 from hta_graph.shown import html_table, milliseconds
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CriticalPath", "critical_path"]
 
+
+OWNED_BY_WAITER = np.array(
+    [EDGE_MEANING[kind].role in (EdgeRole.STREAM, EdgeRole.RESUMPTION) for kind in EdgeKind] + [False]
+)
+"""Whether a lag on an edge belongs to what starts at its end; the last entry is for kind -1, no edge."""
 
 TOP_EVENTS = 10
 """How many events a notebook shows of a path."""
@@ -78,6 +83,13 @@ class CriticalPath:
         return 1.0 - unexplained / self.length_ns if self.length_ns else 1.0
 
     @cached_property
+    def by_reason_ns(self) -> dict[str, int]:
+        """Unexplained time (ns) per reason, longest first; only the reasons that occur."""
+        lost = self.pieces.take(self.pieces.reason >= 0)
+        sums = summed_by(lost.reason, lost.length, len(Reason))
+        return {reason.label: int(sums[reason]) for reason in sorted(Reason, key=lambda r: -sums[r]) if sums[reason]}
+
+    @cached_property
     def carried_over(self) -> Bools:
         """Mark the segments whose event, or the call that launched it, started before the window."""
         # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
@@ -93,6 +105,9 @@ class CriticalPath:
         """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
         pieces, events = self.pieces, self.graph.event_table
         no_edge = pieces.edge_kind < 0
+        # Nearly all are none: it would be dear to name every one.
+        reasons, unknown = np.full(len(pieces), None, object), np.flatnonzero(pieces.reason >= 0)
+        reasons[unknown] = labels(Reason, pieces.reason[unknown])
         names, lanes = (np.array([*texts, None], object) for texts in (self.graph.names, self.graph.lanes.labels))
         return {
             "start_ns": pieces.start,
@@ -104,13 +119,46 @@ class CriticalPath:
             "name": names[picked(events.name, pieces.event)],
             "lane": lanes[pieces.lane],
             "carried_over": self.carried_over,
+            "reason": reasons,
         }
+
+    def unexplained_columns(self) -> dict[str, Any]:
+        """Return the columns of :attr:`unexplained` as arrays."""
+        pieces, events = self.pieces, self.graph.event_table
+        rows = np.flatnonzero(pieces.reason >= 0)
+        # What waited: the owner of a lag that ends in its own start, else whatever the path comes to next.
+        waits_itself = OWNED_BY_WAITER[pieces.edge_kind[rows]]
+        next_owner = np.append(np.flatnonzero(first_of_runs(pieces.event)), len(pieces))[
+            np.cumsum(first_of_runs(pieces.event))[rows]
+        ]
+        waiter = np.where(waits_itself, pieces.event[rows], np.append(pieces.event, -1)[next_owner])
+        names = np.array([*self.graph.names, None], object)
+        return {
+            "segment": rows,
+            "start_ns": pieces.start[rows],
+            "end_ns": pieces.end[rows],
+            "reason": labels(Reason, pieces.reason[rows]),
+            "while_in": names[picked(events.name, pieces.open_call[rows])],
+            "before": names[picked(events.name, waiter)],
+        }
+
+    @cached_property
+    def unexplained(self) -> pd.DataFrame:
+        """The unexplained segments in order of time, and what stood open.
+
+        Columns: segment (its row in :attr:`segments`), start_ns, end_ns, reason, while_in (the operator or call that
+        the host stood in), before (what the path comes to next); None where nothing is known.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.unexplained_columns())
 
     @cached_property
     def segments(self) -> pd.DataFrame:
         """The segments in order of time.
 
-        Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over.
+        Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over,
+        reason (why it is unexplained; None for all others).
         """
         import pandas as pd
 

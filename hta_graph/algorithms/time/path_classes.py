@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, TimePart
+from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, ROLE, Accounting, Accounts, TimePart
 from hta_graph.algorithms.time.pieces import Pieces
+from hta_graph.algorithms.time.reasons import Holes, open_calls, reasons_of
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.algorithms.time.walk_path import Chain
 from hta_graph.algorithms.time.windows import ResolvedWindow
@@ -13,7 +14,7 @@ from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import EDGE_MEANING, RETURNS, Bools, BoundBy, Codes, EdgeEnd, EdgeKind, Ids
+from hta_graph.model import EDGE_MEANING, RETURNS, Bools, BoundBy, Codes, EdgeEnd, EdgeKind, EdgeRole, Ids
 
 __all__ = ["path_pieces"]
 
@@ -48,7 +49,24 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
     lane[begins & (owner < 0)] = -1
     kind[begins & (owner >= 0)] = EdgeKind.THREAD_ORDER
     inferred = picked(graph.edge_table.inferred, stretches.edge[accounts.stretch], otherwise=False)
-    return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane).merged()
+    reason, open_call = np.full(len(bound), -1, np.int8), np.full(len(bound), -1, np.int32)
+    unknown = np.flatnonzero(bound == BoundBy.UNEXPLAINED)
+    if len(unknown):
+        holes = _holes(graph, accounts.take(unknown), stretches)
+        reason[unknown], open_call[unknown] = reasons_of(graph, holes), open_calls(graph, holes)
+    return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, reason, open_call).merged()
+
+
+def _holes(graph: DependencyGraph, unknown: Accounts, stretches: Stretches) -> Holes:
+    """Describe unexplained parts in full: what a window cuts off still tells why."""
+    of = stretches.take(unknown.stretch)
+    inside = unknown.part == TimePart.WORK
+    launched = ROLE[of.kind] == EdgeRole.LAUNCH
+    returned = np.where(launched, picked(graph.event_table.end, np.where(launched, event_of(of.source), -1)), of.start)
+    return Holes(
+        np.where(inside, unknown.start, np.minimum(returned, of.end)), np.where(inside, unknown.end, of.end), of.kind,
+        of.source, of.target, np.where(inside, unknown.owner, -1).astype(np.int32), of.lane,
+    )  # fmt: skip
 
 
 def _after_the_path(chain: Chain, window: ResolvedWindow) -> Stretches:

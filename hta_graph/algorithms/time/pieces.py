@@ -14,7 +14,10 @@ __all__ = ["Pieces"]
 
 @dataclass(frozen=True, eq=False)
 class Pieces(Columns):
-    """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none."""
+    """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
+
+    ``reason`` says why an unexplained one is that (-1 for all others), ``open_call`` what the host stood in meanwhile.
+    """
 
     start: Ints
     end: Ints
@@ -23,6 +26,8 @@ class Pieces(Columns):
     bound: Codes
     event: Ids
     lane: Ids
+    reason: Codes
+    open_call: Ids
 
     @property
     def length(self) -> Ints:
@@ -32,5 +37,5 @@ class Pieces(Columns):
     def merged(self) -> Pieces:
         """Sort by time and merge neighbours of equal event, edge and class."""
         ordered = self.take(np.argsort(self.start, kind="stable"))
-        columns = ordered.edge_kind, ordered.inferred, ordered.bound, ordered.event, ordered.lane
+        columns = ordered.edge_kind, ordered.inferred, ordered.bound, ordered.event, ordered.lane, ordered.reason
         return replace(ordered.take(first_of_runs(*columns)), end=ordered.end[last_of_runs(*columns)])

@@ -19,7 +19,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow, whole
 from hta_graph.errors import OutputError, TraceError
 from hta_graph.export.perfetto import path_overlay
 from hta_graph.export.perfetto.path_overlay import OverlayCounts, overlay_bytes, write_overlay
-from hta_graph.model import BoundBy
+from hta_graph.model import BoundBy, Reason
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
 from tests.support.shared_traces import shared_traces
@@ -161,8 +161,8 @@ def test_bare_array(tmp_path: Path) -> None:
 def test_trace_without_rows(tmp_path: Path, text: str) -> None:
     (tmp_path / "trace.json").write_text(text)
     window = ResolvedWindow(0, 1_500, "nothing", 0, 0, Sink(-1, 0))
-    nobody = {"edge_kind": -1, "inferred": False, "event": -1, "lane": -1}
-    pieces = Pieces.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, **nobody)
+    nobody = {"edge_kind": -1, "inferred": False, "event": -1, "lane": -1, "open_call": -1}
+    pieces = Pieces.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, reason=Reason.UNKNOWN, **nobody)
     graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
     path = CriticalPath(graph, window, walk_back(graph, -1, 0), pieces)
     assert [row["ph"] for row in check_overlay(path)] == ["M"] * 4 + ["B", "E"]

@@ -1,0 +1,227 @@
+"""Why a stretch of a path is unexplained, as far as the trace gives evidence, and what the host stood in meanwhile.
+
+source              |<------------ hole ------------>|  target
+stream 7   ...work] .................................. [work     no known predecessor ended later
+stream 20       [~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~] ^            one end here by chance is improbable: a wait
+thread       [cudaStreamSynchronize~~~~~~~~~~~~~~~~~~~~]          what the host stood in
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS
+from hta_graph.algorithms.time.stretches import binding_edges
+from hta_graph.columns import Columns, distinct, first_of_runs, numbered_runs, picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.points import event_of, start_point
+from hta_graph.model import (
+    CLOCK_FAULT_LIMIT_NS,
+    EDGE_MEANING,
+    Bools,
+    Codes,
+    EdgeKind,
+    EdgeRole,
+    Ids,
+    Ints,
+    Reason,
+)
+
+__all__ = ["Holes", "open_calls", "reasons_of"]
+
+RELEASED_WITHIN_NS = 20_000
+"""A stream that waits for another one goes on so soon after that one's work (real traces: 2 to 19 µs)."""
+
+CHANCE = 20
+"""A coincidence is believed where at most one in so many holes would show it by chance."""
+
+FEWEST_REPLAYS = 3
+
+# One entry more in each for kind -1: no edge is known.
+ON_STREAM = np.array([EDGE_MEANING[kind].role == EdgeRole.STREAM for kind in EdgeKind] + [False])
+LAUNCHES = np.array([EDGE_MEANING[kind].role == EdgeRole.LAUNCH for kind in EdgeKind] + [False])
+CALL_IS_TARGET = np.array([EDGE_MEANING[kind].role in (EdgeRole.RETURN, EdgeRole.HOLD) for kind in EdgeKind] + [False])
+
+
+@dataclass(frozen=True, eq=False)
+class Holes(Columns):
+    """Unexplained times [start, end), each to its target's time whatever the window is.
+
+    ``kind`` is that of the edge that binds the target, ``source`` and ``target`` are its points, ``caller`` is the
+    blocking call that the hole is the inside of, ``lane`` is where the walk was; -1 where there is none.
+    """
+
+    start: Ints
+    end: Ints
+    kind: Codes
+    source: Ids
+    target: Ids
+    caller: Ids
+    lane: Ids
+
+    @property
+    def work(self) -> Ids:
+        """The event that each hole ends with; -1 for the inside of a call, and where nothing follows."""
+        found: Ids = np.where((self.target >= 0) & (self.caller < 0), event_of(self.target), -1)
+        return found
+
+
+def reasons_of(graph: DependencyGraph, holes: Holes) -> Codes:
+    """Return the :class:`Reason` of each hole; ``UNKNOWN`` wherever the trace gives no evidence for another one."""
+    reasons = np.full(len(holes), Reason.UNKNOWN, np.int8)
+    # A shorter call may have found nothing to wait for.
+    events = graph.event_table
+    waits = np.flatnonzero(picked(events.end - events.start, holes.caller) > LEAST_EXPLAINED_NS)
+    if len(waits):
+        early = _before_any_launch(graph, holes.caller[waits])
+        reasons[waits] = np.where(early, Reason.BEFORE_RECORDING, Reason.WAIT_WITHOUT_RECORD)
+    on_gpu = np.flatnonzero(picked(graph.is_gpu, holes.work, otherwise=False))
+    # The strongest evidence last: it overrules.
+    for find, reason in EVIDENCE if len(on_gpu) else ():
+        reasons[on_gpu[find(graph, holes.take(on_gpu))]] = reason
+    return reasons
+
+
+def open_calls(graph: DependencyGraph, holes: Holes) -> Ids:
+    """Return the operator or call that the host stood in during each hole: in its middle, innermost; -1 where none.
+
+    Of a blocking call's inside it is that call; of GPU work that came late it is what the thread that launched it stood
+    in. Where that launch is not in the file the thread that launches most stands for it.
+    """
+    found = np.where(CALL_IS_TARGET[holes.kind], event_of(holes.target), holes.caller)
+    lane, work = graph.event_table.lane, holes.work
+    launching = graph.launching_call[graph.launching_call >= 0]
+    busiest = int(np.bincount(lane[launching]).argmax()) if len(launching) else -1
+    call = picked(graph.launching_call, work)
+    thread = np.where(picked(graph.is_gpu, work, otherwise=False), picked(lane, call, otherwise=busiest), holes.lane)
+    thread[picked(graph.lanes.is_stream, thread, otherwise=False)] = -1
+    middle = holes.start + (holes.end - holes.start) // 2
+    return np.where(found >= 0, found, graph.calls.open_at(thread.astype(np.int32), middle)).astype(np.int32)
+
+
+def _before_any_launch(graph: DependencyGraph, calls: Ids) -> Bools:
+    """Mark calls before the first one in the file that enqueues work: what they waited for is older."""
+    # Without any launch in the file the GPU's rows may just not be there.
+    enqueues = graph.event_table.start[graph.marks.enqueueing_call]
+    first = enqueues.min() if len(enqueues) else np.iinfo(np.int64).min
+    early: Bools = picked(graph.event_table.start, calls, otherwise=np.iinfo(np.int64).max) < first
+    return early
+
+
+def _first_work_long_queued(graph: DependencyGraph, holes: Holes) -> Bools:
+    """Mark a device's first work where it waited longer for its start than the recording had lasted before."""
+    events, lanes = graph.event_table, graph.lanes
+    device = lanes.device[events.lane[holes.work]]
+    first = np.zeros(len(holes), np.bool_)
+    for number in distinct(device).tolist():
+        rows = graph.is_gpu & (lanes.device[events.lane] == number)
+        first |= (device == number) & (events.start[holes.work] == events.start[rows].min())
+    begun = holes.start - events.start.min(initial=np.iinfo(np.int64).max)
+    queued = LAUNCHES[holes.kind] & (begun <= holes.end - holes.start)
+    # Launched before the recording began: drivers count up, and every call in the file has a later number.
+    # Of a graph the first node may be what is missing.
+    queued &= ~_is_node(graph, holes.work)
+    older: Bools = first & (queued | ((holes.kind < 0) & _launched_before_recording(graph, holes.work)))
+    return older
+
+
+def _launched_before_recording(graph: DependencyGraph, work: Ids) -> Bools:
+    """Mark work with a correlation below that of every call in the file."""
+    numbers = graph.event_table.correlation
+    calls = numbers[~graph.is_gpu & (numbers > 0)]
+    older: Bools = (numbers[work] > 0) & (numbers[work] < calls.min(initial=np.iinfo(np.int64).max)) & bool(len(calls))
+    return older
+
+
+def _is_node(graph: DependencyGraph, work: Ids) -> Bools:
+    """Mark work that a graph launch, or one call together with other work, launched: nodes wait for each other only."""
+    call = graph.launching_call
+    together = np.bincount(call[call >= 0], minlength=1)
+    node: Bools = picked(graph.marks.graph_launch_call, call[work], otherwise=False)
+    several: Bools = picked(together, call[work], otherwise=0) > 1
+    return node | several
+
+
+def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
+    """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable.
+
+    With n ends of other streams' work in a hole, one within ``lag`` of the target has the chance n × lag / hole.
+    """
+    events, lanes, marks = graph.event_table, graph.lanes, graph.marks
+    found = np.zeros(len(holes), np.bool_)
+    lane, call = events.lane[holes.work], graph.launching_call[holes.work]
+    returned = picked(events.end, call, otherwise=np.iinfo(np.int64).max)
+    in_time = (returned <= holes.start) | _launched_before_recording(graph, holes.work)
+    in_time &= ~_is_node(graph, holes.work)
+    for own in distinct(lane[in_time]).tolist():
+        elsewhere = graph.is_gpu & (lanes.device[events.lane] == lanes.device[own]) & (events.lane != own)
+        ends = np.sort(events.end[elsewhere & ~marks.waits_on_device])
+        here = np.flatnonzero(in_time & (lane == own))
+        last = np.searchsorted(ends, holes.end[here], side="right")
+        count = last - np.searchsorted(ends, holes.start[here], side="right")
+        lag = holes.end[here] - np.append(ends, np.iinfo(np.int64).min)[last - 1]
+        soon = (count > 0) & (lag <= RELEASED_WITHIN_NS)
+        found[here] = soon & (CHANCE * count * lag <= holes.end[here] - holes.start[here])
+    return found
+
+
+def _recurs_in_replays(graph: DependencyGraph, holes: Holes) -> Bools:
+    """Mark holes inside a graph launch that are there, at least half as long, in each of three or more replays."""
+    call = graph.launching_call
+    source = picked(call, np.where(holes.source >= 0, event_of(holes.source), -1))
+    inside: Bools = ON_STREAM[holes.kind] & (call[holes.work] >= 0) & (call[holes.work] == source)
+    if not inside.any():
+        return inside
+    work, place, lag = _places_in_launches(graph)
+    count = np.bincount(place)
+    shortest = np.full(len(count), np.iinfo(np.int64).max)
+    np.minimum.at(shortest, place, lag)
+    place_of = np.full(len(call), -1, np.int64)
+    place_of[work] = place
+    number = place_of[holes.work]
+    often: Bools = inside & (count[number] >= FEWEST_REPLAYS)
+    always: Bools = 2 * shortest[number] >= holes.end - holes.start
+    recurs: Bools = often & always
+    return recurs
+
+
+def _places_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
+    """Return launched work, where it stands in its launch and its lag.
+
+    Equal numbers are the same place in replays of one graph; the lag (ns) is how long it started after what it waited
+    for last, 0 where that is of another launch.
+    """
+    events, edges, times = graph.event_table, graph.edge_table, graph.timeline.times
+    work = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
+    work = work[np.argsort(graph.launching_call[work], kind="stable")]
+    call = graph.launching_call[work]
+    new = first_of_runs(call)
+    launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
+    ordinal, size = np.arange(len(work)) - begins[launch], np.bincount(launch)[launch]
+    source = picked(edges.source, binding_edges(graph)[start_point(work)])
+    before = np.where(source >= 0, event_of(source), -1)
+    lag = np.where(picked(graph.launching_call, before) == call, events.start[work] - picked(times, source), 0)
+    # Replays of one graph have as many rows; the same place has the same name in each.
+    columns = events.name[work], ordinal, size
+    order = np.lexsort(columns)
+    return work[order], numbered_runs(*(column[order] for column in columns)), lag[order]
+
+
+def _starts_before_launch(graph: DependencyGraph, holes: Holes) -> Bools:
+    """Mark work that is stamped so long before its own launch that the launch cannot be believed."""
+    events = graph.event_table
+    launched = picked(events.start, graph.launching_call[holes.work], otherwise=np.iinfo(np.int64).min)
+    back: Bools = launched > events.start[holes.work] + CLOCK_FAULT_LIMIT_NS
+    return back
+
+
+EVIDENCE: tuple[tuple[Callable[[DependencyGraph, Holes], Bools], Reason], ...] = (
+    (_first_work_long_queued, Reason.BEFORE_RECORDING),
+    (_released_by_other_stream, Reason.WAIT_WITHOUT_RECORD),
+    (_recurs_in_replays, Reason.MISSING_GRAPH_NODE),
+    (_starts_before_launch, Reason.CLOCK_FAULT),
+)
+"""What tells why GPU work came late."""
