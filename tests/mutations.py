@@ -266,7 +266,10 @@ MISTAKES = (
         "list(dict.fromkeys(thread_labels)) + list(parts_of)",
     ),
     Mutation(
-        "times are floats", "hta_graph/trace/collect.py", "if not exact or not loses_nanoseconds(printed):", "if True:"
+        "times are floats",
+        "hta_graph/trace/collect.py",
+        "if not exact or not loses_nanoseconds(printed, kinds):",
+        "if True:",
     ),
     Mutation(
         "the base time is ignored",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -19,17 +19,21 @@ INVALID = np.iinfo(np.int64).min
 EXACT_FLOAT_LIMIT_US = 2.0**43
 """Below this a float64 holds three decimals: its spacing is under a thousandth, so rounding gives the printed ns."""
 
+NOT_KNOWN: Set[type] = frozenset()
+
 LIMIT_US = 2**62 // 1000
 """Times beyond ±146 years do not fit after a base time is added."""
 
 
-def loses_nanoseconds(values: Sequence[object]) -> bool:
+def loses_nanoseconds(values: Sequence[object], kinds: Set[type] = NOT_KNOWN) -> bool:
     """Say whether a float64 has lost decimals of these timestamps (epoch microseconds printed with a fraction).
+
+    ``kinds`` are the types of the values, where they are known already.
 
     >>> loses_nanoseconds([1712195495519689.125]), loses_nanoseconds([6322354305173.787])
     (True, False)
     """
-    kinds = set(map(type, values))
+    kinds = kinds or set(map(type, values))
     if float not in kinds:
         return False
     floats = np.array(values if kinds == {float} else [value for value in values if isinstance(value, float)])
@@ -37,19 +41,17 @@ def loses_nanoseconds(values: Sequence[object]) -> bool:
         return bool((np.abs(floats) >= EXACT_FLOAT_LIMIT_US).any())
 
 
-def _is_mixed(values: Sequence[object]) -> bool:
-    return not set(map(type, values)) <= {int, float}
-
-
-def nanoseconds(values: Sequence[object]) -> Ints:
+def nanoseconds(values: Sequence[object], kinds: Set[type] = NOT_KNOWN) -> Ints:
     """Convert printed microseconds (numbers or text) to int64 ns; :data:`INVALID` where that is impossible.
+
+    ``kinds`` are the types of the values, where they are known already.
 
     >>> nanoseconds([1, 2.5, "1704161511420306.491"]).tolist()
     [1000, 2500, 1704161511420306491]
     >>> nanoseconds([float("nan"), None, "soon"]).tolist() == [INVALID] * 3
     True
     """
-    if not _is_mixed(values):
+    if (kinds or set(map(type, values))) <= {int, float}:
         array = np.asarray(values)
         # The sorts that nearly all traces hold, without a Python call per value.
         if array.dtype == np.int64:

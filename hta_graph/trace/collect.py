@@ -123,18 +123,23 @@ def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: b
 
 def _start_times(part: FilePart, *, exact: bool) -> Ints:
     printed: Sequence[object] = list(map(attrgetter("ts"), part.rows))
-    if NoneType in set(map(type, printed)):
+    # Their types are asked several times: one pass over all values answers each time.
+    kinds = set(map(type, printed))
+    if NoneType in kinds:
         present = [value is not None for value in printed]
         times = np.full(len(printed), INVALID)
-        times[present] = _exact_if_needed(part, list(compress(printed, present)), np.array(present), exact=exact)
+        known = list(compress(printed, present))
+        times[present] = _exact_if_needed(part, known, kinds - {NoneType}, np.array(present), exact=exact)
         return times
-    return _exact_if_needed(part, printed, None, exact=exact)
+    return _exact_if_needed(part, printed, kinds, None, exact=exact)
 
 
-def _exact_if_needed(part: FilePart, printed: Sequence[object], present: Bools | None, *, exact: bool) -> Ints:
+def _exact_if_needed(
+    part: FilePart, printed: Sequence[object], kinds: set[type], present: Bools | None, *, exact: bool
+) -> Ints:
     # Decoding the timestamps a second time as text is paid only where the floats have lost digits.
-    if not exact or not loses_nanoseconds(printed):
-        return nanoseconds(printed)
+    if not exact or not loses_nanoseconds(printed, kinds):
+        return nanoseconds(printed, kinds)
     times = nanoseconds(exact_times(part.text))
     return times if present is None else times[present]
 
@@ -163,11 +168,13 @@ def _note_brackets(rows: list[Row], times: Ints, kind: Codes, offset: int, colle
 
 def _end_times(rows: list[Row], start: Ints, kind: Codes, is_begin: Bools, counts: Counter[str]) -> Ints:
     printed = list(map(attrgetter("dur"), rows))
-    if NoneType in set(map(type, printed)):
+    kinds = set(map(type, printed))
+    if NoneType in kinds:
         missing = np.array([value is None for value in printed])
         counts["rows_without_duration"] += int(np.count_nonzero(missing & (kind != EventKind.MEMORY) & ~is_begin))
         printed = [0 if value is None else value for value in printed]
-    length = nanoseconds(printed)
+        kinds = kinds - {NoneType} | {int}
+    length = nanoseconds(printed, kinds)
     # INVALID is the least number of 64 bits: adding to it would make a time of it again.
     bad = (start == INVALID) | (length == INVALID)
     return np.where(bad, INVALID, start + np.where(bad, 0, length))
