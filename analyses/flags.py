@@ -1,4 +1,4 @@
-"""What each analysis can be _told: its flags with their defaults and words, once for Python and the command line.
+"""What each analysis can be told: its flags with their defaults and words, once for Python and the command line.
 
 Each class is the typed form of one analysis' flags; ``KernelBreakdownFlags.num_kernels`` is the default of
 ``--num-kernels`` and of the argument ``num_kernels`` of ``answer``. ``--help`` reads it: nothing heavy is imported.
@@ -82,7 +82,7 @@ def flags_of(flags: type[Any]) -> Iterator[Flag]:
         yield Flag(one.name, default=one.default, **one.metadata)
 
 
-def _told(
+def _flag_field(
     meaning: str, read: Callable[[str], Any], default: Any = MISSING, *, many: bool = False, value: str = ""
 ) -> Any:
     """Declare a flag of a class of flags: what it means, how its text is read, and its default."""
@@ -121,69 +121,69 @@ def number(kind: type[float], least: float) -> Callable[[str], float]:
 # take a millisecond to make at each start.
 @dataclass(frozen=True, eq=False, repr=False)
 class NoFlags:
-    """An analysis that needs to be _told nothing."""
+    """An analysis that needs to be told nothing."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelBreakdownFlags:
     """Which kernels ``kernel-breakdown`` names."""
 
-    duration_ratio: float = _told("name the kernels that make up this share of a type's time", float, 0.8)
-    num_kernels: int = _told("name at most this many kernels of a type", int, 10)
-    by_quantile: bool = _told("choose the names by HTA's rule instead of by share of time", bool, default=False)
-    no_memory_kernels: bool = _told("leave copies and sets out", bool, default=False)
+    duration_ratio: float = _flag_field("name the kernels that make up this share of a type's time", float, 0.8)
+    num_kernels: int = _flag_field("name at most this many kernels of a type", int, 10)
+    by_quantile: bool = _flag_field("choose the names by HTA's rule instead of by share of time", bool, default=False)
+    no_memory_kernels: bool = _flag_field("leave copies and sets out", bool, default=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdleTimeFlags:
     """What ``idle-time`` takes for a usual gap, and for data loading."""
 
-    launch_gap_us: float = _told(
+    launch_gap_us: float = _flag_field(
         "a gap shorter than this after a launch in time is usual, in µs", number(float, 0), 30.0
     )
-    data_load: Sequence[str] = _told("regular expressions of data-loading rows", str, (), many=True)
+    data_load: Sequence[str] = _flag_field("regular expressions of data-loading rows", str, (), many=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueueLengthFlags:
     """When ``queue-length`` calls a queue full: hardware queues of NVIDIA hold 1,024 launches at most."""
 
-    max_queue_length: int = _told("a queue of so many launches is full", number(int, 1), 1024)
+    max_queue_length: int = _flag_field("a queue of so many launches is full", number(int, 1), 1024)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LaunchStatsFlags:
     """What ``launch-stats`` counts as an outlier."""
 
-    runtime_cutoff: float = _told("a call that takes longer, in µs, is an outlier", number(float, 0), 50)
-    launch_delay_cutoff: float = _told("a longer launch delay, in µs, is an outlier", number(float, 0), 100)
-    no_memory_events: bool = _told("leave copies and sets out", bool, default=False)
+    runtime_cutoff: float = _flag_field("a call that takes longer, in µs, is an outlier", number(float, 0), 50)
+    launch_delay_cutoff: float = _flag_field("a longer launch delay, in µs, is an outlier", number(float, 0), 100)
+    no_memory_events: bool = _flag_field("leave copies and sets out", bool, default=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttributionFlags:
     """Whose time ``attribution`` tells."""
 
-    by: str = _told(f"{', '.join(ATTRIBUTED_TO[:-1])}, or activity (a list)", one_of(*ATTRIBUTED_TO), "operator")
+    by: str = _flag_field(f"{', '.join(ATTRIBUTED_TO[:-1])}, or activity (a list)", one_of(*ATTRIBUTED_TO), "operator")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MemoryTimelineFlags:
     """On whose behalf ``memory-timeline`` says that memory was allocated."""
 
-    by: str = _told(f"on whose behalf: {', '.join(OWNER_KINDS)}", one_of(*OWNER_KINDS), "operator")
+    by: str = _flag_field(f"on whose behalf: {', '.join(OWNER_KINDS)}", one_of(*OWNER_KINDS), "operator")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OperatorKernelsFlags:
     """Which operators ``operator-kernels`` looks at."""
 
-    operators: str = _told("operators whose names start so; '' takes all", str, "aten::")
+    operators: str = _flag_field("operators whose names start so; '' takes all", str, "aten::")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelSequencesFlags:
     """Which rows ``kernel-sequences`` looks at."""
 
-    operator: str = _told("part of the name of operators, annotations or Python frames", str, value="NAME")
-    min_pattern_len: int = _told("leave out rows that launch less GPU work", int, 3, value="N")
+    operator: str = _flag_field("part of the name of operators, annotations or Python frames", str, value="NAME")
+    min_pattern_len: int = _flag_field("leave out rows that launch less GPU work", int, 3, value="N")

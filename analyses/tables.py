@@ -12,6 +12,7 @@ import pandas as pd
 from analyses.scope import Scope
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.views import texts_of_codes
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import Objects
 
@@ -26,7 +27,6 @@ __all__ = [
     "labelled",
     "scopes_in",
     "table_of",
-    "texts_of_codes",
 ]
 
 MORE = "…"
@@ -82,16 +82,6 @@ def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFram
 def event_names(graph: DependencyGraph, rows: Ids | Ints) -> Objects:
     """Return the names of events (canonical rows); None for row -1."""
     return texts_of_codes(graph.names, picked(graph.event_table.name, rows))
-
-
-def texts_of_codes(texts: Sequence[str] | Objects, codes: Any, missing: str | None = None) -> Objects:
-    """Return texts by their codes; ``missing`` for code -1.
-
-    >>> texts_of_codes(["a", "b"], np.array([1, -1])).tolist()
-    ['b', None]
-    """
-    named: Objects = np.array([*texts, missing], object)[np.asarray(codes)]  # it stands last, where -1 finds it
-    return named
 
 
 def event_indices(graph: DependencyGraph, rows: Ids | Ints) -> Any:

@@ -19,6 +19,7 @@ __all__ = [
     "EDGE_MEANING",
     "GPU_KINDS",
     "RETURNS",
+    "ROLE",
     "WALKABLE",
     "WITHIN_A_LANE",
     "BoundBy",
@@ -319,6 +320,9 @@ def edge_kinds(wanted: Callable[[EdgeMeaning], object]) -> tuple[EdgeKind, ...]:
 
 WITHIN_A_LANE = edge_kinds(lambda meaning: meaning.role in (EdgeRole.THREAD, EdgeRole.ACTIVITY))
 """Edges that say how one thread or activity goes on, not why it waited for another; they hold always."""
+
+ROLE = np.array([*(EDGE_MEANING[kind].role for kind in EdgeKind), -1], np.int8)
+"""The role of each edge kind; -1 for kind -1, where no edge is known."""
 
 BETWEEN_ACTIVITIES = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM)
 """Edges from work on a stream to work on that or another one."""

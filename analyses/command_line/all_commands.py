@@ -78,33 +78,12 @@ def _commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
         yield replace(made, run=memory_timeline) if analysis is catalogue.memory_timeline else made
 
 
-# What runs them is imported when one is asked: other commands start without it.
-def _chakra_link(options: argparse.Namespace) -> None:
-    """Run ``chakra link``."""
-    from analyses.command_line.chakra_commands import link
+def _run_chakra(name: str, options: argparse.Namespace) -> None:
+    """Run one of Chakra's commands; what runs it is imported now, so that other commands start without it."""
+    from analyses.command_line import chakra_commands as asked
 
-    link(options)
-
-
-def _chakra_convert(options: argparse.Namespace) -> None:
-    """Run ``chakra convert``."""
-    from analyses.command_line.chakra_commands import convert
-
-    convert(options)
-
-
-def _chakra_check(options: argparse.Namespace) -> None:
-    """Run ``chakra check``."""
-    from analyses.command_line.chakra_commands import check
-
-    check(options)
-
-
-def _chakra_simulate(options: argparse.Namespace) -> None:
-    """Run ``chakra simulate``."""
-    from analyses.command_line.chakra_commands import simulate
-
-    simulate(options)
+    run = {"link": asked.link, "convert": asked.convert, "check": asked.check, "simulate": asked.simulate}[name]
+    run(options)
 
 
 CHAKRA = (
@@ -112,25 +91,25 @@ CHAKRA = (
         "link",
         "Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
         (add_link,),
-        _chakra_link,
+        partial(_run_chakra, "link"),
     ),
     Command(
         "convert",
         "Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
         (add_inputs, add_jobs, add_convert, add_json),
-        _chakra_convert,
+        partial(_run_chakra, "convert"),
     ),
     Command(
         "check",
         "Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
         (add_check, add_json),
-        _chakra_check,
+        partial(_run_chakra, "check"),
     ),
     Command(
         "simulate",
         "Execute .et files by ASTRA-sim's rules, beside what was measured.",
         (add_simulate, add_json),
-        _chakra_simulate,
+        partial(_run_chakra, "simulate"),
     ),
 )
 """What makes a simulator's workload of traces."""

@@ -167,24 +167,22 @@ def _write_demo(ranks: AskedRanks) -> None:
 def _asked_path(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
     from hta_graph.algorithms.time.critical_path import critical_path as extract
-    from hta_graph.trace.vocabulary import DATA_LOADING
 
     window = Stretch.of(options).window()
-    return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load or DATA_LOADING)
+    return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
     """Print what bounds each step, or write it as JSON."""
     from analyses.paths.path_report import per_step_document, per_step_lines
     from hta_graph.algorithms.time.step_table import step_rows
-    from hta_graph.trace.vocabulary import DATA_LOADING
 
     if not Stretch.of(options).names_nothing:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot:
         raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
     found = AskedRanks.of(options).one_graph()
-    steps = step_rows(found, options.data_load or DATA_LOADING)
+    steps = step_rows(found, options.data_load)
     if not steps:
         raise QueryError(f"{found.path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:
@@ -196,9 +194,8 @@ def _path_per_step(options: argparse.Namespace) -> None:
 def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
     """Return the table of steps that goes with a window that nobody named; empty for one that was named."""
     from hta_graph.algorithms.time.step_table import step_rows
-    from hta_graph.trace.vocabulary import DATA_LOADING
 
-    return step_rows(path.graph, options.data_load or DATA_LOADING) if path.window.is_default else []
+    return step_rows(path.graph, options.data_load) if path.window.is_default else []
 
 
 def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:

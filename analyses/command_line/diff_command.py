@@ -29,14 +29,13 @@ def diff(options: argparse.Namespace) -> None:
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
     from hta_graph.algorithms.time.step_table import step_rows
-    from hta_graph.trace.vocabulary import DATA_LOADING
 
     outputs = Outputs.of(options, [options.control, options.test])
     graphs = [ranks.one_graph() for ranks in _ranks_of_sides(options)]
     stretch = Stretch.of(options)
     other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
     windows = [stretch.window(), other.window()]
-    patterns = options.data_load or DATA_LOADING
+    patterns = options.data_load
     control, test = (in_window(graph.rank or 0, graph, ask) for graph, ask in zip(graphs, windows, strict=True))
     was, now = (critical_path(graph, ask, data_load=patterns) for graph, ask in zip(graphs, windows, strict=True))
     steps = [step_rows(path.graph, patterns) if path.window.is_default else [] for path in (was, now)]

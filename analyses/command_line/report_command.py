@@ -30,10 +30,9 @@ def report(options: argparse.Namespace) -> None:
     from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
     from hta_graph.export.perfetto.path_overlay import write_overlay
-    from hta_graph.trace.vocabulary import DATA_LOADING
 
     check_outputs(options.inputs, options.output, options.overlay)
-    stretch, patterns = Stretch.of(options), options.data_load or DATA_LOADING
+    stretch, patterns = Stretch.of(options), options.data_load
     stretch.window()  # what is written wrongly is refused before anything is read
     graphs = dict(AskedRanks.of(options).graphs_by_rank())
     window = stretch.window(job=list(graphs.values()))

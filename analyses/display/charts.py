@@ -27,6 +27,7 @@ __all__ = [
     "plotly_objects",
     "show",
     "step_lines",
+    "steps_by_group",
 ]
 
 COLOUR = {
@@ -140,6 +141,16 @@ def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: s
         made.add_scatter(name=label, x=places[kept], y=values[kept], mode="lines", line=shape)
     made.update_layout(showlegend=True, hovermode="x")
     return made
+
+
+def steps_by_group(frame: pd.DataFrame, group: str, value: str, *, title: str, y: str) -> Figure:
+    """Draw a value over time (``time_ns``), one line per rank, scope and group, as :func:`step_lines` does."""
+    ms = (frame["time_ns"] - frame["time_ns"].min()) / 1e6
+    keys = frame[["rank", "scope", group]].drop_duplicates()
+    names = [f"{label}, {of}" for label, of in zip(row_labels(keys), keys[group], strict=True)]
+    parts = frame[value].groupby([frame["rank"], frame["scope"], frame[group]], sort=False)
+    lines = {name: (ms[part.index].to_numpy(), part.to_numpy()) for name, (_, part) in zip(names, parts, strict=True)}
+    return step_lines(lines, title=title, x="ms", y=y)
 
 
 def long_bars(labels: Sequence[str], values: Numbers, texts: Sequence[str], *, title: str, x: str) -> Figure:

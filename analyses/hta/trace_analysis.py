@@ -128,10 +128,9 @@ class TraceAnalysis(Breakdowns, Launches):
             QueryError: the rank, the annotation or the instance is not there.
         """
         from hta_graph.algorithms.time.critical_path import critical_path
-        from hta_graph.trace.vocabulary import DATA_LOADING
 
         window = _window_of_instances(annotation, instance_id) if annotation else None
-        return critical_path(self.t.graphs[rank], window, data_load=data_load_events or DATA_LOADING), True
+        return critical_path(self.t.graphs[rank], window, data_load=data_load_events or ()), True
 
     def overlay_critical_path_analysis(
         self,

@@ -13,16 +13,16 @@ from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.scope import Scope
-from analyses.tables import Table, event_indices, event_names, joined, labelled, texts_of_codes
+from analyses.tables import Table, event_indices, event_names, joined, labelled
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.views import texts_of_codes
 from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
 from hta_graph.trace.details import Objects
-from hta_graph.trace.vocabulary import DATA_LOADING
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -108,7 +108,7 @@ def longest_gaps(scopes: Sequence[Scope], count: int = LONGEST) -> pd.DataFrame:
 class ScopeExplainer:
     """Explains the gaps of scopes, with one explainer per graph."""
 
-    def __init__(self, data_load: Sequence[str] = DATA_LOADING) -> None:
+    def __init__(self, data_load: Sequence[str] = ()) -> None:
         self._data_load = data_load
         self._known: dict[DependencyGraph, GapExplainer] = {}
 
@@ -279,7 +279,7 @@ def answer(
     Raises:
         UsageError: the threshold is negative.
     """
-    explainer = ScopeExplainer(data_load or DATA_LOADING)
+    explainer = ScopeExplainer(data_load)
     device = explainer.device(scopes)
     tables = {
         "idle_time": _causes_of(device),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer, Note
-from analyses.display.charts import row_labels, step_lines
+from analyses.display.charts import steps_by_group
 from analyses.flags import QueueLengthFlags
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
@@ -175,12 +175,7 @@ def _is_amd(scope: Scope) -> bool:
 def figure(found: Answer) -> Figure:
     """Draw each stream's queue over time."""
     frame = found.series["queue_length_time_series"]
-    ms = (frame["time_ns"] - frame["time_ns"].min()) / 1e6
-    keys = frame[["rank", "scope", "stream"]].drop_duplicates()
-    names = [f"{label}, {stream}" for label, stream in zip(row_labels(keys), keys["stream"], strict=True)]
-    parts = frame["queue_length"].groupby([frame["rank"], frame["scope"], frame["stream"]], sort=False)
-    lines = {name: (ms[part.index].to_numpy(), part.to_numpy()) for name, (_, part) in zip(names, parts, strict=True)}
-    return step_lines(lines, title="Launches that have not started", x="ms", y="queue length")
+    return steps_by_group(frame, "stream", "queue_length", title="Launches that have not started", y="queue length")
 
 
 TABLES = {

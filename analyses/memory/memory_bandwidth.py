@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.display.charts import row_labels, step_lines
+from analyses.display.charts import steps_by_group
 from analyses.scope import Scope
 from analyses.tables import Table, scopes_in, table_of
 from hta_graph.algorithms.time.intervals import union
@@ -127,12 +127,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 def figure(found: Answer) -> Figure:
     """Draw the rate of each kind of copy over time."""
     frame = found.series["memory_bandwidth_time_series"]
-    ms = (frame["time_ns"] - frame["time_ns"].min()) / 1e6
-    keys = frame[["rank", "scope", "kind"]].drop_duplicates()
-    names = [f"{label}, {kind}" for label, kind in zip(row_labels(keys), keys["kind"], strict=True)]
-    parts = frame["bandwidth_gbps"].groupby([frame["rank"], frame["scope"], frame["kind"]], sort=False)
-    lines = {name: (ms[part.index].to_numpy(), part.to_numpy()) for name, (_, part) in zip(names, parts, strict=True)}
-    return step_lines(lines, title="Memory bandwidth of copies and sets", x="ms", y="GB/s")
+    return steps_by_group(frame, "kind", "bandwidth_gbps", title="Memory bandwidth of copies and sets", y="GB/s")
 
 
 TABLES = {

@@ -13,11 +13,12 @@ from analyses.answer import Answer
 from analyses.display.charts import step_lines
 from analyses.flags import MemoryTimelineFlags
 from analyses.scope import Scope
-from analyses.tables import Rows, Table, joined, labelled, texts_of_codes
+from analyses.tables import Rows, Table, joined, labelled
 from hta_graph.algorithms.who.owners import OWNERS, owners
 from hta_graph.columns import freeze, last_of_runs, picked, summed_by
 from hta_graph.errors import UsageError
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.views import texts_of_codes
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.details import Details, Objects, read_details
 

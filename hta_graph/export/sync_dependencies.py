@@ -17,7 +17,7 @@ from hta_graph.algorithms.time.windows import Window, whole
 from hta_graph.columns import Columns, pair_key, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
-from hta_graph.graph.views import labels
+from hta_graph.graph.views import labels, none_where, texts_of_codes
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule, edge_kinds
 
 if TYPE_CHECKING:
@@ -138,18 +138,20 @@ class SyncDependencies:
             "kind": labels(EdgeKind, edges.kind),
             "evidence": labels(Evidence, edges.inferred.astype(np.int8)),
             **self._event_columns("source", found.source),
-            "source_external_id": _or_none(found.source_id),
+            "source_external_id": none_where(found.source_id, found.source_id < 0),
             **self._event_columns(call_name, found.call),
             **self._event_columns("target", found.target),
-            "target_external_id": _or_none(found.target_id),
+            "target_external_id": none_where(found.target_id, found.target_id < 0),
             "lag_ns": edges.lag,
             "binding": found.binding,
         }
 
     def _event_columns(self, what: str, rows: Ids) -> dict[str, Any]:
         events = self.graph.event_table
-        names = np.array([*self.graph.names, None], object)
-        return {f"{what}_index": _or_none(picked(events.index, rows)), f"{what}_name": names[picked(events.name, rows)]}
+        return {
+            f"{what}_index": none_where(picked(events.index, rows), rows < 0),
+            f"{what}_name": texts_of_codes(self.graph.names, picked(events.name, rows)),
+        }
 
     def table(self) -> dict[str, Any]:
         """Return both directions as the columns of one table, those of CPU calls first."""
@@ -237,9 +239,3 @@ def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = Non
     following = np.append(operators[order], -1)[at]
     same_thread = (following >= 0) & (events.lane[following] == events.lane[calls])
     return np.where(same_thread, following, -1).astype(np.int32)
-
-
-def _or_none(numbers: Ids | Ints) -> np.ndarray[Any, np.dtype[np.object_]]:
-    column: np.ndarray[Any, np.dtype[np.object_]] = numbers.astype(object)
-    column[numbers < 0] = None
-    return column

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.model import BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Reason, Rule
+from hta_graph.model import Bools, BoundBy, EdgeKind, EventKind, Evidence, Ids, Ints, Reason, Rule
 from hta_graph.trace.table import Trace
 
 if TYPE_CHECKING:
@@ -22,23 +23,43 @@ __all__ = [
     "event_columns",
     "events_frame",
     "labels",
+    "none_where",
+    "texts_of_codes",
     "to_networkx",
     "to_rustworkx",
 ]
 
 POINT_NAMES = ("start", "end")
 Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy] | type[Reason]
+Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 
-def labels(members: Kinds, codes: Any) -> np.ndarray[Any, np.dtype[np.object_]]:
+def labels(members: Kinds, codes: Any) -> Objects:
     """Return the names of enum codes as an object array.
 
     >>> labels(EdgeKind, np.array([2, 0], np.int8)).tolist()
     ['launch', 'thread_order']
     """
-    names: np.ndarray[Any, np.dtype[np.object_]] = np.array([member.label for member in members], dtype=object)
-    chosen: np.ndarray[Any, np.dtype[np.object_]] = names[codes]
+    names: Objects = np.array([member.label for member in members], dtype=object)
+    chosen: Objects = names[codes]
     return chosen
+
+
+def texts_of_codes(texts: Sequence[str] | Objects, codes: Any, missing: str | None = None) -> Objects:
+    """Return texts by their codes; ``missing`` for code -1.
+
+    >>> texts_of_codes(["a", "b"], np.array([1, -1])).tolist()
+    ['b', None]
+    """
+    named: Objects = np.array([*texts, missing], object)[np.asarray(codes)]  # it stands last, where -1 finds it
+    return named
+
+
+def none_where(values: Any, absent: Bools) -> Any:
+    """Return a column of objects with None in some places; a column that holds objects already is changed itself."""
+    column = values.astype(object, copy=False)
+    column[absent] = None
+    return column
 
 
 def event_columns(trace: Trace, rows: Ids | Ints) -> dict[str, Any]:

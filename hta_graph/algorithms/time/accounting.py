@@ -25,18 +25,15 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.nesting import Nesting, innermost_of
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
+from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 
-__all__ = ["LEAST_EXPLAINED_NS", "ROLE", "Accounting", "Accounts", "TimePart", "explained_lags"]
+__all__ = ["LEAST_EXPLAINED_NS", "Accounting", "Accounts", "TimePart", "explained_lags"]
 
 LEAST_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
 
 MEDIANS = 5
 FEWEST_LAGS = 20
-
-ROLE = np.array([*(EDGE_MEANING[kind].role for kind in EdgeKind), -1], np.int8)
-"""The role of each edge kind; -1 for kind -1, where no edge is known."""
 
 
 class TimePart(IntEnum):

@@ -17,8 +17,8 @@ from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.errors import DefectError, UsageError
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.views import labels
-from hta_graph.model import EDGE_MEANING, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Reason
+from hta_graph.graph.views import labels, none_where, texts_of_codes
+from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Reason
 from hta_graph.shown import html_table, milliseconds
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CriticalPath", "critical_path"]
 
-
-OWNED_BY_WAITER = np.array(
-    [EDGE_MEANING[kind].role in (EdgeRole.STREAM, EdgeRole.RESUMPTION) for kind in EdgeKind] + [False]
-)
-"""Whether a lag on an edge belongs to what starts at its end; the last entry is for kind -1, no edge."""
 
 TOP_EVENTS = 10
 """How many events a notebook shows of a path."""
@@ -108,16 +103,15 @@ class CriticalPath:
         # Nearly all are none: it would be dear to name every one.
         reasons, unknown = np.full(len(pieces), None, object), np.flatnonzero(pieces.reason >= 0)
         reasons[unknown] = labels(Reason, pieces.reason[unknown])
-        names, lanes = (np.array([*texts, None], object) for texts in (self.graph.names, self.graph.lanes.labels))
         return {
             "start_ns": pieces.start,
             "end_ns": pieces.end,
-            "edge": _or_none(labels(EdgeKind, pieces.edge_kind), no_edge),
-            "evidence": _or_none(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
+            "edge": none_where(labels(EdgeKind, pieces.edge_kind), no_edge),
+            "evidence": none_where(labels(Evidence, pieces.inferred.astype(np.int8)), no_edge),
             "bound_by": labels(BoundBy, pieces.bound),
-            "event_index": _or_none(picked(events.index, pieces.event).astype(object), pieces.event < 0),
-            "name": names[picked(events.name, pieces.event)],
-            "lane": lanes[pieces.lane],
+            "event_index": none_where(picked(events.index, pieces.event), pieces.event < 0),
+            "name": texts_of_codes(self.graph.names, picked(events.name, pieces.event)),
+            "lane": texts_of_codes(self.graph.lanes.labels, pieces.lane),
             "carried_over": self.carried_over,
             "reason": reasons,
         }
@@ -127,19 +121,19 @@ class CriticalPath:
         pieces, events = self.pieces, self.graph.event_table
         rows = np.flatnonzero(pieces.reason >= 0)
         # What waited: the owner of a lag that ends in its own start, else whatever the path comes to next.
-        waits_itself = OWNED_BY_WAITER[pieces.edge_kind[rows]]
+        waits_itself = np.isin(ROLE[pieces.edge_kind[rows]], (EdgeRole.STREAM, EdgeRole.RESUMPTION))
         next_owner = np.append(np.flatnonzero(first_of_runs(pieces.event)), len(pieces))[
             np.cumsum(first_of_runs(pieces.event))[rows]
         ]
         waiter = np.where(waits_itself, pieces.event[rows], np.append(pieces.event, -1)[next_owner])
-        names = np.array([*self.graph.names, None], object)
+        names = self.graph.names
         return {
             "segment": rows,
             "start_ns": pieces.start[rows],
             "end_ns": pieces.end[rows],
             "reason": labels(Reason, pieces.reason[rows]),
-            "while_in": names[picked(events.name, pieces.open_call[rows])],
-            "before": names[picked(events.name, waiter)],
+            "while_in": texts_of_codes(names, picked(events.name, pieces.open_call[rows])),
+            "before": texts_of_codes(names, picked(events.name, waiter)),
         }
 
     @cached_property
@@ -181,16 +175,19 @@ class CriticalPath:
 
     def by_lane(self) -> pd.DataFrame:
         """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained."""
-        lanes = np.array([*self.graph.lanes.labels, None], object)
         columns = self._totals_by([self.pieces.lane])
         return self._with_shares(
-            {"lane": lanes[columns["key"][0]], "time_ns": columns["time_ns"], "segments": columns["segments"]}
+            {
+                "lane": texts_of_codes(self.graph.lanes.labels, columns["key"][0]),
+                "time_ns": columns["time_ns"],
+                "segments": columns["segments"],
+            }
         )
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
         columns = self._totals_by([picked(self.graph.event_table.name, self.pieces.event), self.pieces.bound])
-        names = np.array([*self.graph.names, None], object)[columns["key"][0]]
+        names = texts_of_codes(self.graph.names, columns["key"][0])
         return {
             "name": names,
             "bound_by": labels(BoundBy, columns["key"][1]),
@@ -279,8 +276,3 @@ def _suggested_window(window: object) -> str:
     if isinstance(window, str):
         return f"annotation({window!r})"
     return f"between{window!r}" if isinstance(window, tuple) and len(window) == 2 else "step(N)"
-
-
-def _or_none(values: Any, absent: Bools) -> Any:
-    values[absent] = None
-    return values

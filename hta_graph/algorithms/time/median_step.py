@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.algorithms.time.sinks import step_sinks
-from hta_graph.algorithms.time.windows import ResolvedWindow, Window, question_text, step, whole
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window, question_text, refuse_two_windows, step, whole
+from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EdgeKind
@@ -93,8 +93,7 @@ def median_step_of_job(
 
 
 def _chosen_step(number: int | None, question: str, *, cpu_window: bool, gpu_window: bool) -> Window:
-    if cpu_window and gpu_window:
-        raise UsageError("choose one of the CPU window and the GPU window")
+    refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
         lengths = step_lengths(graph)

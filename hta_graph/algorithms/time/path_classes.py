@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, ROLE, Accounting, Accounts, TimePart
+from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, TimePart
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.reasons import Holes, open_calls, reasons_of
 from hta_graph.algorithms.time.stretches import Stretches
@@ -14,7 +14,7 @@ from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import EDGE_MEANING, RETURNS, Bools, BoundBy, Codes, EdgeEnd, EdgeKind, EdgeRole, Ids
+from hta_graph.model import EDGE_MEANING, RETURNS, ROLE, Bools, BoundBy, Codes, EdgeEnd, EdgeKind, EdgeRole, Ids
 
 __all__ = ["path_pieces"]
 

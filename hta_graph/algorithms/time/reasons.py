@@ -18,17 +18,7 @@ from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.columns import Columns, distinct, first_of_runs, numbered_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
-from hta_graph.model import (
-    CLOCK_FAULT_LIMIT_NS,
-    EDGE_MEANING,
-    Bools,
-    Codes,
-    EdgeKind,
-    EdgeRole,
-    Ids,
-    Ints,
-    Reason,
-)
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 
 __all__ = ["Holes", "open_calls", "reasons_of"]
 
@@ -39,11 +29,6 @@ CHANCE = 20
 """A coincidence is believed where at most one in so many holes would show it by chance."""
 
 FEWEST_REPLAYS = 3
-
-# One entry more in each for kind -1: no edge is known.
-ON_STREAM = np.array([EDGE_MEANING[kind].role == EdgeRole.STREAM for kind in EdgeKind] + [False])
-LAUNCHES = np.array([EDGE_MEANING[kind].role == EdgeRole.LAUNCH for kind in EdgeKind] + [False])
-CALL_IS_TARGET = np.array([EDGE_MEANING[kind].role in (EdgeRole.RETURN, EdgeRole.HOLD) for kind in EdgeKind] + [False])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +76,7 @@ def open_calls(graph: DependencyGraph, holes: Holes) -> Ids:
     Of a blocking call's inside it is that call; of GPU work that came late it is what the thread that launched it stood
     in. Where that launch is not in the file the thread that launches most stands for it.
     """
-    found = np.where(CALL_IS_TARGET[holes.kind], event_of(holes.target), holes.caller)
+    found = np.where(np.isin(ROLE[holes.kind], (EdgeRole.RETURN, EdgeRole.HOLD)), event_of(holes.target), holes.caller)
     lane, work = graph.event_table.lane, holes.work
     launching = graph.launching_call[graph.launching_call >= 0]
     busiest = int(np.bincount(lane[launching]).argmax()) if len(launching) else -1
@@ -120,7 +105,7 @@ def _first_work_long_queued(graph: DependencyGraph, holes: Holes) -> Bools:
         rows = graph.is_gpu & (lanes.device[events.lane] == number)
         first |= (device == number) & (events.start[holes.work] == events.start[rows].min())
     begun = holes.start - events.start.min(initial=np.iinfo(np.int64).max)
-    queued = LAUNCHES[holes.kind] & (begun <= holes.end - holes.start)
+    queued = (ROLE[holes.kind] == EdgeRole.LAUNCH) & (begun <= holes.end - holes.start)
     # Launched before the recording began: drivers count up, and every call in the file has a later number.
     # Of a graph the first node may be what is missing.
     queued &= ~_is_node(graph, holes.work)
@@ -172,7 +157,7 @@ def _recurs_in_replays(graph: DependencyGraph, holes: Holes) -> Bools:
     """Mark holes inside a graph launch that are there, at least half as long, in each of three or more replays."""
     call = graph.launching_call
     source = picked(call, np.where(holes.source >= 0, event_of(holes.source), -1))
-    inside: Bools = ON_STREAM[holes.kind] & (call[holes.work] >= 0) & (call[holes.work] == source)
+    inside: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0) & (call[holes.work] == source)
     if not inside.any():
         return inside
     work, place, lag = _places_in_launches(graph)

@@ -10,11 +10,9 @@ from hta_graph.algorithms.time.stretches import LaneRuns, Stretches, binding_edg
 from hta_graph.columns import Columns, distinct, laid_out
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
-from hta_graph.model import EDGE_MEANING, EdgeKind, EdgeRole, Ids, Ints
+from hta_graph.model import ROLE, EdgeRole, Ids, Ints
 
 __all__ = ["Gaps", "walk_gaps"]
-
-THREAD_KINDS = [EDGE_MEANING[kind].role == EdgeRole.THREAD for kind in EdgeKind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +71,9 @@ class _Walk:
         self._on_gpu = graph.is_gpu
         self._binding = binding_edges(graph)
         self._gap_start = gaps.start
-        on_thread = np.array([*THREAD_KINDS, False])
         points = self._calls.points
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
-        self._runs = LaneRuns(points, on_thread[self._kind[self._binding[points]]], len(self._times))
+        self._runs = LaneRuns(points, ROLE[self._kind[self._binding[points]]] == EdgeRole.THREAD, len(self._times))
 
     def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
         """Follow each walk's thread to the gap's start, or to a point that something else binds."""

@@ -34,6 +34,7 @@ __all__ = [
     "annotation",
     "between",
     "question_text",
+    "refuse_two_windows",
     "step",
     "whole",
 ]
@@ -120,7 +121,7 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
         cpu_window: stop at the annotation's end.
         gpu_window: run from the previous step's sink to this one's; these windows tile the run.
     """
-    _one_of(cpu_window=cpu_window, gpu_window=gpu_window)
+    refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
         steps = graph.steps()
@@ -223,7 +224,12 @@ def whole(*, all_rows: bool = False) -> Window:
     return Window(question_text("whole", all_rows=all_rows), resolve)
 
 
-def _one_of(*, cpu_window: bool, gpu_window: bool) -> None:
+def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:
+    """Refuse to stop at the annotation's end and to run from sink to sink at once.
+
+    Raises:
+        UsageError: both are asked for.
+    """
     if cpu_window and gpu_window:
         raise UsageError("choose one of the CPU window and the GPU window")
 
