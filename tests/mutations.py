@@ -533,14 +533,14 @@ COLUMNS = (
         "hta_graph/job/matching/matched_ranks.py",
         "(longest - len(listed)) * channel.counts_from_end",
         "0 * longest * len(listed)",
-        ("tests/job/matching", "tests/analyses/ranks"),
+        ("tests/job/matching/test_matching.py", "tests/analyses/ranks/test_collectives.py"),
     ),
     Mutation(
         "clocks are set the wrong way",
         "hta_graph/job/matching/clock_offsets.py",
         "end[rank][meeting[rank]] - end[first][meeting[first]]",
         "end[first][meeting[first]] - end[rank][meeting[rank]]",
-        ("tests/job/matching", "tests/analyses/ranks"),
+        ("tests/job/matching/test_matching.py", "tests/analyses/ranks/test_collectives.py"),
     ),
     Mutation(
         "the whole trace ends with its last row",
