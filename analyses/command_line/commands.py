@@ -39,13 +39,15 @@ def critical_path(options: argparse.Namespace) -> None:
     from analyses.paths.path_report import path_document, path_lines
 
     check_outputs(options.inputs, options.json, options.overlay, options.dot)
+    if options.merge_runs and (options.per_step or not options.json):
+        raise UsageError("--merge-runs goes with --json of one path")
     if options.per_step:
         _path_per_step(options)
         return
     path = _asked_path(options)
     steps = _steps_beside(path, options)
     if options.json:
-        write_json(options.json, path_document(path, steps))
+        write_json(options.json, path_document(path, steps, merge_runs=options.merge_runs))
     if options.overlay:
         _write_path_overlay(path, options.overlay)
     if options.dot:

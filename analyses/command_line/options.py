@@ -96,6 +96,9 @@ def add_path_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overlay", metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev")
     parser.add_argument("--dot", metavar="OUT", help="write a picture of the path as graphviz source")
     parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
+    parser.add_argument(
+        "--merge-runs", action="store_true", help="in JSON one segment for each long run of equal class and stack"
+    )
 
 
 def add_graph_outputs(parser: argparse.ArgumentParser) -> None:

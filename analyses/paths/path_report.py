@@ -45,12 +45,15 @@ REASON = {
 """What each reason for being unexplained means."""
 
 
-def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str, Any]:
+def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False) -> dict[str, Any]:
     """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
 
-    ``steps`` is the table of steps; it is listed where the window is a default.
+    ``steps`` is the table of steps; it is listed where the window is a default. ``merge_runs`` lists long runs of equal
+    class and stack as one segment each, and says how many there were.
     """
-    window = path.window
+    window, unexplained = path.window, path.unexplained_columns()
+    if merge_runs:
+        unexplained["segment"] = path.runs.holding(unexplained["segment"])
     return {
         "schema": "hta-graph/critical-path/1",
         "file": printable(path.graph.path),
@@ -66,8 +69,9 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str
         **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
-        "segments": Records(path.segment_columns()),
-        "unexplained": Records(path.unexplained_columns()),
+        **({"segments_merged": len(path.pieces)} if merge_runs else {}),
+        "segments": Records(path.run_columns() if merge_runs else path.segment_columns()),
+        "unexplained": Records(unexplained),
         "diagnostics": path.graph.diagnostics,
     }
 

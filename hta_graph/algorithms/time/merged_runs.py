@@ -33,6 +33,10 @@ class Runs(Pieces):
     inside: Ids
     is_mixed: Bools
 
+    def holding(self, segments: Ints) -> Ints:
+        """Return the run that each segment is part of."""
+        return np.searchsorted(self.first, segments, side="right") - 1
+
 
 def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
     """Merge neighbours of equal class, lane, evidence, reason and stack, in a path of a window of some length (ns).

@@ -189,6 +189,44 @@ def test_critical_path_json_has_all_keys_of_the_contract(capsys: pytest.CaptureF
     assert all(set(segment) == SEGMENT_KEYS for segment in found["segments"])
 
 
+def test_merged_runs_list_a_run_as_one_segment_on_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaStreamSynchronize", 0, 200, 1)
+    trace.frame("forward", 200, 9_000)
+    for at in (500, 700):
+        trace.frame("isinstance", at, at + 2)
+    trace.op("last", 9_000, 9_100)
+    file = trace.write(tmp_path / "stacks.json")
+    usual, merged = (command_json(capsys, "critical-path", file, *flag) for flag in ([], ["--merge-runs"]))
+    assert [len(found["segments"]) for found in (usual, merged)] == [7, 3]
+    assert (merged["segments_merged"], "segments_merged" in usual) == (7, False)
+    assert set(merged["segments"][1]) == SEGMENT_KEYS | {"segments", "inside"}
+    assert (merged["segments"][1]["segments"], merged["segments"][1]["inside"]) == (5, "forward")
+    assert [found["unexplained"][0]["segment"] for found in (usual, merged)] == [0, 0]
+    assert all(usual[key] == merged[key] for key in usual if key not in ("segments", "unexplained"))
+
+
+def test_an_unexplained_segment_is_found_among_merged_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("first", 0, 10)
+    trace.frame("forward", 10, 9_000)
+    trace.frame("isinstance", 500, 502)
+    trace.call("cudaStreamSynchronize", 9_000, 9_200, 1)
+    trace.op("last", 9_200, 9_300)
+    found = command_json(capsys, "critical-path", trace.write(tmp_path / "wait.json"), "--merge-runs")
+    (unexplained,) = found["unexplained"]
+    assert found["segments"][unexplained["segment"]]["reason"] == unexplained["reason"] == "wait_without_record"
+
+
+@pytest.mark.parametrize("others", [[], ["--per-step", "--json", "-"]])
+def test_merged_runs_are_for_json_of_one_path(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace_file: Path, others: list[str]
+) -> None:
+    assert "--merge-runs goes with --json" in one_error(
+        capsys, tmp_path, "critical-path", trace_file, "--merge-runs", *others, status=2
+    )
+
+
 def test_default_window_is_the_only_step_that_launched_gpu_work(
     capsys: pytest.CaptureFixture[str], trace_file: Path
 ) -> None:
