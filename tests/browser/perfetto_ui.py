@@ -98,11 +98,11 @@ class PerfettoUI:
         self.profile.cleanup()
 
     @contextmanager
-    def open(self, trace: bytes) -> Iterator[Page]:
-        """Open a trace, wait until it is imported, and close it again."""
+    def open(self, trace: bytes, route: str = "") -> Iterator[Page]:
+        """Open a trace, wait until it is imported, and close it again; the route is what an address ends with."""
         _Handler.answers["/localtrace"] = trace
         page = self.browser.new_page()
-        page.goto(f"http://127.0.0.1:{self.server.server_address[1]}/")
+        page.goto(f"http://127.0.0.1:{self.server.server_address[1]}/{route}")
         page.wait_for_function("() => window.app && window.app.trace && window.app.trace.engine", timeout=PATIENCE_MS)
         yield page
         page.close()

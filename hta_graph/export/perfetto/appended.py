@@ -23,6 +23,7 @@ from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 
 __all__ = [
+    "FIRST_PROCESS",
     "Original",
     "OriginalRow",
     "as_seen",
@@ -35,6 +36,8 @@ __all__ = [
 
 GZIP_LEVEL = 3
 PIECE = 1 << 24
+FIRST_PROCESS = 1
+"""Where the search for a free process id begins: viewers print it behind the name of a process."""
 
 
 class OriginalRow(msgspec.Struct, gc=False):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain
+from functools import cache, cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,43 +14,48 @@ import numpy as np
 import orjson
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import first_of_runs, picked
+from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.export.files import check_output, write_file
 from hta_graph.export.perfetto.appended import (
+    FIRST_PROCESS,
     Original,
     OriginalRow,
-    as_seen,
     free_numbers,
     gzipped,
     integers_in,
     microseconds,
     read_original,
 )
-from hta_graph.model import Bools, Ids, Ints, edge_kinds
-from hta_graph.trace.table import EventTable
+from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
+from hta_graph.export.perfetto.path_arrows import is_visible, runs_with_arrows
+from hta_graph.model import BoundBy, Ints, edge_kinds
 
-__all__ = ["ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
+__all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
 
 ARROW_LIMIT = 500
-"""Most arrows of one overlay; where more are wanted, those at the longest segments are drawn."""
-LARGE_SHARE = 0.01
-"""A segment of at least this share of the window gets an arrow even where the path stays on its lane."""
-FIRST_PID = 1_000_000
-"""Where the search for a free process id begins: far from device numbers."""
+"""Most arrows of one overlay; where more are wanted, those at the longest runs are drawn."""
 NAME_LIMIT = 60
 PROCESS = "Critical path"
+TRACK = "Path of "
 CATEGORY = "critical_path"
-WORK = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is None)]
-"""Edges on which somebody works; time on the others is a lag."""
+ADDRESS = (
+    "https://ui.perfetto.dev/#!/?startupCommands="
+    "%5B%7B%22id%22%3A%22dev.perfetto.PinTracksByRegex%22%2C%22args%22%3A%5B%22%5EPath%20of%20%22%5D%7D%5D"
+)
+"""Where to open an overlay: processes open folded there, and this address pins the path's track above them."""
+LAGS = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is not None)]
+"""Edges on which nobody works: time on them is a lag, and a slice is called by the edge too."""
+NOBODY = "(nothing recorded)"
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class OverlayCounts:
-    """What an overlay holds: slices of the path, arrows, and the arrows that the limit left out."""
+    """What an overlay shows: segments of the path as so many runs, arrows, and how many the limit left out."""
 
     segments: int
+    runs: int
     arrows: int
     arrows_left_out: int
 
@@ -58,12 +63,13 @@ class OverlayCounts:
 def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
     """Return the path's trace as JSON with the path's rows behind its own, which stay as they are.
 
-    A process of its own, on top, gets one slice (a ``B`` and an ``E`` row) per segment. Arrows join segments to the
-    events that own them where the path changes lanes and at segments of at least 1 % of the window.
+    A process of its own, on top, has one track: slices of a class, called and so coloured by it, and in each the runs
+    of segments that it consists of, called by what the time belongs to. Arrows join runs to the events that own them
+    where the path changes lanes and at runs of at least 1 % of the window.
 
     Args:
         path: the critical path; its trace's file is read again.
-        arrows: draw at most so many arrows, those at the longest segments.
+        arrows: draw at most so many arrows, those at the longest runs.
 
     Raises:
         TraceError: the file is gone or has changed.
@@ -88,62 +94,10 @@ def write_overlay(path: CriticalPath, target: str | Path, *, arrows: int = ARROW
 
 def _start_overlay(path: CriticalPath, limit: int) -> tuple[Original, _PathWriter, OverlayCounts]:
     original = read_original(path.graph.trace)
-    wanted = _segments_with_arrows(path, original.base_ns)
+    wanted = runs_with_arrows(path, original.base_ns)
     writer = _PathWriter(path, original, wanted[: max(limit, 0)])
-    counts = OverlayCounts(len(path.pieces), len(writer.arrow_ids), len(wanted) - len(writer.arrow_ids))
-    return original, writer, counts
-
-
-# -- which segments get an arrow --------------------------------------------------------------------------------------
-
-
-def _segments_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
-    """Return the segments that deserve an arrow and whose event a viewer draws, the longest first."""
-    pieces, events = path.pieces, path.graph.event_table
-    if not len(pieces) or not len(events):
-        return np.empty(0, np.int64)
-    length = pieces.length
-    lane = picked(events.lane, pieces.event)
-    # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
-    changes = first_of_runs(lane)
-    deserving = changes | (length >= LARGE_SHARE * path.length_ns)
-    wanted = np.flatnonzero((lane >= 0) & deserving & _is_visible(path, base_ns))
-    wanted = wanted[_drawn_whole(path.graph.event_table, base_ns, np.unique(lane[wanted]))[pieces.event[wanted]]]
-    return wanted[np.argsort(-length[wanted], kind="stable")]
-
-
-def _drawn_whole(events: EventTable, base_ns: int, lanes: Ids) -> Bools:
-    """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
-    start = as_seen(events.start - base_ns)
-    end = start + (events.end - events.start)
-    drawn = np.zeros(len(events), np.bool_)
-    for lane in lanes.tolist():
-        rows = np.flatnonzero(events.lane == lane)
-        rows = rows[np.lexsort((-end[rows], start[rows]))]
-        drawn[rows] = list(_nests_in_open(start[rows].tolist(), end[rows].tolist()))
-    return drawn
-
-
-def _nests_in_open(starts: list[int], ends: list[int]) -> Iterator[bool]:
-    """Say of slices in order of time whether each ends before the one that it starts in.
-
-    >>> list(_nests_in_open([0, 1, 2, 9], [10, 5, 7, 10]))
-    [True, True, False, True]
-    """
-    open_ends: list[int] = []
-    for start, end in zip(starts, ends, strict=True):
-        while open_ends and open_ends[-1] <= start:
-            open_ends.pop()
-        nests = not open_ends or end <= open_ends[-1]
-        if nests:
-            open_ends.append(end)
-        yield nests
-
-
-def _is_visible(path: CriticalPath, base_ns: int) -> Bools:
-    """Mark the segments that keep a length in a viewer's clock."""
-    pieces = path.pieces
-    return np.asarray(as_seen(pieces.start - base_ns) < as_seen(pieces.end - base_ns))
+    drawn = len(writer.arrow_ids)
+    return original, writer, OverlayCounts(len(path.pieces), len(path.runs), drawn, len(wanted) - drawn)
 
 
 # -- the rows of the overlay ------------------------------------------------------------------------------------------
@@ -154,63 +108,105 @@ class _PathWriter:
 
     A slice is a begin and an end row, so that slices tile however a viewer rounds; one that it would round to nothing
     is an instant, since viewers sort ends before begins.
+
+        class     |    gpu_compute_bound    | gpu_kernel_kernel_overhead |  ...
+        run       |   gemm    |    relu     |  stream_order: softmax     |  ...
     """
 
     def __init__(self, path: CriticalPath, original: Original, with_arrow: Ints) -> None:
         self.path = path
         self.original = original
-        free = free_numbers(integers_in(row.pid for row in original.rows), FIRST_PID)
-        self.place = {"pid": next(free), "tid": (path.graph.rank or 0) + 1}
+        free = free_numbers(integers_in(row.pid for row in original.rows), FIRST_PROCESS)
+        pid = next(free)
+        # A thread with its process's number would be marked as the main one.
+        self.place = {"pid": pid, "tid": pid + 1}
         ids = free_numbers(integers_in(row.id for row in original.rows if row.id is not None), 1)
         self.arrow_ids = dict(zip(with_arrow.tolist(), ids, strict=False))
 
     def lines(self) -> Iterator[str]:
-        """Yield the process's names and order, then slice by slice with its arrow while it is open."""
+        """Yield the process's names and order, then class by class its runs, each with its arrow while it is open."""
         yield from self._track_names()
+        bound = self.path.runs.bound
+        begins, ends = np.flatnonzero(first_of_runs(bound)), np.flatnonzero(last_of_runs(bound))
+        texts = self._run_texts()
+        for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
+            opening, closing = self._class_texts(first, last)
+            yield from opening
+            yield from chain.from_iterable(islice(texts, last - first + 1))
+            yield from closing
+
+    def _class_texts(self, first: int, last: int) -> tuple[list[str], list[str]]:
+        """Return the begin and the end of a slice of a class, from its first to its last run; none if it is unseen."""
+        runs, base_ns = self.path.runs, self.original.base_ns
+        start, end = int(runs.start[first]), int(runs.end[last])
+        if not is_visible(runs.start[first], runs.end[last], base_ns):
+            return [], []
+        bound = BoundBy(runs.bound[first]).label
+        arguments: Record = {"bound_by": bound, "duration_ns": end - start}
+        arguments["segments"] = int(runs.first[last] + runs.segments[last] - runs.first[first])
+        look = {"cat": CATEGORY, "name": TITLE[bound], "cname": PALETTE_NAME[bound], "args": arguments}
+        return [self._row("B", start, look)], [self._row("E", end, {})]
+
+    def _run_texts(self) -> Iterator[Iterator[str]]:
+        """Yield the rows of each run."""
         # A path of a million segments repeats a few thousand descriptions; each is encoded once.
         described = cache(_shared_description)
-        place = _json_text(self.place)[1:-1]
-        columns = self.path.segment_columns()
-        visible = _is_visible(self.path, self.original.base_ns).tolist()
-        varying = zip(visible, *(columns[key].tolist() for key in ("start_ns", "end_ns", "event_index")), strict=True)
+        columns, runs = self.path.run_columns(), self.path.runs
+        visible = is_visible(runs.start, runs.end, self.original.base_ns).tolist()
+        varying = (columns[key].tolist() for key in ("start_ns", "end_ns", "event_index", "segments"))
         repeated = zip(*(columns[key].tolist() for key in _REPEATED), strict=True)
-        for segment, ((is_visible, start_ns, end_ns, index), rest) in enumerate(zip(varying, repeated, strict=True)):
-            event = "" if index is None else f',"event_index":{index}'
-            phase = '"B"' if is_visible else '"i","s":"t"'
-            length = f"{described(*rest)}{end_ns - start_ns}{event}}}}}"
-            yield f'{{"ph":{phase},{place},"ts":{self._printed_time(start_ns)},{length}'
-            if segment in self.arrow_ids:
-                yield from self._arrow_records(segment)
-            if is_visible:
-                yield f'{{"ph":"E",{place},"ts":{self._printed_time(end_ns)}}}'
+        for run, (is_drawn, values, rest) in enumerate(zip(visible, zip(*varying, strict=True), repeated, strict=True)):
+            yield self._one_run(run, values, described(*rest), is_drawn=is_drawn)
+
+    def _one_run(
+        self, run: int, values: tuple[int, int, int | None, int], described: str, *, is_drawn: bool
+    ) -> Iterator[str]:
+        """Yield the begin of a run's slice, its arrow and its end, or an instant."""
+        start_ns, end_ns, index, segments = values
+        event = "" if index is None else f',"event_index":{index}'
+        merged = f',"merged":"{segments:,} segments"' if segments > 1 else ""
+        phase = '"B"' if is_drawn else '"i","s":"t"'
+        rest = f"{described}{end_ns - start_ns}{event}{merged}}}}}"
+        yield f'{{"ph":{phase},{self._place_text},"ts":{self._printed_time(start_ns)},{rest}'
+        if run in self.arrow_ids:
+            yield from self._arrow_records(run)
+        if is_drawn:
+            yield self._row("E", end_ns, {})
 
     def _track_names(self) -> Iterator[str]:
         window, rank = self.path.window, self.path.graph.rank
-        lane = window.label if rank is None else f"rank {rank}: {window.label}"
+        name = TRACK + _shortened_name(window.label) + ("" if rank is None else f", rank {rank}")
         # Above everything that the trace has sorted to the top.
         first = min(chain([0], _sort_indices(self.original.rows))) - 1
-        for name, value in (
+        for key, value in (
             ("process_name", {"name": PROCESS}),
             ("process_sort_index", {"sort_index": first}),
-            ("thread_name", {"name": _shortened_name(lane)}),
+            ("thread_name", {"name": name}),
             ("thread_sort_index", {"sort_index": self.place["tid"]}),
         ):
-            ts = orjson.Fragment(self._printed_time(window.start_ns))
-            yield _json_text({"ph": "M", **self.place, "ts": ts, "name": name, "args": value})
+            yield self._row("M", window.start_ns, {"name": key, "args": value})
 
-    def _arrow_records(self, segment: int) -> Iterator[str]:
-        """Yield an arrow between a segment and its event, from the earlier start to the later one.
+    def _arrow_records(self, run: int) -> Iterator[str]:
+        """Yield an arrow between a run and its event, from the earlier start to the later one.
 
         At its start a slice is the topmost one of its track; a record inside it would bind to a child that is over.
         """
-        events, event = self.path.graph.event_table, self.path.pieces.event[segment]
+        events, event = self.path.graph.event_table, self.path.runs.event[run]
         row = self.original.rows[events.index[event]]
         place = {key: value for key, value in (("pid", row.pid), ("tid", row.tid)) if value is not None}
-        ends = [(int(self.path.pieces.start[segment]), self.place), (int(events.start[event]), place)]
+        ends = [(int(self.path.runs.start[run]), self.place), (int(events.start[event]), place)]
         phases: list[Record] = [{"ph": "s"}, {"ph": "f", "bp": "e"}]
-        arrow = {"id": self.arrow_ids[segment], "cat": CATEGORY, "name": CATEGORY}
+        arrow = {"id": self.arrow_ids[run], "cat": CATEGORY, "name": CATEGORY}
         for phase, (time_ns, where) in zip(phases, sorted(ends, key=lambda end: end[0]), strict=True):
             yield _json_text(phase | arrow | where | {"ts": orjson.Fragment(self._printed_time(time_ns))})
+
+    @cached_property
+    def _place_text(self) -> str:
+        return _json_text(self.place)[1:-1]
+
+    def _row(self, phase: str, time_ns: int, rest: Record) -> str:
+        """Return a row of the path's track as text."""
+        return _json_text({"ph": phase, **self.place, "ts": orjson.Fragment(self._printed_time(time_ns)), **rest})
 
     def _printed_time(self, time_ns: int) -> str:
         return microseconds(time_ns - self.original.base_ns)
@@ -218,22 +214,37 @@ class _PathWriter:
 
 _REPEATED = {
     "bound_by": "bound_by",
+    "reason": "reason",
     "name": "event",
+    "inside": "inside",
     "edge": "edge",
     "evidence": "evidence",
     "lane": "lane",
     "carried_over": "carried_over",
 }
-"""The columns of which many segments share the same values, and what a viewer calls them."""
+"""The columns of which many runs share the same values, and what a viewer calls them."""
 
 
 def _shared_description(*values: Any) -> str:
-    """Return the text of what segments share, up to the place of the length."""
-    known = dict(zip(_REPEATED.values(), values, strict=True))
+    """Return the text of what runs share, up to the place of the length."""
+    known: Record = dict(zip(_REPEATED.values(), values, strict=True))
     arguments: Record = {key: value for key, value in known.items() if value is not None}
-    arguments["duration_ns" if known["edge"] in WORK else "lag_ns"] = 0
-    title = ": ".join([known["bound_by"], *([_shortened_name(known["event"])] if known["event"] else [])])
-    return _json_text({"cat": CATEGORY, "name": title, "args": arguments})[1:].removesuffix("0}}")
+    arguments["lag_ns" if known["edge"] in LAGS else "duration_ns"] = 0
+    return _json_text({"cat": CATEGORY, "name": _title_of_run(known), "args": arguments})[1:].removesuffix("0}}")
+
+
+def _title_of_run(known: Record) -> str:
+    """Return whose time a run is, in full: what has the name of a row has its colour too.
+
+    >>> _title_of_run({"event": "gemm", "edge": "execution", "reason": None})
+    'gemm'
+    >>> _title_of_run({"event": "gemm", "edge": "stream_order", "reason": None})
+    'stream_order: gemm'
+    >>> _title_of_run({"event": "cudaDeviceSynchronize", "edge": "thread_order", "reason": "wait_without_record"})
+    'wait_without_record: cudaDeviceSynchronize'
+    """
+    why = known["reason"] or (known["edge"] if known["edge"] in LAGS else None)
+    return ": ".join(text for text in (why, known["event"]) if text) or NOBODY
 
 
 def _json_text(value: Record) -> str:

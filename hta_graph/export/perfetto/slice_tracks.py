@@ -12,6 +12,7 @@ import orjson
 
 from hta_graph.export.files import check_output, write_file
 from hta_graph.export.perfetto.appended import (
+    FIRST_PROCESS,
     Original,
     as_seen,
     free_numbers,
@@ -24,9 +25,6 @@ from hta_graph.model import Ints
 from hta_graph.trace.table import Trace
 
 __all__ = ["SliceTrack", "write_slices"]
-
-FIRST_PID = 2_000_000
-"""Where the search for a free process id begins: far from device numbers and from other overlays."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], targe
 
 
 def _track_rows(original: Original, process: str, tracks: Sequence[SliceTrack]) -> Iterator[dict[str, Any]]:
-    pid = next(free_numbers(integers_in(row.pid for row in original.rows), FIRST_PID))
+    pid = next(free_numbers(integers_in(row.pid for row in original.rows), FIRST_PROCESS))
     if tracks:
         yield {"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": process}}
     for tid, track in enumerate(tracks, start=1):

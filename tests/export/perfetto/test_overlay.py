@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from decimal import Decimal
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import hta_graph as hg
@@ -17,7 +19,8 @@ from hta_graph.algorithms.time.sinks import Sink
 from hta_graph.algorithms.time.walk_path import walk_back
 from hta_graph.algorithms.time.windows import ResolvedWindow, whole
 from hta_graph.errors import OutputError, TraceError
-from hta_graph.export.perfetto import path_overlay
+from hta_graph.export.perfetto.appended import as_seen
+from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
 from hta_graph.export.perfetto.path_overlay import OverlayCounts, overlay_bytes, write_overlay
 from hta_graph.model import BoundBy, Reason
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
@@ -27,6 +30,15 @@ from tests.support.shared_traces import shared_traces
 Rows = list[dict[str, Any]]
 BASE = 1_711_964_646_000_000_000
 EPOCH_US = "1712195495519689"
+
+
+class Slice(NamedTuple):
+    """A slice of the path: times (ns), its first row, and how many slices are around it."""
+
+    start: int
+    end: int
+    row: dict[str, Any]
+    depth: int
 
 
 def path_through(folder: Path, text: bytes | str, name: str = "trace.json") -> CriticalPath:
@@ -60,20 +72,29 @@ def as_nanoseconds(row: dict[str, Any], base_ns: int) -> int:
     return int(exact) + base_ns
 
 
-def slices(rows: Rows, base_ns: int) -> list[tuple[int, int, dict[str, Any]]]:
-    """Return start, end and the begin row of the path's slices; instants last as long as they say."""
-    found: list[tuple[int, int, dict[str, Any]]] = []
+def slices(rows: Rows, base_ns: int) -> list[Slice]:
+    """Return the path's slices: those of a class are the ones that viewers are told a colour for."""
+    found: list[Slice] = []
     opened: list[dict[str, Any]] = []
     for row in rows:
         if row["ph"] == "B":
             opened.append(row)
         elif row["ph"] == "E":
             begin = opened.pop()
-            found.append((as_nanoseconds(begin, base_ns), as_nanoseconds(row, base_ns), begin))
+            found.append(Slice(as_nanoseconds(begin, base_ns), as_nanoseconds(row, base_ns), begin, len(opened)))
         elif row["ph"] == "i":
-            found.append((as_nanoseconds(row, base_ns), as_nanoseconds(row, base_ns) + length_of(row), row))
+            start = as_nanoseconds(row, base_ns)
+            found.append(Slice(start, start + length_of(row), row, len(opened)))
     assert not opened
     return found
+
+
+def of_classes(found: list[Slice]) -> list[Slice]:
+    return [item for item in found if "cname" in item.row]
+
+
+def of_runs(found: list[Slice]) -> list[Slice]:
+    return [item for item in found if "cname" not in item.row]
 
 
 def length_of(row: dict[str, Any]) -> int:
@@ -89,7 +110,8 @@ def check_overlay(path: CriticalPath, *, base_ns: int = 0, original: bytes = b""
     rows, new_header = parsed_rows(overlay)
     added = rows[len(old) :]
     assert (rows[: len(old)], new_header) == (old, header)
-    check_slices(path, slices(added, base_ns))
+    check_runs(path, of_runs(slices(added, base_ns)))
+    check_classes(path, of_classes(slices(added, base_ns)), base_ns)
     own = {(row["pid"], row["tid"]) for row in added if row["ph"] in "BEiM"}
     assert len(own) == 1
     assert not {str(pid) for pid, _ in own} & {str(row.get("pid")) for row in old if isinstance(row, dict)}
@@ -97,25 +119,41 @@ def check_overlay(path: CriticalPath, *, base_ns: int = 0, original: bytes = b""
     return added
 
 
-def check_slices(path: CriticalPath, found: list[tuple[int, int, dict[str, Any]]]) -> None:
-    times = [(start, end) for start, end, _ in found]
-    assert times == list(zip(path.pieces.start.tolist(), path.pieces.end.tolist(), strict=True))
+def check_runs(path: CriticalPath, found: list[Slice]) -> None:
+    times = [(item.start, item.end) for item in found]
+    assert times == list(zip(path.runs.start.tolist(), path.runs.end.tolist(), strict=True))
     assert [end for _, end in times[:-1]] == [start for start, _ in times[1:]]
-    columns = {key: column.tolist() for key, column in path.segment_columns().items()}
-    for at, (start, end, row) in enumerate(found):
-        args = row["args"]
-        assert length_of(row) == end - start
-        assert args["bound_by"] == columns["bound_by"][at]
-        assert row["name"].startswith(args["bound_by"])
+    columns = {key: column.tolist() for key, column in path.run_columns().items()}
+    for at, item in enumerate(found):
+        args = item.row["args"]
+        assert length_of(item.row) == item.end - item.start
+        assert item.row["name"].endswith(columns["name"][at] or columns["reason"][at] or "(nothing recorded)")
         assert args["carried_over"] is columns["carried_over"][at]
-        for key, column in (("event_index", "event_index"), ("event", "name"), ("edge", "edge"), ("lane", "lane")):
-            assert args.get(key) == columns[column][at]
+        assert args.get("merged", "1 segments") == f"{columns['segments'][at]:,} segments"
+        for key in ("bound_by", "reason", "event_index", "inside", "edge", "evidence", "lane"):
+            assert args.get(key) == columns[key][at]
+        assert args.get("event") == columns["name"][at]
+
+
+def check_classes(path: CriticalPath, found: list[Slice], base_ns: int) -> None:
+    """Check that a slice of a class reaches over all neighbours of that class; what no viewer shows has none."""
+    runs = list(zip(path.runs.bound.tolist(), path.runs.start.tolist(), path.runs.end.tolist(), strict=True))
+    expected = []
+    for bound, group in groupby(runs, key=lambda run: run[0]):
+        times = [time for _, *both in group for time in both]
+        seen = as_seen(np.array([times[0], times[-1]]) - base_ns)
+        expected += [(times[0], times[-1], BoundBy(bound).label)] if seen[0] < seen[1] else []
+    assert [(item.start, item.end, item.row["args"]["bound_by"]) for item in found] == expected
+    for item in found:
+        bound_by = item.row["args"]["bound_by"]
+        assert (item.row["name"], item.row["cname"], item.depth) == (TITLE[bound_by], PALETTE_NAME[bound_by], 0)
+        assert length_of(item.row) == item.end - item.start
 
 
 def check_arrows(path: CriticalPath, old: Rows, added: Rows, own: tuple[Any, Any], base_ns: int) -> None:
     events = path.graph.trace.events
     start_of = dict(zip(events.index.tolist(), events.start.tolist(), strict=True))
-    segments = {start: row["args"].get("event_index") for start, _, row in slices(added, base_ns)}
+    segments = {item.start: item.row["args"].get("event_index") for item in of_runs(slices(added, base_ns))}
     tails = {row["id"]: row for row in added if row["ph"] == "s"}
     heads = {row["id"]: row for row in added if row["ph"] == "f"}
     assert len(tails) == len([row for row in added if row["ph"] == "s"])
@@ -165,7 +203,7 @@ def test_trace_without_rows(tmp_path: Path, text: str) -> None:
     pieces = Pieces.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, reason=Reason.UNKNOWN, **nobody)
     graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
     path = CriticalPath(graph, window, walk_back(graph, -1, 0), pieces)
-    assert [row["ph"] for row in check_overlay(path)] == ["M"] * 4 + ["B", "E"]
+    assert [row["ph"] for row in check_overlay(path)] == ["M"] * 4 + ["B", "B", "E", "E"]
 
 
 def test_last_traceevents_counts_as_it_does_for_readers(tmp_path: Path) -> None:
@@ -213,10 +251,8 @@ def test_salvaged_file_is_closed(tmp_path: Path) -> None:
 def test_names_with_quotes_and_control_characters(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.op('say "]}" \\ \u0001\n\u2028' + "x" * 500, 0, 10)
-    (begin,) = [row for row in check_overlay(path_through(tmp_path, text_of(trace))) if row["ph"] == "B"]
-    assert begin["name"].startswith('cpu_bound: say "]}" \\ \u0001\n\u2028x')
-    assert len(begin["name"]) < 80
-    assert len(begin["args"]["event"]) > 500
+    _, begin = [row for row in check_overlay(path_through(tmp_path, text_of(trace))) if row["ph"] == "B"]
+    assert begin["name"] == begin["args"]["event"] == 'say "]}" \\ \u0001\n\u2028' + "x" * 500
 
 
 def test_file_that_has_changed_is_refused(tmp_path: Path) -> None:
@@ -224,6 +260,30 @@ def test_file_that_has_changed_is_refused(tmp_path: Path) -> None:
     path.graph.trace.path.write_text('{"traceEvents": []}')
     with pytest.raises(TraceError, match="has changed"):
         overlay_bytes(path)
+
+
+def test_a_merged_run_is_one_slice_that_says_so(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("first", 0, 1)
+    trace.frame("forward", 1, 9_999)
+    trace.frame("isinstance", 500, 502)
+    trace.op("last", 9_999, 10_000)
+    path = path_through(tmp_path, text_of(trace))
+    _, run, _ = of_runs(slices(check_overlay(path), 0))
+    assert (run.row["name"], run.row["args"]["merged"], run.row["args"]["inside"]) == (
+        "forward", "3 segments", "forward",
+    )  # fmt: skip
+    counts = write_overlay(path, tmp_path / "overlay.json")
+    assert (counts.segments, counts.runs) == (5, 3)
+
+
+def test_an_unexplained_run_is_called_by_its_reason(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("cudaStreamSynchronize", 0, 200, 1)
+    trace.op("last", 200, 210)
+    run, _ = of_runs(slices(check_overlay(path_through(tmp_path, text_of(trace))), 0))
+    assert run.row["name"] == "wait_without_record: cudaStreamSynchronize"
+    assert run.row["args"]["reason"] == "wait_without_record"
 
 
 # -- times ------------------------------------------------------------------------------------------------------------
@@ -252,8 +312,8 @@ def test_epoch_microseconds_keep_every_digit(tmp_path: Path, quote: str) -> None
     path = path_through(tmp_path, f'{{"traceEvents": [{row.format(quote, EPOCH_US + ".047")}]}}')
     check_overlay(path)
     overlay = overlay_bytes(path).decode()
-    assert f'"ph":"B","pid":1000000,"tid":1,"ts":{EPOCH_US}.047' in overlay
-    assert f'"ph":"E","pid":1000000,"tid":1,"ts":{EPOCH_US[:-2]}92.054' in overlay
+    assert f'"ph":"B","pid":2,"tid":3,"ts":{EPOCH_US}.047' in overlay
+    assert f'"ph":"E","pid":2,"tid":3,"ts":{EPOCH_US[:-2]}92.054' in overlay
 
 
 def test_slices_that_a_float_rounds_to_nothing_are_instants(tmp_path: Path) -> None:
@@ -262,7 +322,7 @@ def test_slices_that_a_float_rounds_to_nothing_are_instants(tmp_path: Path) -> N
         for at, dur in (("000", 0.1), ("100", 0.02), ("120", 0.88))
     ]
     added = check_overlay(path_through(tmp_path, f'{{"traceEvents": [{", ".join(rows)}]}}'))
-    assert [row["ph"] for row in added if row["ph"] in "Bi"] == ["i", "i", "B"]
+    assert [row["ph"] for row in added if row["ph"] in "BiE"] == ["B", "i", "i", "B", "E", "E"]
 
 
 def test_times_before_the_base(tmp_path: Path) -> None:
@@ -277,9 +337,9 @@ def test_times_before_the_base(tmp_path: Path) -> None:
 
 def test_process_id_is_free_in_every_reading(tmp_path: Path) -> None:
     trace = step()
-    trace.rows += [{"ph": "M", "name": "n", "pid": pid} for pid in (1_000_000, "1000001", "F4242", 1_000_003.0)]
+    trace.rows += [{"ph": "M", "name": "n", "pid": pid} for pid in (1, "2", "C", 3.0)]
     added = check_overlay(path_through(tmp_path, text_of(trace)), base_ns=BASE)
-    assert {row["pid"] for row in added if row["ph"] == "B"} == {1_000_004}  # F4242 is 1,000,002
+    assert {row["pid"] for row in added if row["ph"] == "B"} == {4}  # C is 12
 
 
 def test_arrows_take_ids_that_no_row_has(tmp_path: Path) -> None:
@@ -302,11 +362,11 @@ def test_longest_segments_come_first_where_arrows_are_limited(tmp_path: Path) ->
     everything = write_overlay(path, tmp_path / "all.json")
     limited = write_overlay(path, tmp_path / "two.json", arrows=2)
     assert everything.arrows_left_out == 0
-    assert limited == OverlayCounts(everything.segments, 2, everything.arrows - 2)
+    assert limited == OverlayCounts(everything.segments, everything.runs, 2, everything.arrows - 2)
     added = check_overlay(path, base_ns=BASE, arrows=1)
     (tail,) = [row for row in added if row["ph"] == "s"]
-    longest = max(slices(added, BASE), key=lambda item: item[1] - item[0])
-    assert as_nanoseconds(tail, BASE) == longest[0]
+    longest = max(of_runs(slices(added, BASE)), key=lambda item: item.end - item.start)
+    assert as_nanoseconds(tail, BASE) == longest.start
     assert write_overlay(path, tmp_path / "none.json", arrows=0).arrows == 0
 
 
@@ -330,8 +390,8 @@ def test_names_and_order(tmp_path: Path) -> None:
     names = {row["name"]: row["args"] for row in added if row["ph"] == "M"}
     assert names["process_name"] == {"name": "Critical path"}
     assert names["process_sort_index"] == {"sort_index": -1}
-    assert names["thread_name"] == {"name": "rank 3: whole trace"}
-    assert {row["tid"] for row in added if row["ph"] == "B"} == {4}
+    assert names["thread_name"] == {"name": "Path of whole trace, rank 3"}
+    assert all(row["tid"] != row["pid"] for row in added if row["ph"] == "B"), "viewers call that the main thread"
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -384,7 +444,7 @@ def test_overlay_can_be_read_again(tmp_path: Path) -> None:
     path = path_through(tmp_path, text_of(step()))
     again = path_through(tmp_path, overlay_bytes(path), "overlay.json")
     added = check_overlay(again, base_ns=BASE)
-    assert {row["pid"] for row in added if row["ph"] == "B"} == {path_overlay.FIRST_PID + 1}
+    assert {row["pid"] for row in added if row["ph"] == "B"} == {2}
 
 
 @pytest.mark.shared

@@ -11,8 +11,9 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
-from hta_graph.export.perfetto.path_overlay import overlay_bytes, write_overlay
-from tests.browser.perfetto_ui import PerfettoUI, ask, missing
+from hta_graph.export.perfetto.class_colours import TITLE
+from hta_graph.export.perfetto.path_overlay import ADDRESS, overlay_bytes, write_overlay
+from tests.browser.perfetto_ui import PATIENCE_MS, PerfettoUI, ask, missing
 from tests.support.make_sample import SAMPLE
 from tests.support.shared_traces import SHARED
 
@@ -38,6 +39,7 @@ ARROWS = """
 select (a.category is 'critical_path') + (b.category is 'critical_path')
 from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
 where a.category is 'critical_path' or b.category is 'critical_path'"""
+PINNED = "() => window.app.trace.workspace.pinnedTracks.some((track) => track.name.startsWith('Path of '))"
 ROUNDING_NS = 512
 """Perfetto reads epoch microseconds with a fraction as float64, and multiplies those."""
 
@@ -68,9 +70,12 @@ def test_overlay_arrives_whole_and_as_cleanly_as_the_original(ui: PerfettoUI, tr
     assert {name: count for name, count in after.items() if count > before.get(name, 0)} == {}
     assert flows_after - flows_before == len(arrows) == counts.arrows > 0
     assert set(arrows) == {1}, "an arrow joins one slice of the path and one of the original"
-    assert len(slices) == counts.segments
-    assert {int(depth) for _, length, depth in slices if int(length)} == {0}
-    assert abs(sum(int(length) for _, length, _ in slices) - path.length_ns) <= 2 * ROUNDING_NS
+    titles = set(TITLE.values())
+    assert len([name for name, *_ in slices if name not in titles]) == counts.runs
+    assert {int(depth) for name, length, depth in slices if int(length)} == {0, 1}
+    assert {int(depth) for name, _, depth in slices if name in titles} == {0}
+    shown = sum(int(length) for name, length, _ in slices if name in titles)
+    assert abs(shown - path.length_ns) <= 2 * ROUNDING_NS * len(path.pieces)
 
 
 def test_a_file_with_nan_opens_after_it_was_rewritten(ui: PerfettoUI, tmp_path: Path) -> None:
@@ -80,4 +85,9 @@ def test_a_file_with_nan_opens_after_it_was_rewritten(ui: PerfettoUI, tmp_path: 
     path = path_of(tmp_path / "trace.json")
     with ui.open(overlay_bytes(path)) as page:
         assert errors(page) == {}
-        assert len(ask(page, SLICES)) == len(path.pieces)
+        assert len([name for name, *_ in ask(page, SLICES) if name not in TITLE.values()]) == len(path.runs)
+
+
+def test_the_address_that_is_recommended_pins_the_path(ui: PerfettoUI) -> None:
+    with ui.open(overlay_bytes(path_of(SAMPLE)), ADDRESS.removeprefix("https://ui.perfetto.dev/")) as page:
+        page.wait_for_function(PINNED, timeout=PATIENCE_MS)

@@ -1,0 +1,64 @@
+"""Which runs of a path an overlay joins to their events by arrows, and what of both a viewer draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.columns import first_of_runs, picked
+from hta_graph.export.perfetto.appended import as_seen
+from hta_graph.model import Bools, Ids, Ints
+from hta_graph.trace.table import EventTable
+
+__all__ = ["is_visible", "runs_with_arrows"]
+
+LARGE_SHARE = 0.01
+"""A run of at least this share of the window gets an arrow even where the path stays on its lane."""
+
+
+def runs_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
+    """Return the runs that deserve an arrow and whose event a viewer draws, the longest first."""
+    runs, events = path.runs, path.graph.event_table
+    if not len(runs) or not len(events):
+        return np.empty(0, np.int64)
+    lane = picked(events.lane, runs.event)
+    # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
+    deserving = first_of_runs(lane) | (runs.length >= LARGE_SHARE * path.length_ns)
+    wanted = np.flatnonzero((lane >= 0) & deserving & is_visible(runs.start, runs.end, base_ns))
+    wanted = wanted[_drawn_whole(events, base_ns, np.unique(lane[wanted]))[runs.event[wanted]]]
+    return wanted[np.argsort(-runs.length[wanted], kind="stable")]
+
+
+def _drawn_whole(events: EventTable, base_ns: int, lanes: Ids) -> Bools:
+    """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
+    start = as_seen(events.start - base_ns)
+    end = start + (events.end - events.start)
+    drawn = np.zeros(len(events), np.bool_)
+    for lane in lanes.tolist():
+        rows = np.flatnonzero(events.lane == lane)
+        rows = rows[np.lexsort((-end[rows], start[rows]))]
+        drawn[rows] = list(_nests_in_open(start[rows].tolist(), end[rows].tolist()))
+    return drawn
+
+
+def _nests_in_open(starts: list[int], ends: list[int]) -> Iterator[bool]:
+    """Say of slices in order of time whether each ends before the one that it starts in.
+
+    >>> list(_nests_in_open([0, 1, 2, 9], [10, 5, 7, 10]))
+    [True, True, False, True]
+    """
+    open_ends: list[int] = []
+    for start, end in zip(starts, ends, strict=True):
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+        nests = not open_ends or end <= open_ends[-1]
+        if nests:
+            open_ends.append(end)
+        yield nests
+
+
+def is_visible(start: Ints, end: Ints, base_ns: int) -> Bools:
+    """Mark the slices that keep a length in a viewer's clock."""
+    return np.asarray(as_seen(start - base_ns) < as_seen(end - base_ns))
