@@ -175,22 +175,24 @@ def _asked_path(options: argparse.Namespace) -> CriticalPath:
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
-    """Print what bounds each step, or write it as JSON."""
-    from analyses.paths.path_report import per_step_document, per_step_lines
+    """Print what bounds each step of each rank, or write it as JSON."""
+    from analyses.paths.path_report import RankSteps, per_step_document, per_step_lines
     from hta_graph.algorithms.time.step_table import step_rows
 
     if not Stretch.of(options).names_nothing:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot:
         raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
-    found = AskedRanks.of(options).one_graph()
-    steps = step_rows(found, options.data_load)
-    if not steps:
-        raise QueryError(f"{found.path}: it has no steps; call prof.step() in the training loop, or name a window")
+    ranks = [
+        RankSteps(found.path, found.rank, found.diagnostics, step_rows(found, options.data_load))
+        for found in AskedRanks.of(options).graphs()
+    ]
+    if not any(rank.rows for rank in ranks):
+        raise QueryError(f"{ranks[0].path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:
-        write_json(options.json, per_step_document(found, steps))
+        write_json(options.json, per_step_document(ranks))
     else:
-        print_lines(per_step_lines(found, steps))
+        print_lines(per_step_lines(ranks))
 
 
 def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
@@ -209,12 +211,15 @@ def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
 
 
 def _write_path_overlay(path: CriticalPath, target: str) -> None:
-    """Write the trace with the path on top, and say how many arrows had no room."""
-    from hta_graph.export.perfetto.path_overlay import write_overlay
+    """Write the trace with the path on top; say what is merged, which arrows had no room, and where to open it."""
+    from hta_graph.export.perfetto.path_overlay import ADDRESS, write_overlay
 
     counts = write_overlay(path, target)
+    if counts.runs < counts.segments:
+        say(f"{target}: {counts.segments:,} segments in {counts.runs:,} slices, long runs of equal stack merged")
     if counts.arrows_left_out:
         say(f"{target}: {counts.arrows:,} arrows drawn, {counts.arrows_left_out:,} smaller ones left out")
+    say(f"{target}: open it at {ADDRESS}")
 
 
 def _write_path_dot(path: CriticalPath, target: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from shlex import quote
@@ -17,6 +18,7 @@ from hta_graph.model import EventKind
 __all__ = ["default_lines", "elided", "rows_after_lines", "window_lines"]
 
 STEPS_SHOWN = 24
+DIGITS = re.compile(r"\d+")
 
 
 def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
@@ -52,11 +54,7 @@ def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequenc
     if not window.is_default:
         return []
     if not steps:
-        name, count = _repeated_annotation(graph)
-        offered = (
-            f"; one of {count:,} × {clipped(name, 60)}: --annotation {quote(name)} --instance I" if count > 1 else ""
-        )
-        return [f"no steps in this trace, so the window is all of it{offered}"]
+        return [f"no steps in this trace, so the window is all of it{_offered_annotation(graph)}"]
     if len(steps) == 1:
         return [f"{window.label} is the only step"]
     return [
@@ -84,13 +82,32 @@ def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[str]:
     return [*table(rows, ["step  ", "iteration", "latency", "bound by", "outlier"], left=[3, 4]), *more]
 
 
-def _repeated_annotation(graph: DependencyGraph) -> tuple[str, int]:
-    """Return the top-level annotation of the CPU that stands there most often, of equals the first, and how often."""
+def _offered_annotation(graph: DependencyGraph) -> str:
+    """Offer the top-level annotation of the CPU that is repeated most, of equals the first; nothing if none is.
+
+    Names that differ by numbers only are one: a server writes the sizes of a batch into them.
+    """
     events = graph.event_table
     rows = np.flatnonzero(events.kind == EventKind.ANNOTATION)
-    top = rows[graph.nesting(EventKind.ANNOTATION).parent[rows] < 0]
-    found = Counter(events.name[top].tolist()).most_common(1)
-    return (graph.names[found[0][0]], found[0][1]) if found else ("", 0)
+    top = events.name[rows[graph.nesting(EventKind.ANNOTATION).parent[rows] < 0]].tolist()
+    spelled = {code: DIGITS.sub("#", graph.names[code]) for code in dict.fromkeys(top)}
+    (name, count), *_ = Counter(spelled[code] for code in top).most_common(1) or [("", 0)]
+    if count < 2:
+        return ""
+    exact = [graph.names[code] for code in spelled if spelled[code] == name]
+    flags = quote(exact[0]) if len(exact) == 1 else f"{quote(_with_any_number(exact[0]))} --regex"
+    return (
+        f"; one of {count:,} × {clipped(exact[0] if len(exact) == 1 else name, 60)}: --annotation {flags} --instance I"
+    )
+
+
+def _with_any_number(name: str) -> str:
+    r"""Return an expression of a name and of those that differ from it by their numbers.
+
+    >>> _with_any_number("execute_3(sq17)")
+    'execute_\\d+\\(sq\\d+\\)'
+    """
+    return r"\d+".join(re.escape(part) for part in DIGITS.split(name))
 
 
 def elided(text: str, size: int = 36) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,16 @@ from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
-from hta_graph.graph import DependencyGraph
 
-__all__ = ["largest_unexplained", "path_document", "path_lines", "per_step_document", "per_step_lines", "step_records"]
+__all__ = [
+    "RankSteps",
+    "largest_unexplained",
+    "path_document",
+    "path_lines",
+    "per_step_document",
+    "per_step_lines",
+    "step_records",
+]
 
 THINGS_TO_LOOK_AT = 10
 
@@ -82,34 +91,57 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
     return [{key: getattr(row, key) for key in shown} for row in steps]
 
 
-def per_step_document(graph: DependencyGraph, steps: Sequence[StepRow]) -> dict[str, Any]:
-    """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns)."""
-    rows = [{**record, "coverage": row.coverage} for record, row in zip(step_records(steps), steps, strict=True)]
-    return {
-        "schema": "hta-graph/critical-path-per-step/1",
-        "file": printable(graph.path),
-        "rank": graph.rank,
-        "steps": rows,
-        "diagnostics": graph.diagnostics,
-    }
+@dataclass(frozen=True)
+class RankSteps:
+    """The table of a rank's steps, with what answers say of the rank."""
+
+    path: Path
+    rank: int | None
+    diagnostics: Mapping[str, Any]
+    rows: Sequence[StepRow]
 
 
-def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+def per_step_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
+    """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns).
+
+    Of several ranks file and rank are null and ``ranks`` has them; steps are in order of their number, then of ranks.
+    """
+    steps = [
+        {**record, "coverage": row.coverage, "rank": of.rank}
+        for of, row in _by_step(ranks)
+        for record in step_records([row])
+    ]
+    each = [{"file": printable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
+    top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
+    return {"schema": "hta-graph/critical-path-per-step/1", **top, "steps": steps}
+
+
+def per_step_lines(ranks: Sequence[RankSteps]) -> list[str]:
     """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
-    rank = "" if graph.rank is None else f", rank {graph.rank}"
     rows = [
         [
             str(row.step),
+            *([] if len(ranks) == 1 else [str(of.rank)]),
             duration_text(row.iteration_ns),
             duration_text(row.latency_ns),
             percent(row.coverage),
             row.bound_by,
             elided(row.outlier or ""),
         ]
-        for row in steps
+        for of, row in _by_step(ranks)
     ]
-    header = ["step", "iteration", "latency", "explained", "bound by", "outlier"]
-    return [f"{graph.path.name}{rank}", *table(rows, header, left=[4, 5])]
+    columns = ["iteration", "latency", "explained", "bound by", "outlier"]
+    if len(ranks) > 1:
+        without = ", ".join(str(of.rank) for of in ranks if not of.rows)
+        head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
+        return [head, *table(rows, ["step", "rank", *columns], left=[5, 6])]
+    rank = "" if ranks[0].rank is None else f", rank {ranks[0].rank}"
+    return [f"{ranks[0].path.name}{rank}", *table(rows, ["step", *columns], left=[4, 5])]
+
+
+def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
+    """Put the same step of all ranks side by side."""
+    return sorted(((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].step, pair[0].rank or 0))
 
 
 def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:

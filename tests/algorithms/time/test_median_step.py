@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,37 @@ def test_without_steps_the_repeated_annotation_is_offered(capsys: pytest.Capture
     assert command_json(capsys, "critical-path", path)["steps"] == []
 
 
+def test_annotations_that_differ_by_numbers_are_offered_as_an_expression(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trace = TraceBuilder()
+    trace.annotation("load", 0, 10)
+    for number, at in enumerate((100, 200, 300)):
+        trace.annotation(f"execute_context_{number}(sq{number * 17}+1)", at, at + 90)
+        trace.op("aten::mm", at + 5, at + 80)
+    path = trace.write(tmp_path / "trace.json")
+    _, out, _ = run_command(capsys, "critical-path", path)
+    offer = next(line for line in out.splitlines() if "no steps" in line).rpartition("; ")[2]
+    assert offer == (
+        "one of 3 × execute_context_#(sq#+#): "
+        "--annotation 'execute_context_\\d+\\(sq\\d+\\+\\d+\\)' --regex --instance I"
+    )
+    flags = [*shlex.split(offer.partition(": ")[2])[:-1], "2"]
+    assert command_json(capsys, "critical-path", path, *flags)["window"]["start_ns"] == 300_000
+
+
+@pytest.mark.parametrize("names", [[], ["setup"], ["setup", "run"]])
+def test_an_annotation_that_is_not_repeated_is_not_offered(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, names: list[str]
+) -> None:
+    trace = TraceBuilder()
+    for at, name in enumerate(names):
+        trace.annotation(name, 100 * at, 100 * at + 90)
+    trace.op("aten::mm", 5, 80)
+    _, out, _ = run_command(capsys, "critical-path", trace.write(tmp_path / "trace.json"))
+    assert "no steps in this trace, so the window is all of it" in out.splitlines()
+
+
 def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = steps_of(400, 100, 110, malloc=250).write(tmp_path / "trace.json")
     found = command_json(capsys, "critical-path", path, "--per-step")
@@ -157,6 +189,37 @@ def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path:
     status, out, _ = run_command(capsys, "critical-path", path, "--per-step")
     assert (status, len(out.splitlines())) == (0, 5)
     assert "cudaMalloc 0.250 ms: warm-up" in out
+
+
+def ranks_of(folder: Path, *steps: tuple[int, ...]) -> Path:
+    """Write ranks whose steps last so many µs."""
+    for rank, lengths in enumerate(steps):
+        trace = steps_of(*lengths)
+        trace.header["distributedInfo"] = {"rank": rank, "world_size": len(steps)}
+        trace.write(folder / f"rank{rank}.json")
+    return folder
+
+
+def test_per_step_lists_the_steps_of_every_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = ranks_of(tmp_path, (400, 100), (), (410, 300, 110))
+    found = command_json(capsys, "critical-path", folder, "--per-step")
+    assert [(row["step"], row["rank"], row["latency_ns"]) for row in found["steps"]] == [
+        (1, 0, 400_000), (1, 2, 410_000), (2, 0, 100_000), (2, 2, 300_000), (3, 2, 110_000),
+    ]  # fmt: skip
+    assert (found["file"], found["rank"], found["diagnostics"]) == (None, None, {})
+    assert [(Path(of["file"]).name, of["rank"]) for of in found["ranks"]] == [
+        ("rank0.json", 0), ("rank1.json", 1), ("rank2.json", 2),
+    ]  # fmt: skip
+    status, out, _ = run_command(capsys, "critical-path", folder, "--per-step")
+    assert (status, out.splitlines()[0], len(out.splitlines())) == (0, "3 ranks; no steps in rank 1", 7)
+
+
+def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = ranks_of(tmp_path, (400, 100), (410, 300, 110))
+    found = command_json(capsys, "critical-path", folder, "--per-step", "--rank", 1)
+    assert list(found) == ["schema", "file", "rank", "diagnostics", "steps"]
+    assert (Path(found["file"]).name, found["rank"], len(found["steps"])) == ("rank1.json", 1, 3)
+    assert "edges_clamped" in found["diagnostics"]
 
 
 @pytest.mark.parametrize("extra", [("--step", "2"), ("--gpu-window",), ("--whole",), ("--dot", "out.dot")])
