@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import first_of_runs, last_of_runs
+from hta_graph.columns import first_of_runs
 from hta_graph.export.files import check_output, write_file
 from hta_graph.export.perfetto.appended import (
     FIRST_PROCESS,
@@ -126,26 +126,33 @@ class _PathWriter:
     def lines(self) -> Iterator[str]:
         """Yield the process's names and order, then class by class its runs, each with its arrow while it is open."""
         yield from self._track_names()
-        bound = self.path.runs.bound
-        begins, ends = np.flatnonzero(first_of_runs(bound)), np.flatnonzero(last_of_runs(bound))
         texts = self._run_texts()
-        for first, last in zip(begins.tolist(), ends.tolist(), strict=True):
-            opening, closing = self._class_texts(first, last)
+        for opening, closing, runs in self._class_texts():
             yield from opening
-            yield from chain.from_iterable(islice(texts, last - first + 1))
+            yield from chain.from_iterable(islice(texts, runs))
             yield from closing
 
-    def _class_texts(self, first: int, last: int) -> tuple[list[str], list[str]]:
-        """Return the begin and the end of a slice of a class, from its first to its last run; none if it is unseen."""
-        runs, base_ns = self.path.runs, self.original.base_ns
-        start, end = int(runs.start[first]), int(runs.end[last])
-        if not is_visible(runs.start[first], runs.end[last], base_ns):
-            return [], []
-        bound = BoundBy(runs.bound[first]).label
-        arguments: Record = {"bound_by": bound, "duration_ns": end - start}
-        arguments["segments"] = int(runs.first[last] + runs.segments[last] - runs.first[first])
-        look = {"cat": CATEGORY, "name": TITLE[bound], "cname": PALETTE_NAME[bound], "args": arguments}
-        return [self._row("B", start, look)], [self._row("E", end, {})]
+    def _class_texts(self) -> Iterator[tuple[list[str], list[str], int]]:
+        """Yield the begin and the end of each slice of a class (none if it is unseen), and how many runs it has."""
+        runs, described = self.path.runs, cache(_class_description)
+        begins = np.flatnonzero(first_of_runs(runs.bound))
+        following = np.append(begins[1:], len(runs))
+        start, end = runs.start[begins], runs.end[following - 1]
+        columns = (
+            is_visible(start, end, self.original.base_ns),
+            start,
+            end,
+            runs.bound[begins],
+            following - begins,
+            np.add.reduceat(runs.segments, begins) if len(runs) else begins,
+        )
+        for is_drawn, start_ns, end_ns, bound, count, segments in zip(*(c.tolist() for c in columns), strict=True):
+            rest = f'{described(bound)}{end_ns - start_ns},"segments":{segments}}}}}'
+            opening = f'{{"ph":"B",{self._place_text},"ts":{self._printed_time(start_ns)},{rest}'
+            yield ([opening], [self._end_of_slice(end_ns)], count) if is_drawn else ([], [], count)
+
+    def _end_of_slice(self, end_ns: int) -> str:
+        return f'{{"ph":"E",{self._place_text},"ts":{self._printed_time(end_ns)}}}'
 
     def _run_texts(self) -> Iterator[Iterator[str]]:
         """Yield the rows of each run."""
@@ -171,7 +178,7 @@ class _PathWriter:
         if run in self.arrow_ids:
             yield from self._arrow_records(run)
         if is_drawn:
-            yield self._row("E", end_ns, {})
+            yield self._end_of_slice(end_ns)
 
     def _track_names(self) -> Iterator[str]:
         window, rank = self.path.window, self.path.graph.rank
@@ -184,7 +191,8 @@ class _PathWriter:
             ("thread_name", {"name": name}),
             ("thread_sort_index", {"sort_index": self.place["tid"]}),
         ):
-            yield self._row("M", window.start_ns, {"name": key, "args": value})
+            ts = orjson.Fragment(self._printed_time(window.start_ns))
+            yield _json_text({"ph": "M", **self.place, "ts": ts, "name": key, "args": value})
 
     def _arrow_records(self, run: int) -> Iterator[str]:
         """Yield an arrow between a run and its event, from the earlier start to the later one.
@@ -204,10 +212,6 @@ class _PathWriter:
     def _place_text(self) -> str:
         return _json_text(self.place)[1:-1]
 
-    def _row(self, phase: str, time_ns: int, rest: Record) -> str:
-        """Return a row of the path's track as text."""
-        return _json_text({"ph": phase, **self.place, "ts": orjson.Fragment(self._printed_time(time_ns)), **rest})
-
     def _printed_time(self, time_ns: int) -> str:
         return microseconds(time_ns - self.original.base_ns)
 
@@ -223,6 +227,13 @@ _REPEATED = {
     "carried_over": "carried_over",
 }
 """The columns of which many runs share the same values, and what a viewer calls them."""
+
+
+def _class_description(bound: int) -> str:
+    """Return the text of what slices of a class share, up to the place of the length."""
+    key = BoundBy(bound).label
+    look = {"cat": CATEGORY, "name": TITLE[key], "cname": PALETTE_NAME[key]}
+    return _json_text({**look, "args": {"bound_by": key, "duration_ns": 0}})[1:].removesuffix("0}}")
 
 
 def _shared_description(*values: Any) -> str:
