@@ -571,7 +571,37 @@ RUNS = tuple(
         ("a thousandth and one more", "-(-window_ns // TOLD_APART)", "window_ns // TOLD_APART + 1"),
     )
 )
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS)
+OVERLAYS = (
+    Mutation(
+        "two classes look alike",
+        "hta_graph/export/perfetto/class_colours.py",
+        '"loading data (data_loading)"',
+        '"data_loading (data_loading)"',
+        ("tests/export/perfetto/test_class_colours.py",),
+    ),
+    Mutation(
+        "a class ends with its first run",
+        "hta_graph/export/perfetto/path_overlay.py",
+        "runs.end[following - 1]",
+        "runs.end[begins]",
+        ("tests/export/perfetto/test_overlay.py",),
+    ),
+    Mutation(
+        "a call's own time is a lag",
+        "hta_graph/export/perfetto/path_overlay.py",
+        'return known["edge"] in LAGS and not calls',
+        'return known["edge"] in LAGS',
+        ("tests/export/perfetto/test_overlay.py",),
+    ),
+    Mutation(
+        "only exact names are repeated",
+        "analyses/display/window_text.py",
+        'DIGITS.sub("#", graph.names[code])',
+        "graph.names[code]",
+        ("tests/algorithms/time/test_median_step.py",),
+    ),
+)
+MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS)
 
 
 @dataclass(frozen=True)

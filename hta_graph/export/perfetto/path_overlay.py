@@ -28,7 +28,7 @@ from hta_graph.export.perfetto.appended import (
 )
 from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
 from hta_graph.export.perfetto.path_arrows import is_visible, runs_with_arrows
-from hta_graph.model import BoundBy, Ints, edge_kinds
+from hta_graph.model import BoundBy, EdgeKind, Ints, edge_kinds
 
 __all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
 
@@ -44,7 +44,7 @@ ADDRESS = (
 )
 """Where to open an overlay: processes open folded there, and this address pins the path's track above them."""
 LAGS = [kind.label for kind in edge_kinds(lambda meaning: meaning.lag is not None)]
-"""Edges on which nobody works: time on them is a lag, and a slice is called by the edge too."""
+"""Edges on which time is a lag, so that a slice is called by the edge too."""
 NOBODY = "(nothing recorded)"
 
 Record = dict[str, Any]
@@ -240,22 +240,28 @@ def _shared_description(*values: Any) -> str:
     """Return the text of what runs share, up to the place of the length."""
     known: Record = dict(zip(_REPEATED.values(), values, strict=True))
     arguments: Record = {key: value for key, value in known.items() if value is not None}
-    arguments["lag_ns" if known["edge"] in LAGS else "duration_ns"] = 0
+    arguments["lag_ns" if _is_lag(known) else "duration_ns"] = 0
     return _json_text({"cat": CATEGORY, "name": _title_of_run(known), "args": arguments})[1:].removesuffix("0}}")
 
 
 def _title_of_run(known: Record) -> str:
     """Return whose time a run is, in full: what has the name of a row has its colour too.
 
-    >>> _title_of_run({"event": "gemm", "edge": "execution", "reason": None})
+    >>> _title_of_run({"bound_by": "gpu_compute_bound", "event": "gemm", "edge": "execution", "reason": None})
     'gemm'
-    >>> _title_of_run({"event": "gemm", "edge": "stream_order", "reason": None})
-    'stream_order: gemm'
-    >>> _title_of_run({"event": "cudaDeviceSynchronize", "edge": "thread_order", "reason": "wait_without_record"})
-    'wait_without_record: cudaDeviceSynchronize'
+    >>> _title_of_run({"bound_by": "sync_overhead", "event": "cudaFree", "edge": "device_sync", "reason": None})
+    'device_sync: cudaFree'
+    >>> _title_of_run({"bound_by": "unexplained", "event": "cudaFree", "edge": "thread_order", "reason": "unknown"})
+    'unknown: cudaFree'
     """
-    why = known["reason"] or (known["edge"] if known["edge"] in LAGS else None)
+    why = known["reason"] or (known["edge"] if _is_lag(known) else None)
     return ": ".join(text for text in (why, known["event"]) if text) or NOBODY
+
+
+def _is_lag(known: Record) -> bool:
+    """Tell whether nobody works; a launching call does until it returns, though its edge is that of the launch."""
+    calls = known["edge"] == EdgeKind.LAUNCH.label and known["bound_by"] == BoundBy.CPU_BOUND.label
+    return known["edge"] in LAGS and not calls
 
 
 def _json_text(value: Record) -> str:

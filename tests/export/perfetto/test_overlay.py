@@ -277,6 +277,13 @@ def test_a_merged_run_is_one_slice_that_says_so(tmp_path: Path) -> None:
     assert (counts.segments, counts.runs) == (5, 3)
 
 
+def test_a_launching_call_works_until_it_returns(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (5, 10), (20, 90), 1)
+    names = [run.row["name"] for run in of_runs(slices(check_overlay(path_through(tmp_path, text_of(trace))), 0))]
+    assert names == ["cudaLaunchKernel", "launch: cudaLaunchKernel", "gemm"]
+
+
 def test_an_unexplained_run_is_called_by_its_reason(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.call("cudaStreamSynchronize", 0, 200, 1)
