@@ -14,7 +14,7 @@ from analyses.ranks.matched_collectives import Matched, matched_collectives, not
 from analyses.scope import Scope
 from analyses.tables import Table, joined
 from hta_graph.job.matching.collective_times import MATCHED_BY
-from hta_graph.job.matching.communication_kernels import CommunicationKernels
+from hta_graph.job.matching.rank_members import RankMembers
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -25,7 +25,18 @@ COLLECTIVES = [
     *("scope", "collective", "number", "ranks", "last_rank", "waited_ns", "longest_wait_ns", "transfer_ns"),
     *("elements", "dtype", "matched_by", "group", "kernel"),
 ]
-KERNELS = ["rank", "scope", "number", "event_index", "start_ns", "duration_ns", "wait_ns", "transfer_ns", "is_last"]
+KERNELS = [
+    "rank",
+    "scope",
+    "number",
+    "event_index",
+    "start_ns",
+    "duration_ns",
+    "arrival_ns",
+    "wait_ns",
+    "transfer_ns",
+    "is_last",
+]
 RANKS = ["rank", "scope", "kernels", "duration_ns", "wait_ns", "transfer_ns", "times_last", "wait_caused_ns"]
 
 
@@ -54,7 +65,7 @@ def _collectives_of(item: Matched) -> pd.DataFrame:
         "last_rank": found.rank[last],
         "waited_ns": np.add.reduceat(found.wait, first),
         "longest_wait_ns": np.maximum.reduceat(found.wait, first),
-        "transfer_ns": np.maximum.reduceat(found.end, first) - found.start[last],
+        "transfer_ns": np.maximum.reduceat(found.end, first) - found.arrival[last],
         "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
     }
     kernels = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
@@ -63,7 +74,7 @@ def _collectives_of(item: Matched) -> pd.DataFrame:
     return pd.DataFrame(columns | {name: pd.Series(values, dtype=object) for name, values in named})
 
 
-def _recorded_of(own: CommunicationKernels, place: int) -> tuple[Any, ...]:
+def _recorded_of(own: RankMembers, place: int) -> tuple[Any, ...]:
     """Return what a rank's trace says about one of its kernels."""
     said = {key: values[place] for key, values in own.said.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
@@ -75,8 +86,9 @@ def collective_kernels(matched: Sequence[Matched]) -> pd.DataFrame:
     """List every rank's kernel of each collective.
 
     Returns:
-        rank, scope, number, event_index, start_ns, duration_ns = wait_ns (until the last rank came) + transfer_ns,
-        is_last.
+        rank, scope, number, event_index, start_ns and duration_ns of the work's row, arrival_ns (when the rank came: a
+        kernel's start, on the CPU the call), wait_ns (from then until the last rank came for whom it waits) and
+        transfer_ns (the rest, to the row's end), is_last.
     """
     return joined([_kernels_of(item) for item in matched if len(item.found)], KERNELS)
 
@@ -89,16 +101,16 @@ def _kernels_of(item: Matched) -> pd.DataFrame:
     found = item.found
     every = np.arange(len(found.number))
     rows = zip(found.rank.tolist(), item.rows(every).tolist(), strict=True)
-    duration = found.end - found.start
     columns = {
         "rank": found.rank,
         "scope": item.label,
         "number": found.number,
         "event_index": [int(item.scopes[rank].graph.event_table.index[row]) for rank, row in rows],
         "start_ns": found.start,
-        "duration_ns": duration,
+        "duration_ns": found.end - found.start,
+        "arrival_ns": found.arrival,
         "wait_ns": found.wait,
-        "transfer_ns": duration - found.wait,
+        "transfer_ns": found.transfer,
         "is_last": np.isin(every, found.last),
     }
     return pd.DataFrame(columns)

@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyses.scope import Scope
-from hta_graph.job.matching.collective_times import SLACK_NS, Collectives, match_collectives
-from hta_graph.job.matching.communication_kernels import CommunicationKernels, read_communication_kernels
-from hta_graph.model import Ints
+from hta_graph.job.matching.collective_times import Collectives, match_collectives
+from hta_graph.job.matching.rank_members import UNKNOWN, RankMembers
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.model import Bools, Ints
 from hta_graph.shown import signed_milliseconds
 
 __all__ = ["Matched", "matched_collectives", "notes_on"]
 
-CLOCKS = (
-    "times of ranks are compared as recorded: on one host they share a clock, on several hosts a difference below "
-    f"{SLACK_NS / 1e6:g} ms goes unnoticed"
+CLOCKS = "times of ranks are compared as recorded: nothing that they did together contradicts their clocks"
+ALONE = (
+    "communications of single ranks are left out: not every rank of their group recorded them, in this order and at "
+    "this time; recordings begin and end in different places, lose some, or are of several jobs"
 )
-APART = "do not overlap in time and are left out: the ranks' clocks differ, or their recordings end in different places"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Matched:
 
     label: str
     scopes: Mapping[int, Scope]
-    ranks: Mapping[int, CommunicationKernels]
+    ranks: Mapping[int, RankMembers]
     found: Collectives
 
     def rows(self, at: Ints) -> Ints:
@@ -50,18 +51,24 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     for scope in scopes:
         by_label.setdefault(scope.label, {})[scope.rank] = scope
     graphs = {scope.rank: scope.graph for scope in scopes}
-    ranks = {rank: read_communication_kernels(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
+    ranks = {rank: read_members(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     # Matched over whole traces: at the border of a step ranks may be in different steps.
     found = match_collectives(ranks)
     return [_belonging_to(Matched(label, own, ranks, found)) for label, own in by_label.items()]
 
 
 def _belonging_to(every: Matched) -> Matched:
-    """Select the collectives whose last kernel belongs to the scopes: of that, all others wait for it."""
+    """Select the collectives whose last member belongs to the scopes: of that, all others wait for it."""
     last = every.found.last
-    work = {rank: set(scope.work.row.tolist()) for rank, scope in every.scopes.items()}
-    pairs = zip(every.found.rank[last].tolist(), every.rows(last).tolist(), strict=True)
-    return every.take(row in work.get(rank, ()) for rank, row in pairs)
+    inside = {rank: _inside(scope, every.ranks[rank]) for rank, scope in every.scopes.items() if rank in every.ranks}
+    pairs = zip(every.found.rank[last].tolist(), every.found.place[last].tolist(), strict=True)
+    return every.take(bool(rank in inside and inside[rank][place]) for rank, place in pairs)
+
+
+def _inside(scope: Scope, own: RankMembers) -> Bools:
+    """Mark a rank's communications that belong to a scope: as GPU work does, on the CPU by their call."""
+    on_gpu = scope.graph.is_gpu[own.row]
+    return np.where(on_gpu, np.isin(own.row, scope.work.row), scope.holds(np.where(own.call >= 0, own.call, own.row)))
 
 
 def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
@@ -72,20 +79,22 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
         return [_nobody_to_compare(max((trace.world_size or 0 for trace in ranks.values()), default=0))]
     own, found = matched[0].ranks, matched[0].found
     if not sum(map(len, own.values())):
-        return ["no communication kernels are recognised on any rank"]
-    alone = sum(sum(item.is_point_to_point) for item in own.values())
+        return ["no communication is recognised on any rank: neither kernels nor Gloo's rows"]
+    alone = sum(int((item.needed == UNKNOWN).sum()) for item in own.values())
     compared = sum(len(item.found) for item in matched)
     said = (
-        (alone, f"{alone:,} sends and receives are left out: they concern two ranks only"),
-        (found.apart, f"{found.apart:,} collectives that are alike in order {APART}"),
+        (
+            alone,
+            f"{alone:,} sends, receives and rooted collectives do not say whom they concern: they count no wait",
+        ),
+        (found.alone, f"{found.alone:,} {ALONE}"),
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
     clocks = [
-        f"rank {rank}: its collectives end {signed_milliseconds(offset)} ms from the first rank's; "
-        "its clock was set back"
+        f"rank {rank}: its clock is {signed_milliseconds(offset)} ms ahead of the first rank's and was set back"
         for rank, offset in found.offsets.items()
     ]
-    return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared)
+    return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
 
 
 def _nobody_to_compare(world: int) -> str:

@@ -7,6 +7,7 @@ else. Sources: the categories and names of 332 public Kineto files from 2020 to 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from hta_graph.model import EventKind
 
@@ -30,14 +31,17 @@ __all__ = [
     "GRAPH_LAUNCH_CALL",
     "KERNEL_LAUNCH_CALL",
     "LOCK_TAKING_CALL",
+    "MESSAGE_ROWS",
     "MODULE_FRAME",
     "NON_BLOCKING_QUERY",
+    "PROCESS_GROUP_CALL",
     "PROFILER_RANGE",
     "RANK_IN_FILE_NAME",
     "STEP_NAME",
     "STREAM_SYNC_CALL",
     "STREAM_WAIT_CALL",
     "SYNCHRONOUS_COPY_CALL",
+    "ProcessGroupCall",
 ]
 
 CATEGORY: dict[str, EventKind | None] = {
@@ -141,6 +145,46 @@ AUTOGRAD_OPERATOR = re.compile(r"autograd::engine::|.*Backward\d*$")
 
 GLOO_COLLECTIVE = re.compile("gloo:")
 """How the annotations of Gloo's collectives begin."""
+
+
+@dataclass(frozen=True)
+class ProcessGroupCall:
+    """What a call of a process group leaves: the rows that do its work, and where it names its root or peer."""
+
+    rows: tuple[str, ...]
+    other: int | None = None
+
+
+_REDUCE_SCATTER = ("gloo:reduce_scatter", "gloo:all_reduce")  # Gloo may have none of its own
+
+PROCESS_GROUP_CALL: dict[str, ProcessGroupCall] = {
+    "c10d::allreduce_": ProcessGroupCall(("gloo:all_reduce",)),
+    "c10d::allreduce_coalesced_": ProcessGroupCall(("gloo:all_reduce",)),
+    "c10d::_allgather_base_": ProcessGroupCall(("gloo:all_gather",)),
+    "c10d::allgather_": ProcessGroupCall(("gloo:all_gather",)),
+    "c10d::allgather_coalesced_": ProcessGroupCall(("gloo:all_gather",)),
+    "c10d::allgather_into_tensor_coalesced_": ProcessGroupCall(("gloo:all_gather",)),
+    "c10d::_reduce_scatter_base_": ProcessGroupCall(_REDUCE_SCATTER),
+    "c10d::reduce_scatter_": ProcessGroupCall(_REDUCE_SCATTER),
+    "c10d::reduce_scatter_tensor_coalesced_": ProcessGroupCall(_REDUCE_SCATTER),
+    "c10d::alltoall_base_": ProcessGroupCall(("gloo:all_to_all",)),
+    "c10d::alltoall_": ProcessGroupCall(("gloo:all_to_all",)),
+    "c10d::barrier": ProcessGroupCall(("gloo:barrier",)),
+    "c10d::broadcast_": ProcessGroupCall(("gloo:broadcast",), other=2),
+    "c10d::reduce_": ProcessGroupCall(("gloo:reduce",), other=3),
+    "c10d::gather_": ProcessGroupCall(("gloo:gather",), other=3),
+    "c10d::scatter_": ProcessGroupCall(("gloo:scatter",), other=3),
+    "c10d::send": ProcessGroupCall(("gloo:send",), other=2),
+    "c10d::recv_": ProcessGroupCall(("gloo:recv",), other=2),
+    "c10d::recv_any_source_": ProcessGroupCall(("gloo:recv",)),
+}
+"""Operators of PyTorch's process groups: the annotations of their work, and which of ``Concrete Inputs`` is the root
+or the peer (a place in the group).
+
+Source: the schemas in torch/csrc/distributed/c10d/Ops.cpp and the annotations in ProcessGroupGloo.cpp."""
+
+MESSAGE_ROWS = ("gloo:send", "gloo:recv")
+"""Gloo's annotations that stand on the calling thread: a message goes from one rank to another."""
 
 COMMUNICATION_KERNEL = re.compile(
     r"^(?!triton_(poi|per|red|tem|for|spl|unk)_)"  # torch.compile names compute kernels after the operators they fuse

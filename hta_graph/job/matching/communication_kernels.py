@@ -4,48 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hta_graph.algorithms.work.activities import WorkType, activities
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Ids, Ints
+from hta_graph.job.matching.rank_members import ALL, MESSAGES, RECORDED, SIZES, UNKNOWN, RankMembers
+from hta_graph.model import Ids
 from hta_graph.trace.details import read_details
 
-__all__ = ["CommunicationKernels", "read_communication_kernels"]
-
-POINT_TO_POINT = ("send", "recv")
-RECORDED = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
-SIZES = ("In msg nelems", "Out msg nelems", "dtype")
+__all__ = ["read_communication_kernels"]
 
 
-@dataclass(frozen=True)
-class CommunicationKernels:
-    """A rank's communication kernels in order of time (ns), and what the trace says about each (None: nothing).
-
-    ``group`` is the process group's name and ranks as text; a kernel without arguments is of the group that all others
-    on its stream are of.
-    """
-
-    row: Ids
-    start: Ints
-    end: Ints
-    name: list[str]
-    group: list[str | None]
-    said: dict[str, list[Any]]
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    @property
-    def is_point_to_point(self) -> list[bool]:
-        """Mark sends and receives, which are no collectives."""
-        return [text in POINT_TO_POINT for text in self.said["Collective name"]]
-
-
-def read_communication_kernels(graph: DependencyGraph) -> CommunicationKernels:
+def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
     """Return a rank's communication kernels with the arguments recorded on them, else on the launching operator.
 
     Raises:
@@ -55,14 +27,19 @@ def read_communication_kernels(graph: DependencyGraph) -> CommunicationKernels:
     work = work.take(work.type == WorkType.COMMUNICATION)
     said = _recorded_arguments(graph, work.row, work.call)
     names = [graph.name_of(row) for row in work.row.tolist()]
-    return CommunicationKernels(work.row, work.start, work.end, names, _groups_on_lanes(said, work.lane), said)
+    # Whom a kernel's send or receive concerns is not read yet, so it is compared with nobody.
+    needed = [UNKNOWN if name in MESSAGES else ALL for name in said["Collective name"]]
+    group = _groups_on_lanes(said, work.lane)
+    return RankMembers(
+        work.row, work.call, work.start, work.start, work.end, np.array(needed, np.int64), names, group, said
+    )
 
 
 def _recorded_arguments(graph: DependencyGraph, rows: Ids, calls: Ids) -> dict[str, list[Any]]:
     keys = (*RECORDED, *SIZES)
     collective = graph.event_table.collective
     if not collective.any():
-        return {key: [None] * len(rows) for key in keys}
+        return RankMembers.nothing_said(len(rows))
     around = graph.operator_around
     source = np.where(collective[rows], rows, -1)
     # The arguments stand on record_param_comms, which may be around the operator that launched the kernel.

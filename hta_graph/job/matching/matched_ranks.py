@@ -1,12 +1,12 @@
 """The one matcher: which communication of one rank is which of the others.
 
-Recordings begin and end at different ones, so each rank's list of a channel is shifted beside the others'. Where none
-is missing inside, one shift per rank says it all:
+Recordings begin and end at different ones, and may lose some in between, so each rank's list of a channel is laid
+beside the others'. For simulators none may be missing inside, and one shift per rank says it all:
 
-    place      0  1  2  3  4  5
+    position   0  1  2  3  4  5
     rank 0     a  b  c  d  e        shift 0
     rank 1           c  d  e  f     shift 2: its first is the others' third
-    together         c  d  e        what only some recorded is cut at the ends
+    together         c  d  e        what only some recorded is cut
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
+import numpy as np
+
 from hta_graph.job.matching.agreeing_shifts import CollectiveError, agreeing_shifts
+from hta_graph.job.matching.aligned_ranks import aligned_ranks
+from hta_graph.job.matching.aligned_sequences import Happened
 from hta_graph.job.matching.rank_record import ChannelT, Meeting, Places, RankRecord
+from hta_graph.model import Ints
 
 __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 
@@ -40,9 +45,8 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
 
     Args:
         records: one for each rank.
-        strict: lists of one channel are laid beside each other where what they hold agrees, and what does not fit is an
-            error. Otherwise they are counted from their beginning, or from their end where a channel says so, and what
-            not every rank of the channel recorded is left out.
+        strict: lists of one channel are laid beside each other where all that they hold agrees, and what does not fit
+            is an error. Otherwise they are aligned with gaps, and what not every rank recorded is left out.
 
     Raises:
         CollectiveError: strictly, a rank recorded nothing of a channel of its own, or something else than the others.
@@ -55,12 +59,12 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
     for channel, places in recorded.items():
         if strict:
             shift = agreeing_shifts(channel, places, by_rank)
+            positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
         else:
-            longest = max(map(len, places.values()))
-            shift = {rank: (longest - len(listed)) * channel.counts_from_end for rank, listed in places.items()}
+            positions = aligned_ranks(_happened(places, by_rank))
         # A rank that is not given cannot be asked for its part.
         needed = set(places) if strict else by_rank.keys() & set(channel.members)
-        together, cut = _laid_beside(places, shift, needed)
+        together, cut = _laid_beside(places, positions, needed)
         if strict and not together:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
         found.append(MatchedChannel(channel, places, together, cut))
@@ -84,6 +88,24 @@ def _places_by_channel(records: Iterable[RankRecord[ChannelT]]) -> dict[ChannelT
     return found
 
 
+def _happened(places: Places, records: Mapping[int, RankRecord[ChannelT]]) -> dict[int, Happened]:
+    """Return what each rank did in one channel, as columns; equal contents have equal codes."""
+    labels = {rank: [records[rank].labels[place] for place in listed] for rank, listed in places.items()}
+    code = {
+        what: at for at, what in enumerate(dict.fromkeys(label.content for own in labels.values() for label in own))
+    }
+    return {
+        rank: Happened(
+            np.array([code[label.content] for label in own], np.int32),
+            np.array([label.size for label in own], np.int64),
+            records[rank].start[list(places[rank])],
+            records[rank].end[list(places[rank])],
+            np.array([label.waits for label in own], np.bool_),
+        )
+        for rank, own in labels.items()
+    }
+
+
 def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[int]) -> None:
     """Refuse a channel of which one of its given ranks recorded nothing.
 
@@ -102,13 +124,13 @@ def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[
 
 
 def _laid_beside(
-    places: Places, shift: Mapping[int, int], needed: set[int]
+    places: Places, positions: Mapping[int, Ints], needed: set[int]
 ) -> tuple[list[Meeting], dict[int, list[int]]]:
     """Return what all needed ranks recorded, in order; and the places of each rank that are cut."""
     # What stands at one position belongs together.
     beside: dict[int, dict[int, int]] = defaultdict(dict)
     for rank, listed in places.items():
-        for position, place in enumerate(listed, shift[rank]):
+        for position, place in zip(positions[rank].tolist(), listed, strict=True):
             beside[position][rank] = place
     together: list[Meeting] = []
     cut: dict[int, list[int]] = {rank: [] for rank in places}

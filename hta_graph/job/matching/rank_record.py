@@ -20,15 +20,11 @@ Meeting = Mapping[int, int]
 
 
 class Channel(Protocol):
-    """Where communications follow each other: the n-th of one rank is the n-th of the others, but for a shift."""
+    """Where communications follow each other: all ranks do the same ones in the same order."""
 
     @property
     def members(self) -> Collection[int]:
         """The ranks that take part, given or not."""
-
-    @property
-    def counts_from_end(self) -> bool:
-        """Whether recordings end together rather than begin together, so far as nothing better is known."""
 
 
 ChannelT = TypeVar("ChannelT", bound=Channel)
@@ -39,18 +35,21 @@ class Label(Generic[ChannelT]):
     """What is known of one communication.
 
     ``channel`` is None where it is compared with nobody; ``content`` is what must be the same on all ranks, and
-    ``number`` the recorded one within its group (-1: none). ``text`` is for people.
+    ``number`` the recorded one within its group (-1: none). ``text`` is for people. ``size`` must be the same where
+    both know it (-1: not known). ``waits``: it does not end before the others came.
     """
 
     channel: ChannelT | None
     content: tuple[object, ...] = ()
     number: int = -1
     text: str = ""
+    size: int = -1
+    waits: bool = True
 
 
 @dataclass(frozen=True)
 class RankRecord(Generic[ChannelT]):
-    """One rank's communications in their order, and when each ran (ns, the rank's clock)."""
+    """One rank's communications in their order, when it came to each and when each ended (ns, the rank's clock)."""
 
     rank: int
     labels: Sequence[Label[ChannelT]]

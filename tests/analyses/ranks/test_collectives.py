@@ -95,7 +95,7 @@ def test_what_is_alike_in_order_but_apart_in_time_is_left_out_with_a_sentence(tm
     scopes = scopes_of(tmp_path, rank_trace(0, [(10, 20)]), rank_trace(1, [(2_000, 2_010)]))
     matched = matched_collectives(scopes)
     assert not len(matched[0].found)
-    assert "1 collectives that are alike in order do not overlap" in notes_on(scopes, matched)[0]
+    assert notes_on(scopes, matched)[0].startswith("2 communications of single ranks are left out")
     near = scopes_of(tmp_path, rank_trace(0, [(10, 20)]), rank_trace(1, [(1_019, 1_030)]))
     assert len(matched_collectives(near)[0].found) == 1
 
@@ -158,7 +158,7 @@ def test_a_clock_that_is_off_is_seen_by_numbers_and_taken_into_account(tmp_path:
     matched = matched_collectives(scopes)
     assert matched[0].found.offsets == {1: 5_000_000_000}
     assert collective_kernels(matched)["wait_ns"].tolist() == [1_000, 0, 5_000, 0, 3_000, 0]
-    assert "rank 1: its collectives end +5,000.000 ms" in " ".join(notes_on(scopes, matched))
+    assert "rank 1: its clock is +5,000.000 ms ahead" in " ".join(notes_on(scopes, matched))
 
 
 def test_sends_and_receives_are_no_collectives(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_sends_and_receives_are_no_collectives(tmp_path: Path) -> None:
     )
     matched = matched_collectives(scopes)
     assert not len(matched[0].found)
-    assert notes_on(scopes, matched)[0].startswith("2 sends and receives are left out")
+    assert notes_on(scopes, matched)[0].startswith("2 sends, receives and rooted collectives do not say whom")
 
 
 def test_one_rank_of_many_is_a_sentence(tmp_path: Path) -> None:
@@ -185,7 +185,9 @@ def test_one_rank_of_many_is_a_sentence(tmp_path: Path) -> None:
     assert stragglers_module.answer(alone).notes == ["the job has a single rank: there is nobody to compare it with"]
     assert hta_potential_stragglers(alone) == []
     silent = scopes_of(tmp_path, rank_trace(0, [(1, 2)], name="gemm"), rank_trace(1, [(1, 2)], name="gemm"))
-    assert stragglers_module.answer(silent).notes == ["no communication kernels are recognised on any rank"]
+    assert stragglers_module.answer(silent).notes == [
+        "no communication is recognised on any rank: neither kernels nor Gloo's rows"
+    ]
 
 
 def with_steps(rank: int, runs: Runs) -> TraceBuilder:

@@ -20,7 +20,6 @@ class Line:
     """A channel of a test."""
 
     members: tuple[int, ...] = (0, 1)
-    counts_from_end: bool = False
 
 
 def record(rank: int, contents: str, *, line: Line | None = None, begin: int = 0, ahead: int = 0) -> RankRecord[Line]:
@@ -39,14 +38,10 @@ def test_strictly_contents_tell_how_lists_are_shifted() -> None:
     assert found.cut == {0: [0, 1], 1: [3]}
 
 
-@pytest.mark.parametrize(
-    ("from_end", "pairs"), [(False, [{0: 0, 1: 0}, {0: 1, 1: 1}]), (True, [{0: 1, 1: 0}, {0: 2, 1: 1}])]
-)
-def test_leniently_lists_are_counted_from_their_beginning_or_their_end(
-    *, from_end: bool, pairs: list[dict[int, int]]
-) -> None:
-    line = Line(counts_from_end=from_end)
-    assert together(record(0, "xyz", line=line), record(1, "ab", line=line), strict=False) == pairs
+def test_leniently_lists_are_aligned_with_gaps_by_what_was_done_and_when() -> None:
+    assert together(record(0, "aba"), record(1, "ba", begin=1), strict=False) == [{0: 1, 1: 0}, {0: 2, 1: 1}]
+    assert together(record(0, "aaa"), record(1, "aa", begin=1), strict=False) == [{0: 1, 1: 0}, {0: 2, 1: 1}]
+    assert together(record(0, "abc"), record(1, "xyz"), strict=False) == []
 
 
 def test_of_equal_contents_the_distances_of_the_ends_tell() -> None:

@@ -38,10 +38,5 @@ class GroupChannel:
         """The ranks that take part."""
         return self.group.ranks if self.is_collective else (self.source, self.target)
 
-    @property
-    def counts_from_end(self) -> bool:
-        """Nothing is known of where recordings begin and end; types and bytes tell."""
-        return False
-
     def __str__(self) -> str:
         return str(self.group) if self.is_collective else f"messages {self.source} → {self.target} in {self.group}"
