@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analyses.display.terminal import duration_text
 from analyses.two_runs.noise import ENOUGH_STEPS, band_of_steps
 from analyses.two_runs.sides import Side
 from analyses.two_runs.what_repeats import RepeatedWork, repeated_work
@@ -14,6 +15,8 @@ LEAST_OF_WINDOWS = 0.05
 """With fewer than three steps on a side no smaller difference is believed."""
 NORMAL_99 = 2.576
 """How many standard deviations hold 99 % of normal noise."""
+MOSTLY_UNKNOWN = 0.5
+"""First steps of which so much of the difference is unexplained are not compared."""
 SAME_AMOUNT = 1.25
 """Windows with this many times as much of the same work are not compared by their lengths."""
 
@@ -81,6 +84,14 @@ def _why_refused(control: Side, test: Side, repeats: RepeatedWork | None) -> str
     if control.warms_up != test.warms_up:
         first, other = ("control", "test") if control.warms_up else ("test", "control")
         return f"the {first}'s step is the first of its recording, a warm-up, and the {other}'s is not"
+    unknown = test.path.by_bound_ns["unexplained"] - control.path.by_bound_ns["unexplained"]
+    change = test.median_ns - control.median_ns
+    # A first step's work may stand behind work that was enqueued before anything was recorded.
+    large = abs(change) > LEAST_OF_WINDOWS * control.median_ns
+    if control.warms_up and large and unknown / change >= MOSTLY_UNKNOWN:
+        return (
+            f"{duration_text(abs(unknown))} of the difference are unexplained, such as work from before the recording"
+        )
     amount = repeats.amount if repeats is not None and control.measure != "iteration" else None
     if amount is not None and not 1 / SAME_AMOUNT <= amount <= SAME_AMOUNT:
         return f"the test's window holds {amount:.2g} times as much of the same work"

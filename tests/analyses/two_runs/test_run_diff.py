@@ -108,6 +108,18 @@ def test_the_only_step_of_a_recording_is_compared_by_latency_with_such_a_one(tmp
     assert pair_of(tmp_path, [100], [300, 100, 100]).refused
 
 
+def test_first_steps_that_differ_by_what_nobody_knows_are_not_compared(tmp_path: Path) -> None:
+    graphs = []
+    for name, held in (("control", 0), ("test", 500)):
+        trace = TraceBuilder()
+        trace.annotation("ProfilerStep#7", 0, 30)
+        trace.launch("gemm", (1, 2), (3 + held, 103 + held), 1)
+        (tmp_path / name).mkdir()
+        graphs.append(trace.graph(tmp_path / name))
+    assert opening(between_runs(*graphs)).startswith("Whether the test is slower cannot be said: 0.45")
+    assert "unexplained, such as work from before the recording" in between_runs(*graphs).refused
+
+
 def test_a_whole_trace_is_not_compared_with_steps(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("gemm", (3, 4), (5, 900), 1)
