@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from analyses.memory import memory_bandwidth, memory_timeline
     from analyses.owners import annotation_times, attribution, hardware_counters
     from analyses.pages.timeline_page import timeline_figure
-    from analyses.paths import run_diff
     from analyses.ranks import collectives, stragglers
     from analyses.scope import Scope, in_window, per_step, whole
+    from analyses.two_runs import run_diff
 
 _QUESTIONS = {
     "gpu_time": ("kernel_breakdown", "overlap", "temporal_breakdown"),
@@ -54,8 +54,8 @@ _QUESTIONS = {
     "launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
     "memory": ("memory_bandwidth", "memory_timeline"),
     "owners": ("annotation_times", "attribution", "hardware_counters"),
-    "paths": ("run_diff",),
     "ranks": ("collectives", "stragglers"),
+    "two_runs": ("run_diff",),
 }
 """Room → the questions in it."""
 

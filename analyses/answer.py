@@ -31,13 +31,16 @@ class Answer:
     """Tables by name, the main one first, and what is to be said about them.
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
-    long to read, for figures and JSON only.
+    long to read, for figures and JSON only. ``opening`` are notes that stand before the tables; ``keys`` is what JSON
+    has beside them.
     """
 
     tables: Mapping[str, pd.DataFrame]
     told: Sequence[str | Note] = field(default_factory=tuple)
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     speaks_flags: bool = False
+    opening: Sequence[str] = ()
+    keys: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -49,6 +52,11 @@ class Answer:
         >>> found.on_command_line().notes
         ['no kernel', 'no long sequence; --size 2 finds others']
         """
+        return [*self.opening, *self.closing]
+
+    @property
+    def closing(self) -> list[str]:
+        """The notes that stand behind the tables."""
         return [note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}" for note in self.told]
 
     def wording(self, remedy: Remedy) -> str:
@@ -70,6 +78,7 @@ def answer_document(name: str, answer: Answer, scopes: Iterable[Mapping[str, Any
     return {
         "schema": f"hta-graph/{name}/1",
         "scopes": list(scopes),
+        **answer.keys,
         "tables": {key: records(frame) for key, frame in {**answer.tables, **answer.series}.items()},
         "notes": list(answer.notes),
     }
@@ -89,9 +98,9 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def answer_lines(answer: Answer) -> list[str]:
     """Return an answer as lines for a terminal."""
-    lines: list[str] = []
+    lines = [*answer.opening, ""] if answer.opening else []
     for title, frame in answer.tables.items():
         if len(frame):
             limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
             lines += [*table_lines(title.replace("_", " "), frame, limit), ""]
-    return [*lines, *answer.notes] if answer.notes else lines[:-1]
+    return [*lines, *answer.closing] if answer.closing else lines[:-1]

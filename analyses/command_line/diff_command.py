@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from analyses.command_line.ask import write_answer
 from analyses.command_line.asked_ranks import AskedRanks
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
+from hta_graph.errors import QueryError
+
+if TYPE_CHECKING:
+    from analyses.two_runs.comparison import Comparison
+    from hta_graph.algorithms.time.windows import Window, WindowForm
 
 __all__ = ["add_pair", "diff"]
 
@@ -21,25 +28,66 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test-rank", type=int, metavar="N", help="another rank of the test")
     parser.add_argument("--test-step", type=int, metavar="N", help="another step of the test than --step")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of files that break off")
+    parser.add_argument(
+        "--fail-above",
+        type=_share,
+        metavar="SHARE",
+        help="exit with 1 if the test is slower by more than this (5%% or 0.05) and by more than noise",
+    )
+
+
+def _share(text: str) -> float:
+    """Read a share, in percent or as a fraction of one.
+
+    >>> _share("5%"), _share("5 %"), _share("0.05")
+    (0.05, 0.05, 0.05)
+    """
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?|\.\d{1,9})( ?%)?", text.strip())
+    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    # 5 may mean five percent or five times: who asks has to say which.
+    if not match or (not match[2] and value >= 1):
+        raise argparse.ArgumentTypeError(f"takes a share such as 5% or 0.05, not {text!r}")
+    return value
 
 
 def diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    from analyses.paths import run_diff
-    from analyses.scope import in_window
-    from hta_graph.algorithms.time.critical_path import critical_path
-    from hta_graph.algorithms.time.step_table import step_rows
+    from analyses.two_runs import run_diff
 
     outputs = Outputs.of(options, [options.control, options.test])
-    graphs = [ranks.one_graph() for ranks in _ranks_of_sides(options)]
+    windows, form = _asked_windows(options)
+    control, test = (ranks.one_graph() for ranks in _ranks_of_sides(options))
+    found = run_diff.between_runs(control, test, windows, options.data_load or (), form)
+    scopes = [side.scope for side in found.sides.values()]
+    write_answer("diff", run_diff.answer_of_comparison(found), scopes, outputs, run_diff.figure)
+    if options.fail_above is not None:
+        _fail_above(options.fail_above, found)
+
+
+def _asked_windows(options: argparse.Namespace) -> tuple[tuple[Window, Window] | None, WindowForm]:
+    """Return the windows of both sides where one is named, and the form of all steps otherwise."""
     stretch = Stretch.of(options)
-    other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
-    windows = [stretch.window(), other.window()]
-    patterns = options.data_load
-    control, test = (in_window(graph.rank or 0, graph, ask) for graph, ask in zip(graphs, windows, strict=True))
-    was, now = (critical_path(graph, ask, data_load=patterns) for graph, ask in zip(graphs, windows, strict=True))
-    steps = [step_rows(path.graph, patterns) if path.window.is_default else [] for path in (was, now)]
-    write_answer("diff", run_diff.answer(control, test, (was, now), steps), [control, test], outputs, run_diff.figure)
+    if stretch.names_a_window or stretch.whole or options.test_step is not None:
+        other = stretch if options.test_step is None else replace(stretch, step=options.test_step)
+        return (stretch.window(), other.window()), "usual"
+    return None, "cpu" if stretch.cpu_window else "gpu"
+
+
+def _fail_above(share: float, found: Comparison) -> None:
+    """Refuse a test that is slower than a share of the control and than noise.
+
+    Raises:
+        QueryError: it is, or nothing can be said.
+    """
+    if found.refused:
+        raise QueryError(f"--fail-above: whether the test is slower cannot be said: {found.refused}")
+    if found.beyond_noise and found.change_share > share:
+        slower, least, noise = (
+            f"{value:.1%}".replace("%", " %") for value in (found.change_share, share, found.noise_share)
+        )
+        raise QueryError(
+            f"--fail-above: the test is {slower} slower, which is more than {least} and than noise ({noise})"
+        )
 
 
 def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:

@@ -14,8 +14,8 @@ from analyses.display.charts import new_figure, show
 from analyses.hta.hta_trace import Trace
 from analyses.hta.kernel_names import name_without_arguments
 from analyses.hta.loaded_ranks import TraceFiles
-from analyses.paths.run_diff import name_diff
 from analyses.scope import Scope, in_window, whole
+from analyses.two_runs.change_tables import name_diff
 from hta_graph.algorithms.time.windows import step
 from hta_graph.graph import DependencyGraph
 

@@ -1,1 +1,1 @@
-"""What is in a trace, its path, its synchronisation, two runs side by side: as tables and documents."""
+"""What is in a trace, its path, its synchronisation: as tables and documents."""

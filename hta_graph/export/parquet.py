@@ -112,6 +112,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "world_size": trace.world_size,
         "gpu_names": trace.gpu_names,
         "salvaged": trace.salvaged,
+        "settings": trace.settings,
         "names": trace.names,
         "lanes": {f.name: np.asarray(getattr(trace.lanes, f.name)).tolist() for f in fields(trace.lanes)},
         "reading": trace.diagnostics,
@@ -187,6 +188,7 @@ def _graph_of_tables(header: dict[str, Any], tables: dict[str, Any]) -> Dependen
         gpu_names=tuple(header["gpu_names"]),
         diagnostics=header["reading"],
         salvaged=header["salvaged"],
+        settings={str(key): str(value) for key, value in header.get("settings", {}).items()},
     )
     edges, calls = tables["edges"], tables["wait_calls"]
     _check_codes(trace, edges, calls)

@@ -15,7 +15,7 @@ from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
 from hta_graph.trace.lanes import NO_STREAM, build_lanes
 from hta_graph.trace.order import canonical_order
-from hta_graph.trace.rank_files import header_count
+from hta_graph.trace.rank_files import header_count, header_settings
 from hta_graph.trace.reader import FileFacts
 from hta_graph.trace.rows import Number
 from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace
@@ -129,6 +129,7 @@ def _assemble_trace(
         gpu_names=_gpu_names(facts.header.devices),
         diagnostics=counts,
         salvaged=facts.salvaged,
+        settings=header_settings(facts.header),
     )
 
 

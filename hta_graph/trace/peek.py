@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -74,7 +75,7 @@ def _with_tail(head: Header, chunks: Iterator[bytes]) -> Header | None:
         if at >= 0:
             tail = _end_of(text[at:], chunks)
             # The key may also be text of some event's: it counts only near the document's end.
-            return None if tail is None else Header(head.base, tail["distributedInfo"], head.devices)
+            return None if tail is None else replace(head, distributed=tail["distributedInfo"])
         # The key may lie across two chunks.
         before = text[1 - len(DISTRIBUTED) :]
     return head

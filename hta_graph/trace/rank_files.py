@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.trace.rows import Header
+from hta_graph.trace.rows import Header, number_or_text
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
-__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count"]
+__all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count", "header_settings"]
+
+LONGEST_SETTING = 100
+"""How many characters of a version are kept."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,18 @@ def header_count(header: Header, key: str) -> int | None:
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
+
+
+def header_settings(header: Header) -> dict[str, str]:
+    """Return what a header says about versions and the profiler's options, and how ranks communicate, as texts.
+
+    >>> header_settings(Header(distributed={"backend": "nccl", "rank": 0}, settings={"with_stack": 1}))
+    {'with_stack': '1', 'backend': 'nccl'}
+    """
+    info = header.distributed if isinstance(header.distributed, dict) else {}
+    told = {**header.settings, **{key: info.get(key) for key in ("backend", "nccl_version")}}
+    known = {key: number_or_text(value) for key, value in told.items()}
+    return {key: str(value)[:LONGEST_SETTING] for key, value in known.items() if value not in (None, "")}
 
 
 def name_rank(path: Path) -> int | None:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["EVENT_ROWS", "HEADER_KEYS", "Args", "Document", "Header", "Number", "Row", "RowShape", "number_or_text"]
+__all__ = [
+    "EVENT_ROWS",
+    "Args",
+    "Document",
+    "Header",
+    "Number",
+    "Row",
+    "RowShape",
+    "header_of_object",
+    "number_or_text",
+]
 
 Number = int | float | str | None
 AnyRow = TypeVar("AnyRow")
@@ -55,6 +65,8 @@ class Header:
     base: Any = None
     distributed: Any = None
     devices: Any = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Versions and the profiler's options, by their keys in the file; only those that it has."""
 
 
 class Document(msgspec.Struct, Generic[AnyRow]):
@@ -64,14 +76,32 @@ class Document(msgspec.Struct, Generic[AnyRow]):
     base: Any = msgspec.field(default=None, name="baseTimeNanoseconds")
     distributed: Any = msgspec.field(default=None, name="distributedInfo")
     devices: Any = msgspec.field(default=None, name="deviceProperties")
+    schema_version: Any = msgspec.field(default=None, name="schemaVersion")
+    record_shapes: Any = None
+    with_stack: Any = None
+    with_flops: Any = None
+    with_modules: Any = None
+    profile_memory: Any = None
+    cuda_runtime_version: Any = None
+    cuda_driver_version: Any = None
+    cupti_version: Any = None
+    hip_runtime_version: Any = None
+    hip_driver_version: Any = None
 
     @property
     def header(self) -> Header:
         """The header's fields apart."""
-        return Header(self.base, self.distributed, self.devices)
+        return header_of_object({key: getattr(self, name) for key, name in _HEADER_FIELDS.items()})
 
 
-HEADER_KEYS = ("baseTimeNanoseconds", "distributedInfo", "deviceProperties")
+_HEADER_FIELDS = {item.encode_name: item.name for item in msgspec.structs.fields(Document)[1:]}
+
+
+def header_of_object(document: Mapping[str, Any]) -> Header:
+    """Pick the header's fields from the keys of a document."""
+    base, distributed, devices, *settings = ((key, document.get(key)) for key in _HEADER_FIELDS)
+    said = {key: value for key, value in settings if value is not None}
+    return Header(base[1], distributed[1], devices[1], said)
 
 
 @dataclass(frozen=True)

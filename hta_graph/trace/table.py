@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,8 @@ class Trace:
     gpu_names: tuple[str, ...]
     diagnostics: dict[str, int]
     salvaged: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    """Versions and the profiler's options as the header has them, by key; what it does not say is absent."""
 
     def __repr__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank}"

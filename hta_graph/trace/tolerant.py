@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, TraceError
-from hta_graph.trace.rows import HEADER_KEYS, Header, RowShape
+from hta_graph.trace.rows import Header, RowShape, header_of_object
 
 __all__ = ["FaultError", "Found", "parse", "read_tolerantly"]
 
@@ -55,8 +55,7 @@ def read_tolerantly(path: Path, raw: bytes, shape: RowShape[Any]) -> Found:
     rows, header = _rows_and_header(path, document)
     kept = [shape.from_object(row if isinstance(row, dict) else {}) for row in rows]
     non_objects = sum(not isinstance(row, dict) for row in rows)
-    base, distributed, devices = (header.get(key) for key in HEADER_KEYS)
-    return Found(kept, non_objects, Header(base, distributed, devices))
+    return Found(kept, non_objects, header_of_object(header))
 
 
 def _text_of_bytes(raw: bytes) -> str:

@@ -16,8 +16,8 @@ import analyses
 from analyses.catalogue import CATALOGUE, Analysis
 from analyses.flags import OWNER_KINDS, MemoryTimelineFlags
 from analyses.memory import raw_memory_timeline
-from analyses.paths import run_diff
 from analyses.tables import MORE, Table
+from analyses.two_runs import run_diff
 from hta_graph.algorithms.who.owners import OWNERS
 from tests.simulator import Dialect
 from tests.support.command_line import run_command

@@ -49,6 +49,7 @@ def assert_equal(loaded: hg.DependencyGraph, saved: hg.DependencyGraph) -> None:
     assert list(loaded.diagnostics) == list(saved.diagnostics)
     assert (loaded.trace.rank, loaded.trace.world_size) == (saved.trace.rank, saved.trace.world_size)
     assert (loaded.trace.gpu_names, loaded.trace.path) == (saved.trace.gpu_names, saved.trace.path)
+    assert loaded.trace.settings == saved.trace.settings
     assert loaded.trace.steps() == saved.trace.steps()
     assert loaded.edge_counts() == saved.edge_counts()
     pd.testing.assert_frame_equal(*(pd.DataFrame(vars(graph.wait_calls)) for graph in (loaded, saved)))

@@ -17,10 +17,10 @@ from analyses.idle.launch_gaps import launch_gaps
 from analyses.launches.launch_stats import launch_stats, launches
 from analyses.launches.queue_length import queue_length
 from analyses.memory.memory_bandwidth import memory_bandwidth
-from analyses.paths.run_diff import name_diff
 from analyses.ranks.matched_collectives import matched_collectives
 from analyses.ranks.stragglers import stragglers
 from analyses.scope import Scope, in_window, whole
+from analyses.two_runs.change_tables import name_diff
 from tests.golden_table.ours import TRACES, analysis_of
 from tests.support.shared_traces import SHARED
 

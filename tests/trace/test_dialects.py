@@ -403,6 +403,23 @@ def test_large_unsigned_stream_and_record_ids_of_waits_mean_none(tmp_path: Path)
     assert (syncs.wait_on_stream.tolist(), syncs.record_correlation.tolist()) == ([-1], [-1])
 
 
+def test_versions_and_options_are_those_of_the_header(tmp_path: Path) -> None:
+    header = {"schemaVersion": 1, "with_stack": 1, "record_shapes": None, "cuda_runtime_version": "12.4", "other": 7}
+    told = {"schemaVersion": "1", "with_stack": "1", "cuda_runtime_version": "12.4", "backend": "nccl"}
+    document = {**header, "distributedInfo": {"rank": 0, "backend": "nccl"}, "traceEvents": [ROW]}
+    assert read(tmp_path, document).settings == told
+    assert read(tmp_path, {**header, "with_stack": [1], "cupti_version": True, "traceEvents": [ROW]}).settings == {
+        key: text for key, text in told.items() if key not in ("with_stack", "backend")
+    }
+
+
+def test_the_tolerant_parser_finds_the_same_settings(tmp_path: Path) -> None:
+    text = '{"with_flops": 1, "cupti_version": 24, "traceEvents": [{"ph": "X", "name": "a", "ts": NaN, "dur": 1}]}'
+    path = tmp_path / "trace.json"
+    path.write_text(text, encoding="utf-8")
+    assert hg.read_trace(path).settings == {"with_flops": "1", "cupti_version": "24"}
+
+
 def test_gpu_names_are_those_of_the_header(tmp_path: Path) -> None:
     devices = [{"id": 0, "name": "A100"}, {"id": 1, "name": ""}, {"id": 2}, 7]
     trace = read(tmp_path, {"deviceProperties": devices, "traceEvents": [ROW]})

@@ -16,7 +16,7 @@ OUTSIDE_THE_CATALOGUE = {
     "analyses.launches.counter_series",  # `counters`
     "analyses.memory.raw_memory_timeline",  # `memory-timeline` of the profiler's own export
     "analyses.paths.path_report",  # `critical-path`
-    "analyses.paths.run_diff",  # `diff`
+    "analyses.two_runs.run_diff",  # `diff`
     "analyses.paths.sync_report",  # `sync-deps`
     "analyses.paths.trace_info",  # `info`
 }

@@ -1,21 +1,17 @@
-"""The difference of two runs: identities, what was changed on purpose, and the exact recomputation of a real pair."""
+"""What two runs enqueued, side by side: added, removed, replaced, by call path."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import hta_graph as hg
-from analyses.paths.run_diff import answer, call_path_diff, figure, kernel_changes, name_diff, path_class_diff
-from analyses.scope import Scope, in_window, whole
+from analyses.scope import Scope, whole
+from analyses.two_runs.kernels_in_order import kernel_changes
 from hta_graph.algorithms.sequences.alignment import align
-from hta_graph.algorithms.time.critical_path import critical_path
 from hta_graph.algorithms.who.call_paths import CallPaths
 from tests.support.builder import TraceBuilder
-from tests.support.shared_traces import SHARED
 
 
 def run(kernels: list[tuple[str, str, float]], tmp_path: Path, name: str) -> Scope:
@@ -49,7 +45,9 @@ def test_another_kernel_in_its_place_is_replaced(tmp_path: Path) -> None:
 
 def test_numbers_of_iterations_do_not_part_call_paths(tmp_path: Path) -> None:
     scopes = [run([(f"Region: {number}/0", "k", 5)], tmp_path, str(number)) for number in (5, 8)]
-    assert call_path_diff(*scopes)["call_path"].tolist() == ["Region: #/#"]
+    paths = CallPaths()
+    found = [paths.around(scope.graph, scope.work.call)[0] for scope in scopes]
+    assert {paths.label(int(path)) for path in found} == {"Region: #/#"}
     assert kernel_changes(*scopes).empty
 
 
@@ -85,51 +83,3 @@ def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
     assert (np.diff(a) > 0).all()
     assert (np.diff(b) > 0).all()
     assert len(a) >= 55
-
-
-def pair(step: int = 10) -> list[Scope]:
-    return [
-        in_window(0, hg.build_graph(hg.read_trace(SHARED / f"traces/nanogpt_ab_{side}/rank0.json.gz")), hg.step(step))
-        for side in ("current", "hook")
-    ]
-
-
-@pytest.mark.shared
-def test_counts_and_durations_of_a_real_pair_equal_the_exact_recomputation() -> None:
-    golden = json.loads((SHARED / "golden/diff_nanogpt_ab_current_vs_hook/independent.json").read_text())
-    scopes = pair(golden["control_step"])
-    for device in ("CPU", "GPU"):
-        found = name_diff(scopes[:1], scopes[1:], gpu=device == "GPU", cpu=device == "CPU").set_index("name")
-        columns = ["control_count", "control_ns", "test_count", "test_ns"]
-        assert {name: row for name, *row in golden[device]["rows"]} == {
-            name: found.loc[name, columns].tolist() for name in found.index
-        }
-
-
-@pytest.mark.shared
-def test_the_differences_of_a_real_pair_are_identities() -> None:
-    scopes = pair()
-    paths = tuple(critical_path(scope.graph, hg.step(10)) for scope in scopes)
-    classes = path_class_diff(*paths)
-    assert classes["diff_ns"].sum() == paths[1].length_ns - paths[0].length_ns
-    gpu_time = [int((scope.work.end - scope.work.start).sum()) for scope in scopes]
-    assert call_path_diff(*scopes)[["control_ns", "test_ns"]].sum().tolist() == gpu_time
-    assert kernel_changes(*scopes)["diff_ns"].sum() == gpu_time[1] - gpu_time[0]
-    found = answer(scopes[0], scopes[1], (paths[0], paths[1]))
-    assert "0.845 ms (-0.7 %) shorter" in found.notes[0]
-    assert figure(found).data
-
-
-@pytest.mark.shared
-def test_a_run_differs_from_itself_in_nothing() -> None:
-    scope = pair()[0]
-    path = critical_path(scope.graph, hg.step(10))
-    found = answer(scope, scope, (path, path))
-    assert {name: len(frame) for name, frame in found.tables.items() if name != "critical_path_by_class"} == {
-        "critical_path_by_name": 0,
-        "gpu_time_by_call_path": 0,
-        "kernels_in_order": 0,
-        "by_name": 0,
-    }
-    assert found.notes == ["ProfilerStep#10 of the test is as long as the control's."]
-    assert not figure(found).data

@@ -1,0 +1,123 @@
+"""What a person may pass on about two runs: one or two plain sentences, with the numbers behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pandas as pd
+
+from analyses.display.terminal import clipped, duration_text
+from analyses.two_runs.comparison import LEAST_OF_WINDOWS, Comparison
+from analyses.two_runs.noise import LEAST_OF_STEPS
+from analyses.two_runs.sides import Measure
+from hta_graph.shown import signed_milliseconds
+
+__all__ = ["conclusion_lines"]
+
+SLOWER_IN: Mapping[Measure, str] = {
+    "iteration": "per iteration",
+    "latency": "by latency",
+    "time on the CPU": "on the CPU",
+    "window": "in its window",
+}
+LONGEST_NAME = 60
+FORM_OF_LABEL = re.compile(r" \((?:GPU|CPU) window\)$")
+"""The measure says it already."""
+CLASSES_NAMED = 3
+
+
+def conclusion_lines(found: Comparison, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Say whether the test is slower, how sure that is, and what accounts for most of it."""
+    return [_verdict_line(found), *_caution_lines(found), *_cause_lines(found, tables)]
+
+
+def _verdict_line(found: Comparison) -> str:
+    measure, change = found.control.measure, found.change_share
+    lengths = _lengths_text(found)
+    if found.refused:
+        return f"Whether the test is slower cannot be said: {found.refused} ({lengths})."
+    noise = f"noise ±{_percent(found.noise_share)}"
+    if not found.beyond_noise:
+        of = "" if measure == "window" else f" in {measure}"
+        return f"No difference beyond noise{of}: {lengths} ({_percent(change, sign=True)}; {noise})."
+    size = _percent(abs(change))
+    if measure == "whole trace":
+        word = "longer" if change > 0 else "shorter"
+        return f"The whole trace of the test is {size} {word} ({lengths}; {noise})."
+    word = "slower" if change > 0 else "faster"
+    return f"The test is {size} {word} {SLOWER_IN[measure]} ({lengths}; {noise})."
+
+
+def _lengths_text(found: Comparison) -> str:
+    """Print both lengths: of several steps their medians, else what the single stretches are called."""
+    control, test = found.control, found.test
+    was, now = duration_text(control.median_ns), duration_text(test.median_ns)
+    counts = [len(side.lengths_ns) for side in (control, test)]
+    if max(counts) > 1:
+        return f"median {was} → {now} over {counts[0]} and {counts[1]} steps"
+    labels = [clipped(FORM_OF_LABEL.sub("", side.path.window.label), LONGEST_NAME) for side in (control, test)]
+    if labels[0] == labels[1]:
+        return f"{labels[0]}: {was} → {now}" if control.measure != "whole trace" else f"{was} → {now}"
+    return f"{labels[0]} {was} → {labels[1]} {now}"
+
+
+def _percent(share: float, *, sign: bool = False) -> str:
+    """Print a share with one decimal.
+
+    >>> _percent(0.031), _percent(-0.5, sign=True)
+    ('3.1 %', '-50.0 %')
+    """
+    return f"{share:{'+' if sign else ''}.1%}".replace("%", " %")
+
+
+def _caution_lines(found: Comparison) -> list[str]:
+    """Say what the reader should know about the noise, and about windows that hold whatever was recorded."""
+    said = []
+    if found.repeats is not None and not found.refused:
+        counts = [len(side.lengths_ns) for side in (found.control, found.test)]
+        only = "Only one window of each side was compared" if counts == [1, 1] else f"Only {_steps_text(counts)}"
+        source = (
+            f"that of {found.repeats.units:,} repeated kernels and operators, at least {_percent(LEAST_OF_WINDOWS)}"
+            if found.repeats.units
+            else f"taken to be {_percent(LEAST_OF_WINDOWS)}, for nothing repeats in them"
+        )
+        said.append(f"{only}: the noise is {source}.")
+    if found.control.warms_up and not found.refused:
+        said.append("Either step is the first of its recording, so it may hold a warm-up.")
+    if found.control.measure == "whole trace" and not found.refused:
+        said.append("That tells their speed only if both recorded the same amount of work.")
+    return said
+
+
+def _steps_text(counts: list[int]) -> str:
+    return f"{counts[0]} and {counts[1]} steps were compared"
+
+
+def _cause_lines(found: Comparison, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Name what changed on the critical path beyond its own noise; within the noise of the whole only what is large."""
+    if found.refused or (found.repeats is not None and not found.beyond_noise):
+        return []
+    by_name = _beyond_noise(tables["critical_path_by_name"])
+    if not found.beyond_noise:
+        return _changed_in_spite(by_name, LEAST_OF_STEPS * found.control.median_ns)
+    moved = _beyond_noise(tables["critical_path_by_class"]).head(CLASSES_NAMED)
+    pairs = zip(moved["diff_ns"].tolist(), moved["bound_by"], strict=True)
+    listed = ", ".join(f"{signed_milliseconds(ns)} ms {bound}" for ns, bound in pairs)
+    said = [f"On the critical path: {listed}."] if listed else []
+    return [*said, *(f"The largest single change there: {_first_row(by_name)}." for _ in by_name.index[:1])]
+
+
+def _changed_in_spite(by_name: pd.DataFrame, least_ns: float) -> list[str]:
+    """Name what changed by as much as the whole would have to, although the whole did not."""
+    large = by_name[by_name["diff_ns"].abs() > least_ns]
+    return [f"Beyond its own noise changed, on the critical path: {_first_row(large)}." for _ in large.index[:1]]
+
+
+def _beyond_noise(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["diff_ns"].abs() > frame["noise_ns"]]
+
+
+def _first_row(by_name: pd.DataFrame) -> str:
+    row = by_name.iloc[0]
+    return f"{clipped(str(row['name']), LONGEST_NAME)}, {signed_milliseconds(int(row['diff_ns']))} ms"

@@ -1,0 +1,104 @@
+"""How much two runs of one program may differ by chance: a band around no difference, from what repeats in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.model import Floats, Ids, Ints
+
+__all__ = [
+    "ENOUGH_STEPS",
+    "LEAST_OF_STEPS",
+    "Repeats",
+    "band_of_medians",
+    "band_of_steps",
+    "noise_of_repeats",
+]
+
+ENOUGH_STEPS = 3
+"""So many steps of a side tell their own spread."""
+LEAST_OF_STEPS = 0.01
+"""Recordings differ by clocks, placement and neighbours, which no step of a single one shows."""
+STANDARD_ERRORS = 4.0
+"""How wide the band is: of programs with normal noise at most 2 % leave it, with 3 steps a side as with 50."""
+NORMAL = 0.6745
+"""The median deviation of normal noise, in standard deviations."""
+REPEATS = 3
+"""So often does a unit have to occur to tell how it spreads."""
+
+
+def band_of_medians(control: Floats, test: Floats) -> Floats:
+    """Return how far two medians lie apart by chance at most, row by row; the columns are repetitions.
+
+    The spread of each side is the median of its deviations, without the smallest one, which is that of the median
+    itself; so one step that hangs does not widen it (as in Hill and Holland, 1977: least absolute residuals).
+
+    >>> band_of_medians(np.array([[100, 101, 99, 100, 300]]), np.array([[100, 101, 99]])).round(1).tolist()
+    [4.3]
+    """
+    variances = [_spread_of_rows(side) ** 2 / side.shape[1] for side in (control, test)]
+    band: Floats = STANDARD_ERRORS * np.sqrt(variances[0] + variances[1])
+    return band
+
+
+def _spread_of_rows(values: Floats) -> Floats:
+    """Estimate the standard deviation of each row; 0 where nothing is repeated."""
+    if values.shape[1] < 2:
+        return np.zeros(len(values))
+    away = np.sort(np.abs(values - np.median(values, axis=1, keepdims=True)), axis=1)
+    spread: Floats = np.median(away[:, 1:], axis=1) / NORMAL
+    return spread
+
+
+def band_of_steps(control_ns: Ints, test_ns: Ints) -> float:
+    """Return the band of two runs' steps as a share of the control's median."""
+    band = float(band_of_medians(control_ns[None].astype(float), test_ns[None].astype(float))[0])
+    return max(band / max(float(np.median(control_ns)), 1.0), LEAST_OF_STEPS)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Units of work that both runs did, matched in order: which unit each is, and how long it took on either side."""
+
+    unit: Ids | Ints
+    control_ns: Ints
+    test_ns: Ints
+
+
+def noise_of_repeats(found: Repeats, window_ns: int) -> tuple[float, int]:
+    """Return the standard deviation of the sum of all repetitions as a share, and how many of them tell it.
+
+    Each repetition is compared with the same one of the other run, so that units of one name but of several sizes do
+    not count as noise; and with the usual change of its unit, so that a kernel that became slower does not either.
+    Repetitions are taken to be independent: what moves all of them together is not seen. The share is one of their
+    time, or of the window where that is longer.
+
+    >>> unit, control = np.array([0, 0, 0, 0, 1]), np.array([100, 900, 100, 900, 50])
+    >>> noise, count = noise_of_repeats(Repeats(unit, control, np.array([121, 1089, 119, 1071, 90])), 2_000)
+    >>> round(noise, 3), count
+    (0.009, 4)
+    """
+    timed = (found.control_ns > 0) & (found.test_ns > 0)
+    control, test = found.control_ns[timed].astype(float), found.test_ns[timed].astype(float)
+    unit = np.unique(found.unit[timed], return_inverse=True)[1]
+    count = np.bincount(unit, minlength=1)
+    usual = np.exp(_medians_by_group(unit, np.log(test / control), len(count)))
+    kept = count[unit] >= REPEATS
+    if not kept.any():
+        return 0.0, 0
+    # Of n deviations from their own median one is nothing: n - 1 are left to tell the spread.
+    freedom = (count / np.maximum(count - 1, 1))[unit]
+    variance = ((test - control * usual[unit]) ** 2 * freedom)[kept].sum()
+    return float(np.sqrt(variance) / max(test[kept].sum(), window_ns)), int(np.count_nonzero(kept))
+
+
+def _medians_by_group(group: Ids | Ints, values: Floats, groups: int) -> Floats:
+    """Return the lower median of each group's values; 0 for a group without any."""
+    order = np.lexsort((values, group))
+    count = np.bincount(group, minlength=groups)
+    middle = np.cumsum(count) - count + np.maximum(count - 1, 0) // 2
+    found = np.zeros(groups)
+    found[count > 0] = values[order][middle[count > 0]]
+    return found

@@ -1,0 +1,59 @@
+"""Simulated recordings of one training script that differ by chance, and by one kernel if one is made slower."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import hta_graph as hg
+from tests.simulator import Program, ThreadProgram, idioms, simulate, to_bytes, write
+from tests.simulator.dialect import Dialect
+from tests.simulator.program import Statement
+from tests.support.make_sample import training_step
+
+__all__ = ["noisy_run"]
+
+
+def noisy_run(
+    folder: Path,
+    seed: int,
+    *,
+    steps: int = 9,
+    spread: float = 0.03,
+    common: float = 0.005,
+    slower: dict[str, float] | None = None,
+) -> hg.DependencyGraph:
+    """Record a script whose pieces take a little longer or shorter each time.
+
+    Args:
+        folder: where the trace goes.
+        seed: of the noise.
+        steps: how many are recorded; the first one is a warm-up like any other.
+        spread: of every piece of work on its own.
+        common: of all pieces of a step together.
+        slower: kernel → by which factor it takes longer.
+    """
+    rng = random.Random(seed)
+    body = []
+    for number in range(1, steps + 1):
+        pace = rng.lognormvariate(0, common)
+        body.append(_noisy(training_step(number), rng, spread, pace, slower or {}))
+    run = simulate(Program((ThreadProgram((*body, *idioms.finish())),)))
+    path = folder / f"{seed}.json"
+    path.write_bytes(to_bytes(write(run, Dialect(sync_rows="resolved")).document))
+    return hg.build_graph(hg.read_trace(path))
+
+
+def _noisy(statement: Statement, rng: random.Random, spread: float, pace: float, slower: dict[str, float]) -> Any:
+    """Let a statement and what is inside take another time."""
+    found: Any = statement
+    changes: dict[str, Any] = {}
+    for length in ("ns", "call_ns"):
+        if hasattr(found, length):
+            factor = slower.get(getattr(found, "name", ""), 1.0) if length == "ns" else 1.0
+            changes[length] = max(1, round(getattr(found, length) * factor * pace * rng.lognormvariate(0, spread)))
+    if hasattr(found, "body"):
+        changes["body"] = tuple(_noisy(part, rng, spread, pace, slower) for part in found.body)
+    return replace(found, **changes) if changes else found
