@@ -125,6 +125,8 @@ class Rule(_Named):
     """A launch took far longer than usual with the queue full and returned when the stream went on."""
     SILENCE_UNTIL_KERNEL_END = 10
     """After nearly all launches of a kernel the thread stood still until shortly before that kernel's end."""
+    END_OF_OTHER_STREAM = 11
+    """Work that stood still went on so soon after another stream's work that chance is improbable."""
 
 
 class BoundBy(_Named):

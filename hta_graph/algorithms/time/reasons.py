@@ -17,13 +17,12 @@ from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS
 from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.columns import Columns, distinct, picked
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.coincidence import is_improbable
+from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import event_of
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 
 __all__ = ["Holes", "open_calls", "reasons_of"]
-
-RELEASED_WITHIN_NS = 20_000
-"""A stream that waits for another one goes on so soon after that one's work (real traces: 2 to 19 µs)."""
 
 CHANCE = 20
 """A coincidence is believed where at most one in so many holes would show it by chance."""
@@ -109,15 +108,7 @@ def _first_work_long_queued(graph: DependencyGraph, holes: Holes) -> Bools:
     # Launched before the recording began: drivers count up, and every call in the file has a later number.
     # Of a graph the first node may be what is missing.
     queued &= ~_is_node(graph, holes.work)
-    older: Bools = first & (queued | ((holes.kind < 0) & _launched_before_recording(graph, holes.work)))
-    return older
-
-
-def _launched_before_recording(graph: DependencyGraph, work: Ids) -> Bools:
-    """Mark work with a correlation below that of every call in the file."""
-    numbers = graph.event_table.correlation
-    calls = numbers[~graph.is_gpu & (numbers > 0)]
-    older: Bools = (numbers[work] > 0) & (numbers[work] < calls.min(initial=np.iinfo(np.int64).max)) & bool(len(calls))
+    older: Bools = first & (queued | ((holes.kind < 0) & launched_before_recording(graph.event_table, holes.work)))
     return older
 
 
@@ -131,15 +122,12 @@ def _is_node(graph: DependencyGraph, work: Ids) -> Bools:
 
 
 def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
-    """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable.
-
-    With n ends of other streams' work in a hole, one within ``lag`` of the target has the chance n × lag / hole.
-    """
+    """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable."""
     events, lanes, marks = graph.event_table, graph.lanes, graph.marks
     found = np.zeros(len(holes), np.bool_)
     lane, call = events.lane[holes.work], graph.launching_call[holes.work]
     returned = picked(events.end, call, otherwise=np.iinfo(np.int64).max)
-    in_time = (returned <= holes.start) | _launched_before_recording(graph, holes.work)
+    in_time = (returned <= holes.start) | launched_before_recording(graph.event_table, holes.work)
     in_time &= ~_is_node(graph, holes.work)
     for own in distinct(lane[in_time]).tolist():
         elsewhere = graph.is_gpu & (lanes.device[events.lane] == lanes.device[own]) & (events.lane != own)
@@ -148,8 +136,7 @@ def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
         last = np.searchsorted(ends, holes.end[here], side="right")
         count = last - np.searchsorted(ends, holes.start[here], side="right")
         lag = holes.end[here] - np.append(ends, np.iinfo(np.int64).min)[last - 1]
-        soon = (count > 0) & (lag <= RELEASED_WITHIN_NS)
-        found[here] = soon & (CHANCE * count * lag <= holes.end[here] - holes.start[here])
+        found[here] = is_improbable(count, lag, holes.end[here] - holes.start[here], CHANCE)
     return found
 
 
