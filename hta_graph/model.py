@@ -127,6 +127,8 @@ class Rule(_Named):
     """After nearly all launches of a kernel the thread stood still until shortly before that kernel's end."""
     END_OF_OTHER_STREAM = 11
     """Work that stood still went on so soon after another stream's work that chance is improbable."""
+    SAME_EXTERNAL_ID = 12
+    """A call and a kernel that alone have one External id, and the call names the kernel; no row has a correlation."""
 
 
 class BoundBy(_Named):

@@ -536,6 +536,27 @@ COLUMNS = (
         ("tests/links/inference/test_believed_waits.py",),
     ),
     Mutation(
+        "an id that several have shows a launch",
+        "hta_graph/trace/named_launches.py",
+        "first[count == 1]",
+        "first[count >= 1]",
+        ("tests/trace/test_named_launches.py",),
+    ),
+    Mutation(
+        "a call launches a kernel of another name",
+        "hta_graph/trace/named_launches.py",
+        "at >= 0 and name == trace.name_of(kernels[at])",
+        "at >= 0",
+        ("tests/trace/test_named_launches.py",),
+    ),
+    Mutation(
+        "launches by External id count as recorded",
+        "hta_graph/links/rules/launch.py",
+        "Rule.SAME_EXTERNAL_ID if by_name else Rule.RECORDED",
+        "Rule.RECORDED",
+        ("tests/trace/test_named_launches.py",),
+    ),
+    Mutation(
         "a full device is never waited for",
         "hta_graph/links/inference/believed_waits.py",
         "NO_ROOM_NS = 100_000",
