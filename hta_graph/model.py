@@ -125,6 +125,10 @@ class Rule(_Named):
     """A launch took far longer than usual with the queue full and returned when the stream went on."""
     SILENCE_UNTIL_KERNEL_END = 10
     """After nearly all launches of a kernel the thread stood still until shortly before that kernel's end."""
+    END_OF_OTHER_STREAM = 11
+    """Work that stood still went on so soon after another stream's work that chance is improbable."""
+    SAME_EXTERNAL_ID = 12
+    """A call and a kernel that alone have one External id, and the call names the kernel; no row has a correlation."""
 
 
 class BoundBy(_Named):

@@ -129,7 +129,7 @@ def compare(run: Run, dialect: Dialect) -> dict[str, Score]:
     graph = read(written)
     found, truth = graph_edges(graph), true_edges(written, hidden=False)
     everything = true_edges(written, hidden=True)
-    allowed, ours = Closure(everything, _overlapping_ends(everything)), Closure(found)
+    allowed, ours = Closure(everything, overlapping_ends(everything)), Closure(found)
     scores: dict[str, Score] = defaultdict(Score)
     inferred = set(graph_edges(graph, "inferred"))
     for edge in found:
@@ -147,7 +147,7 @@ def compare(run: Run, dialect: Dialect) -> dict[str, Score]:
     return scores
 
 
-def _overlapping_ends(edges: Iterable[Edge]) -> Iterator[tuple[Point, Point]]:
+def overlapping_ends(edges: Iterable[Edge]) -> Iterator[tuple[Point, Point]]:
     """Yield end → end of activities that overlap on a stream: the later one ends last, though no edge says so."""
     for kind, source, source_point, target, _ in edges:
         if kind == "stream_order" and source_point == "start":

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,10 +20,15 @@ from tests.simulator import Dialect, Run, random_program, simulate, to_bytes, wr
 from tests.simulator.program import Gap, Graph, GraphLaunch, GraphNode, Launch, Program, Stream, SyncDevice, SyncStream
 from tests.simulator.programs import Family
 
-Poverty = Literal["truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no copies"]
+Poverty = Literal[
+    "truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no copies",
+    "begun by a call", "lost rows",
+]  # fmt: skip
 POVERTIES: tuple[Poverty, ...] = (
     "truncated", "truncated, GPU kept", "no waits", "no GPU rows before", "no graph node", "no copies",
 )  # fmt: skip
+LOST = 0.3
+"""The share of GPU rows that a recording loses whose buffers overflow; it is one from the middle on, too."""
 WAITS = {"event_wait", "stream_sync", "device_sync", "event_sync", "blocking_copy"}
 BLOCKING = ("Synchronize", "cudaMemcpy")
 
@@ -37,21 +43,32 @@ class Poorer(NamedTuple):
 
 def made_poorer(run: Run, poverty: Poverty, seed: int, dialect: Dialect | None = None) -> Poorer:
     """Write a run without the rows that a recording of this poverty lacks."""
-    written = write(run, dialect or Dialect(sync_rows="none"))
     rng = random.Random(f"{poverty} {seed}")
-    length = max(event.end_ns for event in run.events)
-    begins = rng.randrange(length // 10, length // 2) if poverty.startswith(("truncated", "no GPU")) else 0
+    begins = _begin_of(run, poverty, rng)
     gone = {event.uid for event in run.events if _is_missing(run, event, poverty, begins)}
+    if poverty == "lost rows":
+        gone |= {event.uid for event in run.events if event.context is not None and rng.random() < LOST}
+    sync_rows = [row for row in run.sync_rows if row.call not in gone]
+    written = write(replace(run, sync_rows=sync_rows), dialect or Dialect(sync_rows="none"))
     uid_at = {index: uid for uid, index in written.index_of.items()}
     rows, uid_of = [], {}
     for index, row in enumerate(written.document["traceEvents"]):
         uid = uid_at.get(index)
-        if uid in gone or (uid is None and row.get("ph") != "M"):
+        if uid in gone or (uid is None and row.get("ph") != "M" and row.get("cat") != "cuda_sync"):
             continue
         if uid is not None:
             uid_of[len(rows)] = uid
         rows.append(row)
     return Poorer(graph_of({**written.document, "traceEvents": rows}), uid_of, begins)
+
+
+def _begin_of(run: Run, poverty: Poverty, rng: random.Random) -> int:
+    """Choose when a recording begins: at any time, or as a profiler does that the program itself starts."""
+    if poverty in ("begun by a call", "lost rows"):
+        calls = sorted(event.start_ns for event in run.events if event.kind == "runtime")
+        return calls[rng.randrange(len(calls) // 10, len(calls) // 2 + 1)] if calls else 0
+    length = max(event.end_ns for event in run.events)
+    return rng.randrange(length // 10, length // 2) if poverty.startswith(("truncated", "no GPU")) else 0
 
 
 def graph_of(document: dict[str, Any]) -> hg.DependencyGraph:
@@ -66,7 +83,7 @@ def _is_missing(run: Run, event: Any, poverty: Poverty, begins: int) -> bool:
     on_gpu = event.context is not None
     if poverty == "truncated":
         return bool(event.start_ns < begins)
-    if poverty == "truncated, GPU kept":
+    if poverty in ("truncated, GPU kept", "begun by a call", "lost rows"):
         return bool(event.start_ns < begins and (not on_gpu or event.end_ns < begins))
     if poverty == "no GPU rows before":
         return on_gpu and event.start_ns < begins

@@ -19,7 +19,7 @@ from typing import Any
 import hta_graph as hg
 from hta_graph.export.sync_dependencies import SyncDependencies
 from hta_graph.trace.source import read_bytes
-from tests.proof import DIALECTS, GPU_TO_CPU, Closure, Edge, Score, _overlapping_ends, graph_edges, read, true_edges
+from tests.proof import DIALECTS, GPU_TO_CPU, Closure, Edge, Score, graph_edges, overlapping_ends, read, true_edges
 from tests.simulator import Dialect, Run, random_program, simulate, write
 from tests.support.shared_traces import SHARED
 
@@ -178,7 +178,7 @@ def sync_scores(run: Run, dialect: Dialect) -> dict[str, Score]:
     listed = {_edge(link) for link in links_of(SyncDependencies(graph))}
     truth = {edge for edge in true_edges(written, hidden=False) if edge[0] in (*GPU_TO_CPU, "event_wait")}
     everything = true_edges(written, hidden=True)
-    allowed, ours = Closure(everything, _overlapping_ends(everything)), Closure(graph_edges(graph))
+    allowed, ours = Closure(everything, overlapping_ends(everything)), Closure(graph_edges(graph))
     scores: dict[str, Score] = defaultdict(Score)
     for edge in listed:
         score = scores[_direction(edge)]

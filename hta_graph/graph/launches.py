@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.columns import freeze, looked_up, picked
-from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable, Trace
 
-__all__ = ["CallsByCorrelation", "launching_calls"]
+__all__ = ["CallsByCorrelation", "launched_before_recording", "launching_calls"]
 
 
 class CallsByCorrelation:
@@ -31,3 +31,11 @@ def launching_calls(trace: Trace) -> Ids:
     calls = np.full(len(trace.events), -1, np.int32)
     calls[activities] = CallsByCorrelation(trace.events).of(trace.events.correlation[activities])
     return freeze(calls)
+
+
+def launched_before_recording(events: EventTable, work: Ids) -> Bools:
+    """Mark work with a correlation below that of every call in the file: drivers count up, so its launch is older."""
+    calls = (events.kind == EventKind.RUNTIME) & (events.correlation > 0)
+    lowest = events.correlation[calls].min(initial=np.iinfo(np.int64).max)
+    older: Bools = (events.correlation[work] > 0) & (events.correlation[work] < lowest) & calls.any()
+    return older

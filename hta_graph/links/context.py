@@ -53,9 +53,13 @@ class LinkContext:
 
     def calls_named(self, pattern: re.Pattern[str]) -> Ids:
         """Return the calls whose name a pattern matches from its start."""
-        events = self.trace.events
-        named = self.trace.names_starting_with(pattern)[events.name]
-        return np.flatnonzero(named & (events.kind == EventKind.RUNTIME)).astype(np.int32)
+        calls = self._runtime_calls
+        named: Ids = calls[self.trace.names_starting_with(pattern)[self.trace.events.name[calls]]]
+        return named
+
+    @cached_property
+    def _runtime_calls(self) -> Ids:
+        return freeze(np.flatnonzero(self.trace.events.kind == EventKind.RUNTIME).astype(np.int32))
 
     @cached_property
     def launch_call(self) -> Ids:

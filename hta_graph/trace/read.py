@@ -9,6 +9,7 @@ from pathlib import Path
 from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.collect import collect
+from hta_graph.trace.named_launches import with_named_launches
 from hta_graph.trace.peek import peek_header
 from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
 from hta_graph.trace.reader import RowReader, paused_gc
@@ -31,7 +32,7 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
-    return trace_of_bytes(Path(path), read_bytes(Path(path)), salvage=salvage)
+    return with_named_launches(trace_of_bytes(Path(path), read_bytes(Path(path)), salvage=salvage))
 
 
 def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> Trace:

@@ -38,6 +38,7 @@ READING_DIAGNOSTICS: dict[str, str] = {
     "bad_header_base_time": "1 if baseTimeNanoseconds is not a time and was ignored",
     "tolerant_json": "1 if the file is not strict JSON and a tolerant parser read it",
     "salvaged": "1 if the file breaks off and only its whole events were read",
+    "launches_by_external_id": "launches found by a unique External id and the kernel's name, without any correlation",
 }
 """What reading repaired or dropped: key → meaning of its count."""
 

@@ -22,7 +22,7 @@ from hta_graph.algorithms.time.walk_path import walk_back
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.nesting import Nesting
 from hta_graph.links.acyclic import edges_that_close_cycles
-from hta_graph.links.rules.stream_order import _row_with_latest_end
+from hta_graph.links.streams.queues import rows_with_latest_end
 from hta_graph.model import CPU_KINDS, GPU_KINDS, WALKABLE, EdgeKind, EventKind
 from hta_graph.trace.clock import INVALID, nanoseconds
 from hta_graph.trace.order import canonical_order, refined_order
@@ -306,7 +306,7 @@ def test_the_row_with_the_latest_end_is_a_running_maximum(rows: list[tuple[int, 
         max((other for other in range(at + 1) if lane[other] == lane[at]), key=lambda other: (end[other], -other))
         for at in range(len(rows))
     ]
-    assert _row_with_latest_end(end, lane).tolist() == naive
+    assert rows_with_latest_end(end, lane).tolist() == naive
 
 
 # --- cycles -----------------------------------------------------------------------------------------------------------

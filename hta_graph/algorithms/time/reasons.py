@@ -14,16 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS
-from hta_graph.algorithms.time.stretches import binding_edges
-from hta_graph.columns import Columns, distinct, first_of_runs, numbered_runs, picked
+from hta_graph.algorithms.time.replays import replays_with_hole
+from hta_graph.columns import Columns, distinct, picked
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.coincidence import is_improbable
+from hta_graph.graph.launches import launched_before_recording
+from hta_graph.graph.points import event_of
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 
 __all__ = ["Holes", "open_calls", "reasons_of"]
-
-RELEASED_WITHIN_NS = 20_000
-"""A stream that waits for another one goes on so soon after that one's work (real traces: 2 to 19 µs)."""
 
 CHANCE = 20
 """A coincidence is believed where at most one in so many holes would show it by chance."""
@@ -109,15 +108,7 @@ def _first_work_long_queued(graph: DependencyGraph, holes: Holes) -> Bools:
     # Launched before the recording began: drivers count up, and every call in the file has a later number.
     # Of a graph the first node may be what is missing.
     queued &= ~_is_node(graph, holes.work)
-    older: Bools = first & (queued | ((holes.kind < 0) & _launched_before_recording(graph, holes.work)))
-    return older
-
-
-def _launched_before_recording(graph: DependencyGraph, work: Ids) -> Bools:
-    """Mark work with a correlation below that of every call in the file."""
-    numbers = graph.event_table.correlation
-    calls = numbers[~graph.is_gpu & (numbers > 0)]
-    older: Bools = (numbers[work] > 0) & (numbers[work] < calls.min(initial=np.iinfo(np.int64).max)) & bool(len(calls))
+    older: Bools = first & (queued | ((holes.kind < 0) & launched_before_recording(graph.event_table, holes.work)))
     return older
 
 
@@ -131,15 +122,12 @@ def _is_node(graph: DependencyGraph, work: Ids) -> Bools:
 
 
 def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
-    """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable.
-
-    With n ends of other streams' work in a hole, one within ``lag`` of the target has the chance n × lag / hole.
-    """
+    """Mark work that was enqueued in time and started so soon after another stream's work that chance is improbable."""
     events, lanes, marks = graph.event_table, graph.lanes, graph.marks
     found = np.zeros(len(holes), np.bool_)
     lane, call = events.lane[holes.work], graph.launching_call[holes.work]
     returned = picked(events.end, call, otherwise=np.iinfo(np.int64).max)
-    in_time = (returned <= holes.start) | _launched_before_recording(graph, holes.work)
+    in_time = (returned <= holes.start) | launched_before_recording(graph.event_table, holes.work)
     in_time &= ~_is_node(graph, holes.work)
     for own in distinct(lane[in_time]).tolist():
         elsewhere = graph.is_gpu & (lanes.device[events.lane] == lanes.device[own]) & (events.lane != own)
@@ -148,8 +136,7 @@ def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
         last = np.searchsorted(ends, holes.end[here], side="right")
         count = last - np.searchsorted(ends, holes.start[here], side="right")
         lag = holes.end[here] - np.append(ends, np.iinfo(np.int64).min)[last - 1]
-        soon = (count > 0) & (lag <= RELEASED_WITHIN_NS)
-        found[here] = soon & (CHANCE * count * lag <= holes.end[here] - holes.start[here])
+        found[here] = is_improbable(count, lag, holes.end[here] - holes.start[here], CHANCE)
     return found
 
 
@@ -160,39 +147,9 @@ def _recurs_in_replays(graph: DependencyGraph, holes: Holes) -> Bools:
     inside: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0) & (call[holes.work] == source)
     if not inside.any():
         return inside
-    work, place, lag = _places_in_launches(graph)
-    count = np.bincount(place)
-    shortest = np.full(len(count), np.iinfo(np.int64).max)
-    np.minimum.at(shortest, place, lag)
-    place_of = np.full(len(call), -1, np.int64)
-    place_of[work] = place
-    number = place_of[holes.work]
-    often: Bools = inside & (count[number] >= FEWEST_REPLAYS)
-    always: Bools = 2 * shortest[number] >= holes.end - holes.start
-    recurs: Bools = often & always
+    replays, with_hole = replays_with_hole(graph, holes.work, holes.end - holes.start)
+    recurs: Bools = inside & (replays >= FEWEST_REPLAYS) & (with_hole == replays)
     return recurs
-
-
-def _places_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
-    """Return launched work, where it stands in its launch and its lag.
-
-    Equal numbers are the same place in replays of one graph; the lag (ns) is how long it started after what it waited
-    for last, 0 where that is of another launch.
-    """
-    events, edges, times = graph.event_table, graph.edge_table, graph.timeline.times
-    work = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
-    work = work[np.argsort(graph.launching_call[work], kind="stable")]
-    call = graph.launching_call[work]
-    new = first_of_runs(call)
-    launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
-    ordinal, size = np.arange(len(work)) - begins[launch], np.bincount(launch)[launch]
-    source = picked(edges.source, binding_edges(graph)[start_point(work)])
-    before = np.where(source >= 0, event_of(source), -1)
-    lag = np.where(picked(graph.launching_call, before) == call, events.start[work] - picked(times, source), 0)
-    # Replays of one graph have as many rows; the same place has the same name in each.
-    columns = events.name[work], ordinal, size
-    order = np.lexsort(columns)
-    return work[order], numbered_runs(*(column[order] for column in columns)), lag[order]
 
 
 def _starts_before_launch(graph: DependencyGraph, holes: Holes) -> Bools:

@@ -12,22 +12,32 @@ from hta_graph.links.streams.sync_records import SyncKind
 from hta_graph.model import Ids
 from hta_graph.trace.vocabulary import STREAM_WAIT_CALL
 
-__all__ = ["stream_waits"]
+__all__ = ["open_wait_calls", "stream_waits"]
+
+
+def stream_waits(context: LinkContext) -> StreamWaits:
+    """Return the stream waits whose record is known or can be inferred, and what they capture."""
+    return _waits_and_open_calls(context)[0]
+
+
+def open_wait_calls(context: LinkContext) -> Ids:
+    """Return the wait calls, in order, that may hold back any stream: none where the profiler records what waits."""
+    return _waits_and_open_calls(context)[1]
 
 
 @remembered
-def stream_waits(context: LinkContext) -> StreamWaits:
-    """Return the stream waits whose record is known or can be inferred, and what they capture."""
-    return StreamWaits(context.queues, _resolved_waits(context))
+def _waits_and_open_calls(context: LinkContext) -> tuple[StreamWaits, Ids]:
+    waits, calls = _resolved_waits(context)
+    return StreamWaits(context.queues, waits), calls
 
 
-def _resolved_waits(context: LinkContext) -> ResolvedWaits:
+def _resolved_waits(context: LinkContext) -> tuple[ResolvedWaits, Ids]:
     """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
 
     Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339). The
     others are inferred: rows of a file in which none has ids (CUDA 12.9 and later; elsewhere such an event was never
     recorded), and calls without a row where the file has no such rows or, as the profiler drops these (kineto#904),
-    where the waiting stream had no work yet.
+    where the waiting stream had no work yet. Besides return the calls, in order, that may hold back any stream.
     """
     rows = context.sync_rows(SyncKind.STREAM_WAIT)
     place, record_place = context.start_position(rows.call), context.start_position(rows.record_call)
@@ -39,25 +49,34 @@ def _resolved_waits(context: LinkContext) -> ResolvedWaits:
     open_rows = np.flatnonzero(~resolved & (rows.call >= 0) & (not context.names_events))
     # The profiler writes no row for a wait of a stream on which nothing ran yet: the call alone shows it.
     calls, lane = _calls_without_rows(context, rows.call)
+    asked = lane >= 0
     inferred = infer_waits(
         context,
-        np.append(rows.call[open_rows], calls),
-        np.append(rows.lane[open_rows], lane),
-        lane_is_known=np.arange(len(open_rows) + len(calls)) < len(open_rows),
+        np.append(rows.call[open_rows], calls[asked]),
+        np.append(rows.lane[open_rows], lane[asked]),
+        lane_is_known=np.arange(len(open_rows) + np.count_nonzero(asked)) < len(open_rows),
     )
     context.notes["event_waits"] = len(rows.call) + len(calls)
     context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & ~known))
     context.notes["event_waits_unresolved"] = int(np.count_nonzero(~resolved)) + len(calls) - len(inferred.lane)
-    return ResolvedWaits.join([recorded, inferred])
+    is_open = calls if not len(rows.call) else calls[:0]
+    return ResolvedWaits.join([recorded, inferred]), _without_answer(context, is_open, inferred)
 
 
 def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:
-    """Return the wait calls to infer and their waiting streams: those of each thread's next launch."""
+    """Return the wait calls to infer and their waiting streams: that of the thread's next launch; -1 without one."""
     calls = context.calls_named(STREAM_WAIT_CALL)
     calls = calls[~np.isin(calls, with_row)]
     lane = context.next_launch_stream(calls)
     if len(with_row):
         # With rows in the file only such calls lack theirs; the others waited for an event that was never recorded.
         first = context.queues.item_before(lane, context.start_position(calls)) < 0
-        calls, lane = calls[first], lane[first]
-    return calls[lane >= 0], lane[lane >= 0]
+        calls, lane = calls[first & (lane >= 0)], lane[first & (lane >= 0)]
+    return calls, lane
+
+
+def _without_answer(context: LinkContext, calls: Ids, waits: ResolvedWaits) -> Ids:
+    """Return the calls for which no wait was found, in order."""
+    place = context.start_position(calls)
+    unknown = ~np.isin(place, waits.place)
+    return calls[unknown][np.argsort(place[unknown], kind="stable")]

@@ -8,6 +8,7 @@ from hta_graph.columns import first_of_runs
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.links.context import LinkContext
+from hta_graph.links.inference.believed_waits import believed_waits
 from hta_graph.links.inference.wait_resolution import stream_waits
 from hta_graph.model import EdgeKind
 
@@ -18,8 +19,17 @@ def event_wait(context: LinkContext) -> EdgeTable:
     """Link the work that a record captured to the next work enqueued on the waiting stream, by whatever thread.
 
     One activity may have many waits: all are kept. Of a graph the first row on each stream waits. Where several calls
-    ask for one pair, a recorded one counts, then the first.
+    ask for one pair, a recorded one counts, then the first. Waits that nothing in the file says are believed where
+    chance is improbable.
     """
+    edges, calls = _known_waits(context)
+    believed, their_calls = believed_waits(context, edges)
+    context.wait_calls = WaitCalls.join([calls, their_calls])
+    return EdgeTable.join([edges, believed])
+
+
+def _known_waits(context: LinkContext) -> tuple[EdgeTable, WaitCalls]:
+    """Return the edges of the waits whose calls or records say for what, and these calls."""
     queues, waits = context.queues, stream_waits(context).waits
     captured = stream_waits(context).captured_by_waits()
     # Whatever is enqueued next has to wait, also if another thread enqueues it.
@@ -31,5 +41,5 @@ def event_wait(context: LinkContext) -> EdgeTable:
     # Of one pair's calls the recorded (rule 0) and then the earliest comes first, and is kept.
     order = np.lexsort((place, rule, awaited, waiting))
     chosen = order[first_of_runs(awaited[order], waiting[order])]
-    context.wait_calls = WaitCalls(awaited, waiting, call).take(chosen)
-    return EdgeTable.of_kind(EdgeKind.EVENT_WAIT, end_point(awaited), start_point(waiting), rule).take(chosen)
+    edges = EdgeTable.of_kind(EdgeKind.EVENT_WAIT, end_point(awaited), start_point(waiting), rule).take(chosen)
+    return edges, WaitCalls(awaited, waiting, call).take(chosen)

@@ -7,7 +7,7 @@ import numpy as np
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import start_point
 from hta_graph.links.context import LinkContext
-from hta_graph.model import EdgeKind, Ints
+from hta_graph.model import EdgeKind, Ints, Rule
 
 __all__ = ["gpu_clock_behind", "launch"]
 
@@ -21,6 +21,7 @@ SURELY_NO_FAULT = 0.95
 def launch(context: LinkContext) -> EdgeTable:
     """Link the start of a call to the start of every activity with its correlation: one to many, whatever its name.
 
+    In a file without correlations a unique External id and the kernel's name stand for one; such edges are inferred.
     Graph launches own hundreds of activities; a list of launching names would miss them (HTA#290, kineto#1467).
     """
     launched = context.launch_call >= 0
@@ -28,7 +29,9 @@ def launch(context: LinkContext) -> EdgeTable:
     calls, work = context.launch_call[launched], context.activities[launched]
     start = context.trace.events.start
     context.notes["gpu_clock_behind_ns"] = gpu_clock_behind(start[calls] - start[work])
-    return EdgeTable.of_kind(EdgeKind.LAUNCH, start_point(calls), start_point(work))
+    by_name = context.trace.diagnostics["launches_by_external_id"] > 0
+    rule = Rule.SAME_EXTERNAL_ID if by_name else Rule.RECORDED
+    return EdgeTable.of_kind(EdgeKind.LAUNCH, start_point(calls), start_point(work), rule)
 
 
 def gpu_clock_behind(early: Ints) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 from hta_graph.trace.table import Trace
 
-__all__ = ["ItemRows", "StreamQueues"]
+__all__ = ["ItemRows", "StreamQueues", "rows_with_latest_end"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ class StreamQueues:
         shown_there = self._shown_on[activity] == lane
         return np.where(shown_there, Rule.RECORDED, Rule.GRAPH_IN_LAUNCHING_STREAM).astype(np.int8)
 
+    @cached_property
+    def latest(self) -> Ints:
+        """For each row, the one of its stream up to here that ends last."""
+        return freeze(rows_with_latest_end(self._end, self.lane))
+
     def is_stream_start(self) -> Bools:
         """Mark the first row of each stream in ``rows``."""
         return first_of_runs(self.lane)
@@ -165,3 +171,20 @@ class StreamQueues:
 
 def _groups_by_number(members: Ids, number: Ints, size: int) -> ItemRows:
     return ItemRows(freeze(np.searchsorted(number, np.arange(size + 1))), freeze(members))
+
+
+def rows_with_latest_end(end: Ints, lane: Ids) -> Ints:
+    """Return for each row the row of its stream up to here that ends last (of equal ends the first).
+
+    >>> rows_with_latest_end(np.array([5, 9, 7, 3]), np.array([0, 0, 0, 1])).tolist()
+    [0, 1, 1, 3]
+    """
+    if not len(end):
+        return np.empty(0, np.int64)
+    # Ranks rise with the stream, then with the end: their running maximum never looks back into an earlier stream.
+    rank = np.empty(len(end), np.int64)
+    rank[np.lexsort((-np.arange(len(end)), end, lane))] = np.arange(len(end))
+    running = np.maximum.accumulate(rank)
+    row_of_rank = np.empty(len(end), np.int64)
+    row_of_rank[rank] = np.arange(len(end))
+    return row_of_rank[running]
