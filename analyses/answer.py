@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from analyses.display.terminal import Line
 from analyses.display.text_tables import table_lines
 from hta_graph.errors import Remedy
 
@@ -87,9 +88,9 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): value for key, value in row.items()} for row in plain.to_dict("records")]
 
 
-def answer_lines(answer: Answer) -> list[str]:
+def answer_lines(answer: Answer) -> list[Line]:
     """Return an answer as lines for a terminal."""
-    lines: list[str] = []
+    lines: list[Line] = []
     for title, frame in answer.tables.items():
         if len(frame):
             limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY

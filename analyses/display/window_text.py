@@ -8,13 +8,14 @@ from shlex import quote
 
 import numpy as np
 
-from analyses.display.terminal import clipped, duration_text, table
+from analyses.display.terminal import Line, clipped, duration_text, table
+from analyses.display.words import SHORT
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["default_lines", "elided", "rows_after_lines", "window_lines"]
+__all__ = ["default_lines", "rows_after_lines", "window_lines"]
 
 STEPS_SHOWN = 24
 
@@ -47,7 +48,7 @@ def rows_after_lines(window: ResolvedWindow) -> list[str]:
     return [f"the window ends where the work ends; {rows} later, up to {duration_text(window.after_ns)} after it"]
 
 
-def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
     """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one."""
     if not window.is_default:
         return []
@@ -65,7 +66,7 @@ def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequenc
     ]
 
 
-def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[str]:
+def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[Line]:
     """List the steps, of many the chosen one, the outliers and the first others."""
     kept = sorted(steps, key=lambda row: (row.step != chosen, row.outlier is None))[:STEPS_SHOWN]
     rows = [
@@ -73,8 +74,8 @@ def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[str]:
             f"{row.step}" + (" *" if row.step == chosen else "  "),
             duration_text(row.iteration_ns),
             duration_text(row.latency_ns),
-            row.bound_by,
-            elided(row.outlier or ""),
+            SHORT[row.bound_by],
+            row.outlier or "",
         ]
         for row in steps
         if row in kept
@@ -91,13 +92,3 @@ def _repeated_annotation(graph: DependencyGraph) -> tuple[str, int]:
     top = rows[graph.nesting(EventKind.ANNOTATION).parent[rows] < 0]
     found = Counter(events.name[top].tolist()).most_common(1)
     return (graph.names[found[0][0]], found[0][1]) if found else ("", 0)
-
-
-def elided(text: str, size: int = 36) -> str:
-    """Cut out the middle of a long text, so that a name keeps its beginning and the time behind it.
-
-    >>> elided("void at::native::elementwise_kernel<128, 4> 12.345 ms")
-    'void at::native::e…128, 4> 12.345 ms'
-    """
-    line = clipped(text, len(text))
-    return line if len(line) <= size else f"{line[: size // 2]}…{line[-(size - size // 2 - 1) :]}"

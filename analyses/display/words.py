@@ -33,8 +33,24 @@ SHORT: Mapping[str, str] = {
     "cpu_gap": "CPU, no operator",
     "sync_overhead": "call not returned",
     "unexplained": "unexplained",
+    "host_operator": "CPU works in operator",
+    "host_call": "CPU in runtime call",
+    "host_blocked": "CPU waits for GPU",
+    "host_no_operator": "CPU, no operator open",
+    "other_thread": "another thread",
+    "queue_full": "launch queue is full",
+    "launch": "launch under way",
+    "stream_order": "next on the stream",
+    "graph_order": "next in the graph",
+    "event_wait": "awaits another stream",
+    "launch_unknown": "launch not recorded",
+    "unknown": "no cause known",
+    "no_more_work": "no work follows",
+    "host_wait": "launched too late",
+    "kernel_wait": "stream's usual gap",
+    "other": "launched in time, later",
 }
-"""The name of each class of a path where only two or three words fit: cells of a table, legends."""
+"""Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
 
 CAUSE: Mapping[str, str] = {
     "host_operator": "the CPU works in an operator",
@@ -51,8 +67,11 @@ CAUSE: Mapping[str, str] = {
     "launch_unknown": "the launching call is not in the file",
     "unknown": "no cause is known",
     "no_more_work": "no GPU work follows in the trace",
+    "host_wait": "the CPU launched the next work too late",
+    "kernel_wait": "launched in time: no more than the stream's usual gap",
+    "other": "launched in time: something else held the next work",
 }
-"""What each cause of an idle GPU means."""
+"""What each cause of an idle GPU or stream means."""
 
 REASON: Mapping[str, str] = {
     "before_recording": "held by work that was enqueued before the recording",

@@ -19,9 +19,9 @@ from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, outermost_around, same_sequences
 from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
-from hta_graph.export.picture import short_name
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.names import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

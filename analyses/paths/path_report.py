@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from analyses.display.clocks import clock_lines
-from analyses.display.terminal import clipped, duration_text, percent, table
-from analyses.display.window_text import default_lines, elided, rows_after_lines, window_lines
-from analyses.display.words import MEANING, REASON
+from analyses.display.terminal import Line, clipped, duration_text, percent, table
+from analyses.display.window_text import default_lines, rows_after_lines, window_lines
+from analyses.display.words import MEANING, REASON, SHORT
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
@@ -67,7 +67,7 @@ def per_step_document(graph: DependencyGraph, steps: Sequence[StepRow]) -> dict[
     }
 
 
-def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
     """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
     rank = "" if graph.rank is None else f", rank {graph.rank}"
     rows = [
@@ -76,8 +76,8 @@ def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str
             duration_text(row.iteration_ns),
             duration_text(row.latency_ns),
             percent(row.coverage),
-            row.bound_by,
-            elided(row.outlier or ""),
+            SHORT[row.bound_by],
+            row.outlier or "",
         ]
         for row in steps
     ]
@@ -85,7 +85,7 @@ def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str
     return [f"{graph.path.name}{rank}", *table(rows, header, left=[4, 5])]
 
 
-def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:
+def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
     """Render the path: what bounds the window, what is not known, the steps beside a default one, what to look at."""
     chosen = default_lines(path.window, path.graph, steps)
     return [
@@ -136,23 +136,24 @@ def largest_unexplained(path: CriticalPath) -> str:
     return f"the largest stretch, {size}{inside}{until}: {REASON[found['reason'][at]]}"
 
 
-def _class_lines(path: CriticalPath) -> list[str]:
+def _class_lines(path: CriticalPath) -> list[Line]:
     """List the classes, longest first."""
     length = max(path.length_ns, 1)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
-    return table([[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
+    rows = [[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found]
+    return table(rows, left=[2, 3], words=[3])
 
 
-def _event_lines(path: CriticalPath) -> list[str]:
+def _event_lines(path: CriticalPath) -> list[Line]:
     """List what takes most of the path."""
     totals = path.event_totals()
     length = max(path.length_ns, 1)
     rows = [
-        [duration_text(int(ns)), percent(ns / length), f"{calls:,}", bound, name or "(nothing recorded)"]
+        [duration_text(int(ns)), percent(ns / length), f"{calls:,}", SHORT[bound], name or "(nothing recorded)"]
         for name, bound, ns, calls in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
         for name, bound, ns, calls in [(name, bound, ns, calls if name else 0)]
     ]
     return [
         f"the {len(rows)} things to look at",
-        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4]),
+        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4], names=[4]),
     ]
