@@ -81,8 +81,8 @@ def _without_arguments(name: str) -> tuple[str, str]:
     return name[:first], name[first:last]
 
 
-def short_names(names: Sequence[str], size: int | None = None) -> list[str]:
-    """Shorten names, to a number of characters at most if there is one; different names stay different.
+def short_names(names: Sequence[str], longest: int | None = None) -> list[str]:
+    """Shorten names; different ones stay different: whole, if no longer than ``longest``, else numbered.
 
     >>> short_names(["AddBackward0", "autograd::engine::evaluate_function: AddBackward0"])
     ['AddBackward0', 'autograd::engine::evaluate_function: AddBackward0']
@@ -91,12 +91,12 @@ def short_names(names: Sequence[str], size: int | None = None) -> list[str]:
     """
     short = {name: "".join(map(short_name, ARROWS.split(name))) for name in dict.fromkeys(names)}
     seen = Counter(short.values())
-    # Where two would look the same the whole names say what is different, if they fit.
+    # Where two would look the same the whole names say what is different, if these can be read.
     fit = {
-        name: one_line(name) if seen[text] > 1 and (size is None or len(name) <= size) else text
+        name: one_line(name) if seen[text] > 1 and (longest is None or len(name) <= longest) else text
         for name, text in short.items()
     }
-    shown = _told_apart(fit, size)
+    shown = _told_apart(fit, None)
     return [shown[name] for name in names]
 
 

@@ -12,6 +12,10 @@ __all__ = ["blocks_that_fit"]
 
 SHORT_TEXT, SHORT_KEY = 24, 32
 """Texts up to this length are never cut, nor are longer ones that name a row."""
+NARROW = 16
+"""Words are wrapped where they have no more room than this."""
+LONGEST_NAME = 60
+"""A name that is not longer may stand in full where its short one is another's too."""
 BETWEEN = 2
 """Spaces in front of each column."""
 
@@ -22,7 +26,7 @@ def blocks_that_fit(table: TextTable, room: int) -> list[TextTable]:
     sizes = _column_sizes(short)
     # A long text may be cut, so that it needs no more than a short one.
     keys = sorted(_telling_keys(short))
-    needed = [SHORT_KEY if at in keys else SHORT_TEXT for at in range(len(sizes))]
+    needed = [SHORT_KEY if at in keys else NARROW if at in table.words else SHORT_TEXT for at in range(len(sizes))]
     least = [min(size, needed[at]) if at in table.texts else size for at, size in enumerate(sizes)]
     rest = [at for at in range(len(sizes)) if at not in keys]
     if sum(least) + BETWEEN * len(least) <= room or not rest:
@@ -35,7 +39,7 @@ def _with_short_names(table: TextTable) -> TextTable:
     """Shorten the names in a table."""
     columns = [list(column) for column in zip(*table.rows, strict=True)]
     for at in table.names:
-        columns[at] = short_names(columns[at])
+        columns[at] = short_names(columns[at], LONGEST_NAME)
     return replace(table, rows=list(zip(*columns, strict=True)))
 
 
@@ -55,7 +59,7 @@ def _telling_keys(table: TextTable) -> Sequence[int]:
 
 def _cut_to_fit(table: TextTable, columns: Sequence[int], least: Sequence[int], room: int) -> TextTable:
     """Take some columns of a table, whose texts share what numbers leave of the room."""
-    sizes = dict(zip(range(len(table.rows[0])), _column_sizes(table), strict=True))
+    sizes = _column_sizes(table)
     texts = sorted((at for at in columns if at in table.texts), key=sizes.__getitem__)
     left = room - sum(sizes[at] for at in columns if at not in texts) - BETWEEN * len(columns)
     cells = {at: [row[at] for row in table.rows] for at in columns}

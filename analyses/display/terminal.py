@@ -46,10 +46,10 @@ def table(
     r"""Return a table as one of the lines of an answer, none if it has no rows; its texts are put on one line each.
 
     >>> table([["1", "a\nb"]], left=[1])
-    [TextTable(header=(), rows=[['1', 'a b']], texts=[1], names=(), words=(), keys=())]
+    [TextTable(header=(), rows=[['1', 'a b']], texts=[1], names=(), words=(), keys=[0])]
     """
     clean = [[one_line(cell) if at in left else cell for at, cell in enumerate(row)] for row in rows]
-    return [TextTable(header, clean, left, names, words)] if clean else []
+    return [TextTable(header, clean, left, names, words, keys=[0])] if clean else []
 
 
 def duration_text(ns: int) -> str:

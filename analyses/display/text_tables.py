@@ -71,7 +71,7 @@ def _whole_display(frame: pd.DataFrame, limit: int) -> Display:
         [_cell_text(name, value) for name, value in zip(names, row, strict=True)]
         for row in shown.itertuples(index=False, name=None)
     ]
-    texts = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
+    texts = [at for at, name in enumerate(shown.columns) if not _is_number(shown[name])]
     return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown), names)
 
 
@@ -89,27 +89,30 @@ def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[Line]:
     """Return the first rows of a table for whoever prints it: a title, the whole cells, how many rows are left out."""
     shown = _whole_display(frame, limit)
     names = [at for at in shown.texts if shown.columns[at] in NAMES]
-    made = TextTable(shown.headings, shown.cells, shown.texts, names, keys=_keys_of(shown))
+    keys = [shown.columns.index(name) for name in _key_columns(frame) if name in shown.columns]
+    made = TextTable(shown.headings, shown.cells, shown.texts, names, keys=keys or [0])
     more = "row" if shown.left_out == 1 else "rows"
     rest = [f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else []
     return [f"{title}: {shown.shared}" if shown.shared else title, made, *rest]
 
 
-def _keys_of(shown: Display) -> list[int]:
+def _key_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that name a row, the first ones first: rank and scope, leading texts, a name, an index."""
-    columns = list(enumerate(shown.columns))
-    numbers = next((at for at, name in columns if at not in shown.texts and name not in SHARED), len(columns))
-    leading = [at for at, name in columns if at < numbers and name != "in words"]
-    named = [at for wanted in NAMES for at, name in columns if name == wanted and at in shown.texts][:1]
-    index = [at for at, name in columns if name == "event_index"]
-    return list(dict.fromkeys([*leading, *named, *index])) or [0]
+    columns = list(map(str, frame.columns))
+    numbers = next((at for at, name in enumerate(columns) if name not in SHARED and _is_number(frame[name])), None)
+    named = [name for name in NAMES if name in columns and not _is_number(frame[name])][:1]
+    index = [name for name in columns if name == "event_index"]
+    return list(dict.fromkeys([*columns[:numbers], *named, *index]))
+
+
+def _is_number(column: pd.Series[Any]) -> bool:
+    """Tell a column of numbers from one of texts."""
+    return column.dtype.kind in "iufb"
 
 
 def _long_text_last(frame: pd.DataFrame) -> list[int]:
     """Return the order of columns: the one with the longest texts stands at the end."""
-    texts = [
-        at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb" and frame.columns[at] not in SHARED
-    ]
+    texts = [at for at, name in enumerate(frame.columns) if not _is_number(frame[name]) and name not in SHARED]
     lengths = {at: max(map(len, map(str, frame.iloc[:, at])), default=0) for at in texts}
     longest = max(lengths, key=lambda at: (lengths[at], at), default=-1)
     if lengths.get(longest, 0) <= SHORT_TEXT:

@@ -8,14 +8,14 @@ from shlex import quote
 
 import numpy as np
 
-from analyses.display.terminal import Line, clipped, duration_text, table
+from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.words import SHORT
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["default_lines", "rows_after_lines", "window_lines"]
+__all__ = ["default_lines", "rows_after_lines", "step_table", "window_lines"]
 
 STEPS_SHOWN = 24
 
@@ -62,27 +62,37 @@ def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequenc
         return [f"{window.label} is the only step"]
     return [
         f"{window.label} is the median of {len(steps)} steps; --step N asks about another",
-        *_step_lines(steps, window.step),
+        *_steps_in_short(steps, graph, window.step),
     ]
 
 
-def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[Line]:
+def _steps_in_short(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None) -> list[Line]:
     """List the steps, of many the chosen one, the outliers and the first others."""
     kept = sorted(steps, key=lambda row: (row.step != chosen, row.outlier is None))[:STEPS_SHOWN]
-    rows = [
-        [
-            f"{row.step}" + (" *" if row.step == chosen else "  "),
-            duration_text(row.iteration_ns),
-            duration_text(row.latency_ns),
-            SHORT[row.bound_by],
-            row.outlier or "",
-        ]
-        for row in steps
-        if row in kept
-    ]
-    hidden = len(steps) - len(rows)
+    hidden = len(steps) - len(kept)
     more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
-    return [*table(rows, ["step  ", "iteration", "latency", "bound by", "outlier"], left=[3, 4]), *more]
+    return [*step_table([row for row in steps if row in kept], graph, chosen), *more]
+
+
+def step_table(
+    steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None = None, *, coverage: bool = False
+) -> list[Line]:
+    """List steps: their lengths (without GPU work there is one, on the CPU), what bounds them, what is unusual."""
+    lengths = ["iteration", "latency"] if graph.is_gpu.any() else ["on the CPU"]
+    columns: dict[str, list[str]] = {
+        # Of right-aligned numbers only the chosen one has a mark.
+        "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
+        "iteration": [duration_text(row.iteration_ns) for row in steps],
+        "latency": [duration_text(row.latency_ns) for row in steps],
+        "on the CPU": [duration_text(row.latency_ns) for row in steps],
+        "explained": [percent(row.coverage) for row in steps],
+        "bound by": [SHORT[row.bound_by] for row in steps],
+        "outlier": [row.outlier or "" for row in steps],
+    }
+    header = ["step", *lengths, *(["explained"] if coverage else []), "bound by", "outlier"]
+    rows = list(zip(*(columns[name] for name in header), strict=True))
+    texts = [len(header) - 2, len(header) - 1]
+    return table(rows, header, left=texts, words=texts[1:])
 
 
 def _repeated_annotation(graph: DependencyGraph) -> tuple[str, int]:

@@ -307,7 +307,9 @@ def answer(
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
     notes = [note for found in device if (note := _missing_note(found))]
-    return Answer(tables, notes, {"waits_innermost": _waits_of(device, innermost=True)})
+    series = {"waits_innermost": _waits_of(device, innermost=True)}
+    summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
+    return Answer(tables, notes, series, summed=summed)
 
 
 def _missing_note(found: ExplainedGaps) -> str:

@@ -113,7 +113,7 @@ def answer(
     answered = scopes_in(frame)
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
     notes = [_missing_note(scope, operator, min_pattern_len) for scope in silent]
-    return Answer({"kernel_sequences": frame}, notes)
+    return Answer({"kernel_sequences": frame}, notes, summed={"kernel_sequences": "occurrences"})
 
 
 def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:

@@ -198,7 +198,8 @@ def answer(
     largest = _largest_overheads(frame)
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
-    return Answer(tables, notes, {"launches": frame.assign(**found)})
+    series = {"launches": frame.assign(**found)}
+    return Answer(tables, notes, series, summed={"launch_stats": "launches, which wait side by side"})
 
 
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:

@@ -137,7 +137,7 @@ def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operat
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
     notes = [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
-    return Answer({"operator_kernels": frame}, notes)
+    return Answer({"operator_kernels": frame}, notes, summed={"operator_kernels": "occurrences"})
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:

@@ -9,7 +9,7 @@ import numpy as np
 
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
-from analyses.display.window_text import default_lines, rows_after_lines, window_lines
+from analyses.display.window_text import default_lines, rows_after_lines, step_table, window_lines
 from analyses.display.words import MEANING, REASON, SHORT
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
@@ -70,19 +70,7 @@ def per_step_document(graph: DependencyGraph, steps: Sequence[StepRow]) -> dict[
 def per_step_lines(graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
     """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    rows = [
-        [
-            str(row.step),
-            duration_text(row.iteration_ns),
-            duration_text(row.latency_ns),
-            percent(row.coverage),
-            SHORT[row.bound_by],
-            row.outlier or "",
-        ]
-        for row in steps
-    ]
-    header = ["step", "iteration", "latency", "explained", "bound by", "outlier"]
-    return [f"{graph.path.name}{rank}", *table(rows, header, left=[4, 5])]
+    return [f"{graph.path.name}{rank}", *step_table(steps, graph, coverage=True)]
 
 
 def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:

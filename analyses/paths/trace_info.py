@@ -82,7 +82,7 @@ def _step_line(steps: list[dict[str, int]]) -> str:
         return "steps: none recorded"
     lengths = [s["end_ns"] - s["start_ns"] for s in steps]
     numbers = clipped(", ".join(str(s["step"]) for s in steps), 50)
-    return f"steps: {len(steps)} ({numbers}), {duration_text(min(lengths))} to {duration_text(max(lengths))}"
+    return f"steps: {len(steps)} ({numbers}), {duration_text(min(lengths))} to {duration_text(max(lengths))} on the CPU"
 
 
 def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[Line]:

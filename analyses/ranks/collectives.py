@@ -155,7 +155,9 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     matched = matched_collectives(scopes)
     kernels = collective_kernels(matched)
     tables = {"collectives": collectives(matched), "ranks": waits_by_rank(kernels)}
-    return Answer(tables, notes_on(scopes, matched), {"kernels": kernels})
+    ranks = len({scope.rank for scope in scopes})
+    summed = {"collectives": f"the waiting ones of {ranks} ranks", "ranks": "all collectives"}
+    return Answer(tables, notes_on(scopes, matched), {"kernels": kernels}, summed=summed)
 
 
 def figure(found: Answer) -> Figure:
