@@ -25,7 +25,9 @@ def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
     label, length = clipped(window.label, 60), duration_text(window.end_ns - window.start_ns)
     on_cpu = f"{duration_text(window.cpu_ns)} on the CPU"
     if not window.is_named:
-        return [f"{label}: {length}"]
+        # The recording may be longer on both sides: rows without work before it, polls behind it.
+        extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
+        return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
     if not graph.is_gpu.any():
         return [f"{label}: {on_cpu}; the trace holds no GPU work"]
     latency = f"latency {length}, from its start to the end of its last work"

@@ -38,7 +38,7 @@ SHORT: Mapping[str, str] = {
     "host_blocked": "CPU waits for GPU",
     "host_no_operator": "CPU in no operator",
     "other_thread": "by another thread",
-    "queue_full": "launch queue is full",
+    "queue_full": "launch queue full",
     "launch": "launch under way",
     "stream_order": "next on the stream",
     "graph_order": "next in the graph",

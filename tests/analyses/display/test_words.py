@@ -1,6 +1,8 @@
 """Every key of an answer has words."""
 
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -21,3 +23,9 @@ def test_short_words_of_each_class_and_cause_fit_a_cell() -> None:
     assert set(SHORT) == {*MEANING, *CAUSE}
     assert len(set(SHORT.values())) == len(SHORT)
     assert max(map(len, SHORT.values())) <= 19
+
+
+def test_the_page_of_words_has_them_all() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if re.match(r"\| `[a-z_]+` \|", line)]
+    assert rows == [f"| `{key}` | {SHORT[key]} | {words[key]} |" for words in (MEANING, CAUSE) for key in words]
