@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from analyses.display.console import print_lines
 from analyses.display.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from analyses.display.terminal import Line
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph import DependencyGraph
     from hta_graph.job.reading import Progress
@@ -23,6 +23,13 @@ __all__ = ["AskedRanks", "print_lines", "say"]
 def say(line: str) -> None:
     """Print a line about the work on standard error."""
     print(line, file=sys.stderr)  # noqa: T201
+
+
+def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
+    """Print the lines of an answer, on standard output if nothing else is named."""
+    from analyses.display.console import print_lines as write  # late: --help answers without names and tables
+
+    write(lines, wide=wide, to=to)
 
 
 @dataclass(frozen=True)
