@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from analyses.display.terminal import Line
 from analyses.display.text_tables import table_lines
 from hta_graph.errors import Remedy
 
@@ -31,8 +32,8 @@ class Answer:
     """Tables by name, the main one first, and what is to be said about them.
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
-    long to read, for figures and JSON only. ``opening`` are notes that stand before the tables; ``keys`` is what JSON
-    has beside them.
+    long to read, for figures and JSON only. ``summed`` says of tables over what their times are added up, which titles
+    repeat. ``opening`` are notes that stand before the tables; ``keys`` is what JSON has beside them.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -41,6 +42,7 @@ class Answer:
     speaks_flags: bool = False
     opening: Sequence[str] = ()
     keys: Mapping[str, Any] = field(default_factory=dict)
+    summed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -66,6 +68,11 @@ class Answer:
     def on_command_line(self) -> Answer:
         """Return the same for someone at a terminal, whose notes and figure name flags instead of arguments."""
         return replace(self, speaks_flags=True)
+
+    def title_of(self, name: str) -> str:
+        """Return a table's title: its name, and over what its times are added up."""
+        summed = self.summed.get(name)
+        return name.replace("_", " ") + (f" (sums over {summed})" if summed else "")
 
     @property
     def main(self) -> pd.DataFrame:
@@ -96,11 +103,20 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): value for key, value in row.items()} for row in plain.to_dict("records")]
 
 
-def answer_lines(answer: Answer) -> list[str]:
+def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Leave out what is zero in all rows, where a note says that nothing was recorded: it did not take no time."""
+    times = [name for name in map(str, frame.columns) if name.endswith("_ns")]
+    if times and not frame[times].to_numpy().any():
+        return frame.iloc[:0]
+    return frame.drop(columns=[name for name in times if name.startswith("gpu_") and not frame[name].any()])
+
+
+def answer_lines(answer: Answer) -> list[Line]:
     """Return an answer as lines for a terminal."""
-    lines = [*answer.opening, ""] if answer.opening else []
-    for title, frame in answer.tables.items():
-        if len(frame):
+    lines: list[Line] = [*answer.opening, ""] if answer.opening else []
+    for name, frame in answer.tables.items():
+        shown = _without_unrecorded(frame) if answer.notes else frame
+        if len(shown):
             limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
-            lines += [*table_lines(title.replace("_", " "), frame, limit), ""]
+            lines += [*table_lines(answer.title_of(name), shown, limit), ""]
     return [*lines, *answer.closing] if answer.closing else lines[:-1]

@@ -63,6 +63,10 @@ class TraceError(HtaGraphError):
 class NotATraceError(TraceError):
     """A file is readable but holds something else than a trace, such as a host execution trace."""
 
+    def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
+        super().__init__(path, cause, remedy)
+        self.path = Path(path)
+
 
 class QueryError(HtaGraphError):
     """A graph cannot answer the question: a step, annotation, event or window that is not in the trace."""

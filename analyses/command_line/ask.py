@@ -61,7 +61,7 @@ def write_answer(
     if outputs.plot:
         write_file(outputs.plot, figure_html(figure(found), name))
     if outputs.is_terminal:
-        print_lines(answer_lines(found))
+        print_lines(answer_lines(found), wide=outputs.wide)
 
 
 def _scope_document(scope: Scope) -> dict[str, Any]:

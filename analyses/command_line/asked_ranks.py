@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from analyses.display.terminal import Line
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph import DependencyGraph
     from hta_graph.job.reading import Progress
@@ -24,9 +25,11 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)  # noqa: T201
 
 
-def print_lines(lines: Sequence[str]) -> None:
-    """Print lines on standard output."""
-    sys.stdout.write("\n".join(lines) + "\n")
+def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
+    """Print the lines of an answer, on standard output if nothing else is named."""
+    from analyses.display.console import print_lines as write  # late: --help answers without names and tables
+
+    write(lines, wide=wide, to=to)
 
 
 @dataclass(frozen=True)
@@ -49,21 +52,27 @@ class AskedRanks:
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
         with ProgressLine("reading traces") as line:
-            for found in self._started(line, jobs=self.jobs, progress=line.update):
+            for found in self._with_progress(line):
+                # Whoever gets it may print.
                 line.clear()
-                _say_repairs(found.trace)
                 yield found
 
     def graphs_by_rank(self) -> Iterator[tuple[int, DependencyGraph]]:
-        """Build the graph of each rank, lowest rank first."""
-        for found in self.graphs():
-            yield found.rank or 0, found
+        """Build the graph of each rank, lowest rank first; the bar stays until all are there."""
+        with ProgressLine("reading traces") as line:
+            for found in self._with_progress(line):
+                yield found.rank or 0, found
+
+    def _with_progress(self, line: ProgressLine) -> Iterator[DependencyGraph]:
+        for found in self._started(line, jobs=self.jobs, progress=line.update):
+            _say_repairs(found.trace, line.say)
+            yield found
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), jobs=1))
-        _say_repairs(found.trace)
+        _say_repairs(found.trace, say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         return found
@@ -89,7 +98,7 @@ class AskedRanks:
         )
 
 
-def _say_repairs(trace: Trace) -> None:
+def _say_repairs(trace: Trace, say: Callable[[str], None]) -> None:
     """Say what of a trace was salvaged or dropped."""
     from hta_graph.trace.table import READING_DIAGNOSTICS
 

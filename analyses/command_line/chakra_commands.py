@@ -13,6 +13,7 @@ from analyses.command_line.outputs import check_outputs, write_json
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
+    from analyses.display.terminal import Line
     from hta_graph.export.chakra.linked.linked_trace import LinkedTrace
     from hta_graph.export.chakra.simulator.simulate import Simulation
     from hta_graph.export.chakra.workload.convert import Conversion
@@ -81,7 +82,7 @@ def convert(options: argparse.Namespace) -> None:
     if options.json:
         write_json(options.json, conversion_document(conversion))
     else:
-        print_lines(_conversion_lines(conversion))
+        print_lines(_conversion_lines(conversion), wide=options.wide)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -123,7 +124,7 @@ def simulate(options: argparse.Namespace) -> None:
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
     if not options.json and options.nodes != "-":
-        print_lines([*_simulation_lines(result), *result.stalls])
+        print_lines([*_simulation_lines(result), *result.stalls], wide=options.wide)
     if result.stalls:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
 
@@ -225,7 +226,7 @@ def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int |
     return named
 
 
-def _conversion_lines(conversion: Conversion) -> list[str]:
+def _conversion_lines(conversion: Conversion) -> list[Line]:
     """Tell how long each rank is, as measured and as simulated."""
     from analyses.display.terminal import duration_text, table
 
@@ -240,7 +241,7 @@ def _conversion_lines(conversion: Conversion) -> list[str]:
     return table(rows, ("npu", "rank", "nodes", "measured", "simulated", "apart", "CPU delays", "GPU delays"))
 
 
-def _simulation_lines(result: Simulation) -> list[str]:
+def _simulation_lines(result: Simulation) -> list[Line]:
     """Tell how much each rank executed, and how long that took."""
     from analyses.display.terminal import duration_text, table
 

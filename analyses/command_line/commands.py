@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ def info(options: argparse.Namespace) -> None:
     for found in AskedRanks.of(options).graphs():
         ranks.append(info_document(found))
         if not options.json:
-            print_lines([*info_lines(ranks[-1]), ""])
+            print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
         write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks})
 
@@ -53,7 +54,7 @@ def critical_path(options: argparse.Namespace) -> None:
     if options.dot:
         _write_path_dot(path, options.dot)
     if not options.json:
-        print_lines(path_lines(path, steps))
+        print_lines(path_lines(path, steps), wide=options.wide)
 
 
 def graph(options: argparse.Namespace) -> None:
@@ -74,7 +75,7 @@ def graph(options: argparse.Namespace) -> None:
     if options.json:
         write_json(options.json, graph_document(found))
     if not options.parquet and not options.json:
-        print_lines(info_lines(info_document(found)))
+        print_lines(info_lines(info_document(found)), wide=options.wide)
 
 
 def sync_deps(options: argparse.Namespace) -> None:
@@ -96,7 +97,7 @@ def sync_deps(options: argparse.Namespace) -> None:
         for line in left_out(ids):
             say(f"{options.external_ids}: {line}")
     if not (options.json or options.csv or options.external_ids):
-        print_lines(sync_lines(found))
+        print_lines(sync_lines(found), wide=options.wide)
 
 
 def render(options: argparse.Namespace) -> None:
@@ -183,16 +184,13 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot:
         raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
-    ranks = [
-        RankSteps(found.path, found.rank, found.diagnostics, step_rows(found, options.data_load))
-        for found in AskedRanks.of(options).graphs()
-    ]
+    ranks = [RankSteps.of(found, step_rows(found, options.data_load)) for found in AskedRanks.of(options).graphs()]
     if not any(rank.rows for rank in ranks):
         raise QueryError(f"{ranks[0].path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:
         write_json(options.json, per_step_document(ranks))
     else:
-        print_lines(per_step_lines(ranks))
+        print_lines(per_step_lines(ranks), wide=options.wide)
 
 
 def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
@@ -206,8 +204,7 @@ def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
-    for line in default_lines(path.window, path.graph, _steps_beside(path, options)):
-        say(line)
+    print_lines(default_lines(path.window, path.graph, _steps_beside(path, options)), to=sys.stderr)
 
 
 def _write_path_overlay(path: CriticalPath, target: str) -> None:

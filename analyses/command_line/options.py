@@ -65,8 +65,9 @@ def _size_in_bytes(text: str) -> int:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add machine output."""
+    """Add machine output, and how an answer is printed without it."""
     parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
+    parser.add_argument("--wide", action="store_true", help="cut nothing to fit the terminal")
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:

@@ -29,17 +29,18 @@ def check_outputs(inputs: Sequence[str], *outputs: str | None) -> None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where an answer goes; to the terminal if it is written nowhere."""
+    """Where an answer goes; to the terminal if it is written nowhere, where ``wide`` cuts nothing."""
 
     json: str | None = None
     csv: str | None = None
     plot: str | None = None
+    wide: bool = False
 
     @classmethod
     def of(cls, options: argparse.Namespace, inputs: Sequence[str], *others: str | None) -> Outputs:
         """Return what a command line names, after a look at whether that and ``others`` can be written."""
         check_outputs(inputs, options.json, options.csv, options.plot, *others)
-        return cls(options.json, options.csv, options.plot)
+        return cls(options.json, options.csv, options.plot, options.wide)
 
     @property
     def is_terminal(self) -> bool:

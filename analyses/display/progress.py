@@ -1,60 +1,67 @@
-"""How far the work is, on one line of a terminal that is erased at the end; nothing in a pipe or a file."""
+"""How far the work is, as a bar on a terminal that is taken away at the end; nothing in a pipe or a file."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-__all__ = ["ProgressLine", "bar"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
-BAR_WIDTH = 24
-ERASE = "\r\x1b[K"
-
-
-def bar(done: int, total: int) -> str:
-    """Draw how much is done.
-
-    >>> bar(3, 8)
-    '[#########...............] 3 of 8'
-    """
-    filled = BAR_WIDTH * done // total
-    return f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {done} of {total}"
+__all__ = ["ProgressLine"]
 
 
 class ProgressLine:
-    """A line on standard error that is drawn again and again while several things are done."""
+    """A bar on standard error while several things are done."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._shown = ""
+        self._shown: Progress | None = None
 
     def update(self, done: int, total: int) -> None:
         """Show how many are done, and of how many."""
-        line = f"{self._what} {bar(done, total)}" if total > 1 else ""
-        # Redrawn only where it changed: a slow terminal must not hold up the reading.
-        if self._is_terminal and line != self._shown:
-            self._write(ERASE + line)
-            self._shown = line
+        if not self._is_terminal or total <= 1:
+            return
+        if self._shown is None:
+            self._shown = _new_bar(self._what, total)
+            self._shown.start()
+        self._shown.update(self._shown.task_ids[0], completed=done, refresh=True)
 
     def say(self, line: str) -> None:
         """Write a line that stays."""
         self.clear()
-        self._write(line + "\n")
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
     def clear(self) -> None:
-        """Take the line away, until the next update."""
-        if self._shown:
-            self._write(ERASE)
-            self._shown = ""
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        """Take the bar away, until the next update."""
+        if self._shown is not None:
+            self._shown.stop()
+            self._shown = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.clear()
+
+
+def _new_bar(what: str, total: int) -> Progress:
+    """Make a bar that draws itself only when it is told to: a thread of its own would be forked with the readers."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    made = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(separator=" of "),
+        console=Console(file=sys.stderr, force_jupyter=False),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    made.add_task(what, total=total)
+    return made

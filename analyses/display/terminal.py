@@ -1,25 +1,55 @@
-"""Tables and figures for a terminal."""
+"""What is printed: lines of text and tables, which are laid out when it is known for whom."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hta_graph import shown
+from hta_graph.names import one_line
 
-__all__ = ["clipped", "duration_text", "line_length", "percent", "table", "width"]
-
-
-def width() -> int:
-    """Return how many columns a table may use: the terminal's, within reason."""
-    # Where nothing tells the width (a pipe, a test), a hundred columns are readable everywhere.
-    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
+__all__ = ["Line", "TextTable", "clipped", "duration_text", "percent", "table"]
 
 
-def line_length() -> int | None:
-    """Return how many characters a line of the terminal takes; none where there is no terminal."""
-    columns = shutil.get_terminal_size((0, 0)).columns
-    return max(columns, 60) if columns else None
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of cells under headings, all of them whole: a terminal cuts what does not fit.
+
+    Attributes:
+        header: the headings; empty where there are none.
+        rows: as many cells each.
+        texts: the columns that stand on the left and may be cut in the middle; others are numbers.
+        names: those of them that hold names of kernels, operators and frames, which a terminal shows short.
+        words: those of them that hold words of our own, which are wrapped instead of cut.
+        keys: the columns that say what a row is about, the telling ones first.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    texts: Sequence[int] = ()
+    names: Sequence[int] = ()
+    words: Sequence[int] = ()
+    keys: Sequence[int] = ()
+
+
+Line = str | TextTable
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str] = (),
+    *,
+    left: Sequence[int] = (),
+    names: Sequence[int] = (),
+    words: Sequence[int] = (),
+) -> list[Line]:
+    r"""Return a table as one of the lines of an answer, none if it has no rows; its texts are put on one line each.
+
+    >>> table([["1", "a\nb"]], left=[1])
+    [TextTable(header=(), rows=[['1', 'a b']], texts=[1], names=(), words=(), keys=[0])]
+    """
+    clean = [[one_line(cell) if at in left else cell for at, cell in enumerate(row)] for row in rows]
+    return [TextTable(header, clean, left, names, words, keys=[0])] if clean else []
 
 
 def duration_text(ns: int) -> str:
@@ -46,29 +76,5 @@ def clipped(text: str, size: int) -> str:
     >>> clipped("a long name", 6)
     'a lon…'
     """
-    # Control characters of a trace's names must not move the reader's cursor.
-    line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
+    line = one_line(text)
     return line if len(line) <= size else line[: max(size - 1, 0)] + "…"
-
-
-def table(rows: Sequence[Sequence[str]], header: Sequence[str] = (), *, left: Sequence[int] = ()) -> list[str]:
-    """Align columns: right, but those in ``left``; the last one is cut to fit the terminal.
-
-    >>> table([["1", "one"], ["12", "two"]], left=[1])
-    ['   1  one', '  12  two']
-    """
-    cells = [list(header), *map(list, rows)] if header else [list(row) for row in rows]
-    if not cells:
-        return []
-    sizes = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
-    room = width() - sum(sizes[:-1]) - 2 * len(sizes)
-    sizes[-1] = min(sizes[-1], max(room, 8))
-    lines = []
-    for row in cells:
-        row[-1] = clipped(row[-1], sizes[-1])
-        parts = [
-            cell.ljust(size) if at in left else cell.rjust(size)
-            for at, (cell, size) in enumerate(zip(row, sizes, strict=True))
-        ]
-        lines.append(("  " + "  ".join(parts)).rstrip())
-    return lines

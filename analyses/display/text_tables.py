@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from analyses.display.terminal import clipped, line_length, percent, table, width
+from analyses.display.blocks import SHORT_TEXT
+from analyses.display.terminal import Line, TextTable, percent
+from analyses.display.words import SHORT
+from hta_graph.names import one_line, short_names
 from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SHORT_TEXT", "Display", "display", "table_lines"]
+__all__ = ["ARROW", "SHORT_TEXT", "Display", "display", "table_lines"]
 
-SHORT_TEXT, SHORTEST_TEXT = 24, 16
-EVENT_NAMES = ("name", "kernel")
-"""Names of kernels and Python frames are printed short; files get them in full."""
-SEQUENCES, ARROW = ("kernel_sequence", "kernels"), " → "
-ARROWS = re.compile("( [→⇒] )")
+ARROW = " → "
+NAMES = ("kernel", "name", "operator", "kernel_sequence", "kernels")
+"""Names of events are short on terminals and pages; files get them in full. The first one names a row."""
+KEYS = ("cause", "bound_by", "class")
+"""Columns of keys, which have their words beside them."""
 SHARED = ("rank", "scope")
 UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
 """Numbers that name something are printed without separators."""
@@ -34,95 +36,83 @@ class Display:
     texts: list[int]
     shared: str
     left_out: int
+    columns: list[str]
 
 
 def display(frame: pd.DataFrame, limit: int) -> Display:
-    """Return the first rows of a table as text: the longest texts last, a rank and scope that all share apart."""
+    """Return the first rows of a table as text, with short names and words beside keys.
+
+    The longest texts come last, a rank and a scope that all rows share stand apart.
+    """
+    shown = _whole_display(frame, limit)
+    columns = [
+        short_names(column) if name in NAMES and at in shown.texts else column
+        for at, (name, column) in enumerate(zip(shown.columns, _columns_of(shown.cells), strict=False))
+    ]
+    return replace(shown, cells=list(map(list, zip(*columns, strict=True))))
+
+
+def _columns_of(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Turn rows into columns."""
+    return list(map(list, zip(*rows, strict=True)))
+
+
+def _whole_display(frame: pd.DataFrame, limit: int) -> Display:
+    """Return the first rows of a table as text, nothing of which is cut."""
     # A rank and a scope that all rows share stand in the title, which saves two columns.
     common = [name for name in SHARED if name in frame and len(frame) and (frame[name] == frame[name].iloc[0]).all()]
     shared = ", ".join(f"rank {frame[name].iloc[0]}" if name == "rank" else str(frame[name].iloc[0]) for name in common)
     frame = frame.drop(columns=common)
-    shown = _with_short_names(frame.iloc[:limit, _long_text_last(frame)])
+    # A column of which nothing is known in any row would only take room.
+    known = frame.iloc[:limit].dropna(axis=1, how="all")
+    shown = _with_words(known.iloc[:, _long_text_last(known)])
     names = list(map(str, shown.columns))
     cells = [
         [_cell_text(name, value) for name, value in zip(names, row, strict=True)]
         for row in shown.itertuples(index=False, name=None)
     ]
-    texts = [at for at, dtype in enumerate(shown.dtypes) if dtype.kind not in "iufb"]
-    return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown))
+    texts = [at for at, name in enumerate(shown.columns) if not _is_number(shown[name])]
+    return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown), names)
 
 
-def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[str]:
-    """Return a table as lines for a terminal: headings over several lines, long texts cut, broken where it is wide."""
-    shown = display(frame, limit)
-    rows = [*_heading_rows(shown.headings), *shown.cells]
-    _cut_texts(rows, [at for at in shown.texts if shown.headings[at] not in SHARED])
-    lines = [f"{title}: {shown.shared}" if shown.shared else title]
-    for number, block in enumerate(_column_blocks(rows, shown.texts)):
-        left = [at for at, column in enumerate(block) if column in shown.texts]
-        lines += [*([""] if number else []), *table([[row[at] for at in block] for row in rows], left=left)]
+def _with_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put words beside the keys of classes and causes."""
+    for name in KEYS:
+        if name in frame and frame[name].isin(SHORT).any():
+            words = frame[name].map(lambda key: SHORT.get(key, ""))
+            frame = frame.copy()
+            frame.insert(list(frame).index(name) + 1, "in words", words)
+    return frame
+
+
+def table_lines(title: str, frame: pd.DataFrame, limit: int) -> list[Line]:
+    """Return the first rows of a table for whoever prints it: a title, the whole cells, how many rows are left out."""
+    shown = _whole_display(frame, limit)
+    names = [at for at in shown.texts if shown.columns[at] in NAMES]
+    keys = [shown.columns.index(name) for name in _key_columns(frame) if name in shown.columns]
+    made = TextTable(shown.headings, shown.cells, shown.texts, names, keys=keys or [0])
     more = "row" if shown.left_out == 1 else "rows"
-    return [*lines, f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else lines
+    rest = [f"  … and {shown.left_out:,} more {more}; --json writes all"] if shown.left_out else []
+    return [f"{title}: {shown.shared}" if shown.shared else title, made, *rest]
 
 
-def _column_blocks(rows: Sequence[Sequence[str]], texts: Sequence[int]) -> list[list[int]]:
-    """Divide columns into blocks that fit the terminal; each holds the text that names the row, first or last."""
-    sizes = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
-    columns, room = list(range(len(sizes))), line_length()
-    # The last column may be cut if it is a text: it needs no more than its shortest useful length.
-    least = min(sizes[-1], SHORTEST_TEXT + 2) if columns[-1] in texts else sizes[-1]
-    if room is None or sum(sizes[:-1]) + least <= room:
-        return [columns]
-    # Each block repeats the text that names a row: a leading one, else the last.
-    named = [at for at in texts if at <= 1][:1] or list(texts[-1:])
-    rest = [at for at in columns if at not in named]
-    room -= sum(sizes[at] for at in named)
-    return [sorted([*named, *part]) for part in _packed_evenly(rest, sizes, room)]
+def _key_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that name a row, the first ones first: rank and scope, leading texts, a name, an index."""
+    columns = list(map(str, frame.columns))
+    numbers = next((at for at, name in enumerate(columns) if name not in SHARED and _is_number(frame[name])), None)
+    named = [name for name in NAMES if name in columns and not _is_number(frame[name])][:1]
+    index = [name for name in columns if name == "event_index"]
+    return list(dict.fromkeys([*columns[:numbers], *named, *index]))
 
 
-def _packed_evenly(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Pack columns into as few blocks as possible, about equally wide.
-
-    >>> _packed_evenly([0, 1, 2, 3], [10, 10, 10, 10], 30)
-    [[0, 1], [2, 3]]
-    """
-    widest = max(sizes[at] for at in columns)
-    fewest = len(_packed_in_turn(columns, sizes, room))
-    # The smallest width that needs no more blocks than the whole terminal does makes them about equal.
-    return next(
-        found
-        for limit in range(widest, max(room, widest) + 1)
-        if len(found := _packed_in_turn(columns, sizes, limit)) <= fewest
-    )
-
-
-def _packed_in_turn(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Fill one block after the other."""
-    blocks: list[list[int]] = [[]]
-    for at in columns:
-        if blocks[-1] and sum(sizes[other] for other in blocks[-1]) + sizes[at] > room:
-            blocks.append([])
-        blocks[-1].append(at)
-    return blocks
-
-
-def _cut_texts(cells: list[list[str]], texts: Sequence[int]) -> None:
-    """Let the long texts of a table share what the terminal has left beside numbers and short texts."""
-    sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    long = [at for at in texts if sizes[at] > SHORT_TEXT]
-    rest = sum(size for at, size in enumerate(sizes) if at not in long)
-    # Texts get equal shares of what numbers and short texts leave, but never less than a short text.
-    share = max((width() - 2 * len(sizes) - rest) // max(len(long), 1), SHORT_TEXT)
-    for row in cells:
-        for at in long:
-            row[at] = clipped(row[at], share)
+def _is_number(column: pd.Series[Any]) -> bool:
+    """Tell a column of numbers from one of texts."""
+    return column.dtype.kind in "iufb"
 
 
 def _long_text_last(frame: pd.DataFrame) -> list[int]:
-    """Return the order of columns for a terminal: the one with the longest texts at the end, where it may be cut."""
-    texts = [
-        at for at, dtype in enumerate(frame.dtypes) if dtype.kind not in "iufb" and frame.columns[at] not in SHARED
-    ]
+    """Return the order of columns: the one with the longest texts stands at the end."""
+    texts = [at for at, name in enumerate(frame.columns) if not _is_number(frame[name]) and name not in SHARED]
     lengths = {at: max(map(len, map(str, frame.iloc[:, at])), default=0) for at in texts}
     longest = max(lengths, key=lambda at: (lengths[at], at), default=-1)
     if lengths.get(longest, 0) <= SHORT_TEXT:
@@ -130,64 +120,29 @@ def _long_text_last(frame: pd.DataFrame) -> list[int]:
     return [*(at for at in range(frame.shape[1]) if at != longest), longest]
 
 
-def _with_short_names(frame: pd.DataFrame) -> pd.DataFrame:
-    """Shorten the names of events, but for those whose short name is another row's name."""
-    columns = {name: frame[name].tolist() for name in EVENT_NAMES if name in frame}
-    return frame.assign(
-        **{name: [_distinct_name(value, set(values)) for value in values] for name, values in columns.items()}
-    )
-
-
-def _distinct_name(name: Any, names: Container[Any]) -> Any:
-    """Return an event's short name, or the whole one where the short one is another's."""
-    if _is_missing(name):
-        return None
-    return name if (short := _shortened(str(name))) in names else short
-
-
-def _heading_rows(headings: Sequence[str]) -> list[list[str]]:
-    """Write headings word under word, so that columns stay narrow.
-
-    >>> _heading_rows(["rank", "idle ms", "idle %"])
-    [['', 'idle', 'idle'], ['rank', 'ms', '%']]
-    """
-    words = [heading.split() for heading in headings]
-    height = max(map(len, words), default=0)
-    return [[(([""] * (height - len(own))) + own)[line] for own in words] for line in range(height)]
-
-
 def _heading_of(name: str) -> str:
     """Name a column in words and with its unit.
 
-    >>> _heading_of("idle_ns"), _heading_of("idle_share"), _heading_of("control_count")
-    ('idle ms', 'idle %', 'control count')
+    >>> _heading_of("cpu_ns"), _heading_of("idle_share"), _heading_of("control_count")
+    ('CPU ms', 'idle %', 'control count')
     """
-    for ending, unit in (("_ns", " ms"), ("_share", " %"), ("_gbps", " GB/s")):
+    for ending, unit in (("_ns", "_ms"), ("_share", "_%"), ("_gbps", "_GB/s")):
         if name.endswith(ending):
-            return name.removesuffix(ending).replace("_", " ") + unit
-    return name.replace("_", " ")
+            name = name.removesuffix(ending) + unit
+    return " ".join(word.upper() if word in ("cpu", "gpu") else word for word in name.split("_"))
 
 
 def _cell_text(name: str, value: Any) -> str:
     """Print one value by what its column's name says it is."""
     if _is_missing(value):
         return "-"
-    if name in SEQUENCES:
-        return "".join(map(_shortened, ARROWS.split(str(value))))
     if name.endswith("_ns"):
         return milliseconds(int(value))
     if name.endswith("_share"):
         return percent(float(value)).removesuffix(" %")
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else str(value)
-
-
-def _shortened(name: str) -> str:
-    """Shorten the name of an event."""
-    from hta_graph.export.picture import short_name
-
-    return short_name(name)
+    return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else one_line(str(value))
 
 
 def _is_missing(value: Any) -> bool:

@@ -9,13 +9,14 @@ from shlex import quote
 
 import numpy as np
 
-from analyses.display.terminal import clipped, duration_text, table
+from analyses.display.terminal import Line, clipped, duration_text, percent, table
+from analyses.display.words import SHORT
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["default_lines", "elided", "rows_after_lines", "window_lines"]
+__all__ = ["default_lines", "rows_after_lines", "steps_in_columns", "window_lines"]
 
 STEPS_SHOWN = 24
 DIGITS = re.compile(r"\d+")
@@ -26,7 +27,9 @@ def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
     label, length = clipped(window.label, 60), duration_text(window.end_ns - window.start_ns)
     on_cpu = f"{duration_text(window.cpu_ns)} on the CPU"
     if not window.is_named:
-        return [f"{label}: {length}"]
+        # The recording may be longer on both sides: rows without work before it, polls behind it.
+        extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
+        return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
     if not graph.is_gpu.any():
         return [f"{label}: {on_cpu}; the trace holds no GPU work"]
     latency = f"latency {length}, from its start to the end of its last work"
@@ -49,7 +52,7 @@ def rows_after_lines(window: ResolvedWindow) -> list[str]:
     return [f"the window ends where the work ends; {rows} later, up to {duration_text(window.after_ns)} after it"]
 
 
-def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[str]:
+def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
     """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one."""
     if not window.is_default:
         return []
@@ -59,27 +62,50 @@ def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequenc
         return [f"{window.label} is the only step"]
     return [
         f"{window.label} is the median of {len(steps)} steps; --step N asks about another",
-        *_step_lines(steps, window.step),
+        *_steps_in_short(steps, graph, window.step),
     ]
 
 
-def _step_lines(steps: Sequence[StepRow], chosen: int | None) -> list[str]:
+def _steps_in_short(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None) -> list[Line]:
     """List the steps, of many the chosen one, the outliers and the first others."""
     kept = sorted(steps, key=lambda row: (row.step != chosen, row.outlier is None))[:STEPS_SHOWN]
-    rows = [
-        [
-            f"{row.step}" + (" *" if row.step == chosen else "  "),
-            duration_text(row.iteration_ns),
-            duration_text(row.latency_ns),
-            row.bound_by,
-            elided(row.outlier or ""),
-        ]
-        for row in steps
-        if row in kept
-    ]
-    hidden = len(steps) - len(rows)
+    hidden = len(steps) - len(kept)
     more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
-    return [*table(rows, ["step  ", "iteration", "latency", "bound by", "outlier"], left=[3, 4]), *more]
+    return [
+        *steps_in_columns([row for row in steps if row in kept], on_gpu=bool(graph.is_gpu.any()), chosen=chosen),
+        *more,
+    ]
+
+
+def steps_in_columns(
+    steps: Sequence[StepRow],
+    *,
+    on_gpu: bool,
+    chosen: int | None = None,
+    coverage: bool = False,
+    ranks: Sequence[str] = (),
+) -> list[Line]:
+    """List steps: their lengths (without GPU work there is one, on the CPU), what bounds them, what is unusual.
+
+    ``ranks`` names each one's rank where the steps are of several.
+    """
+    lengths = ["iteration", "latency"] if on_gpu else ["on the CPU"]
+    columns: dict[str, list[str]] = {
+        # Of right-aligned numbers only the chosen one has a mark.
+        "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
+        "rank": list(ranks),
+        "iteration": [duration_text(row.iteration_ns) for row in steps],
+        "latency": [duration_text(row.latency_ns) for row in steps],
+        "on the CPU": [duration_text(row.latency_ns) for row in steps],
+        "explained": [percent(row.coverage) for row in steps],
+        "bound by": [SHORT[row.bound_by] for row in steps],
+        "outlier": [row.outlier or "" for row in steps],
+    }
+    beside = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
+    header = ["step", *beside, "bound by", "outlier"]
+    rows = list(zip(*(columns[name] for name in header), strict=True))
+    texts = [len(header) - 2, len(header) - 1]
+    return table(rows, header, left=texts, words=texts[1:])
 
 
 def _offered_annotation(graph: DependencyGraph) -> str:
@@ -108,13 +134,3 @@ def _with_any_number(name: str) -> str:
     'execute_\\d+\\(sq\\d+\\)'
     """
     return r"\d+".join(re.escape(part) for part in DIGITS.split(name))
-
-
-def elided(text: str, size: int = 36) -> str:
-    """Cut out the middle of a long text, so that a name keeps its beginning and the time behind it.
-
-    >>> elided("void at::native::elementwise_kernel<128, 4> 12.345 ms")
-    'void at::native::e…128, 4> 12.345 ms'
-    """
-    line = clipped(text, len(text))
-    return line if len(line) <= size else f"{line[: size // 2]}…{line[-(size - size // 2 - 1) :]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analyses.display.charts import COLOUR, GRID, SERIES, empty_figure, new_figure, row_labels
-from hta_graph.export.picture import short_name
+from hta_graph.names import short_name
 
 if TYPE_CHECKING:
     import pandas as pd

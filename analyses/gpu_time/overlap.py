@@ -205,7 +205,8 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "copies": exposed_copies(scopes),
     }
     notes = [note for scope in scopes if (note := _missing_note(scope))]
-    return Answer(tables, notes, {"communication_kernels": kernels})
+    summed = {"collectives": "kernels", "copies": "copies"}
+    return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed)
 
 
 def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
 from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
-from hta_graph.columns import picked
+from hta_graph.columns import picked, ranked_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.views import texts_of_codes
 from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
@@ -33,8 +33,9 @@ LONGEST = 20
 CAUSES = np.array([cause.label for cause in GapCause], object)
 EDGES = [kind.label for kind in EdgeKind]
 EVIDENCE = [evidence.label for evidence in Evidence]
-CAUSE_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps"]
-STREAM_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
+USUAL_GAPS = ("median_gap_ns", "p95_gap_ns")
+CAUSE_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps", *USUAL_GAPS]
+STREAM_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps", *USUAL_GAPS]
 WAIT_COLUMNS = ["rank", "scope", "cause", "idle_ns", "idle_share", "gaps", "evidence", "lane", "operator", "name"]
 GAP_COLUMNS = ["rank", "scope", "offset_ns", "idle_ns", "cause", "cause_share", "edge", "evidence"]
 GAP_COLUMNS += ["event_index", "kernel", "name"]
@@ -60,7 +61,8 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     Returns:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
-        scope), gaps (that this cause is part of); longest first.
+        scope), gaps (that this cause is part of), median_gap_ns and p95_gap_ns (its time in one of them, which half and
+        95 % do not exceed); longest first.
     """
     return _causes_of(ScopeExplainer().device(scopes))
 
@@ -73,7 +75,8 @@ def stream_idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
     (``host_blocked``), as long as that work takes.
 
     Returns:
-        rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps; longest first.
+        rank, scope, stream, cause, idle_ns, idle_share (of the stream's), gaps, median_gap_ns and p95_gap_ns (as in
+        :func:`idle_time`); longest first.
     """
     return _stream_causes_of(ScopeExplainer().streams(scopes))
 
@@ -147,7 +150,8 @@ def _table_of_gaps(
 
 def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of one scope by cause."""
-    rows = _total_lengths(pd.DataFrame({"cause": found.pieces.cause}), found.pieces)
+    keys = pd.DataFrame({"cause": found.pieces.cause})
+    rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
     rows = rows.assign(cause=CAUSES[rows["cause"]])
     rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
     rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
@@ -162,7 +166,8 @@ def _stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
 def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
     """Sum the idle time of one scope by stream and cause."""
     keys = pd.DataFrame({"lane": found.lane[found.pieces.gap], "cause": found.pieces.cause})
-    rows = _total_lengths(keys, found.pieces).sort_values("lane", kind="stable")
+    rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
+    rows = rows.sort_values("lane", kind="stable")
     names = np.array(found.scope.graph.lanes.labels, object)
     rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
     return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
@@ -260,6 +265,19 @@ def _total_lengths(keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
     return rows.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
 
 
+def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapPieces) -> pd.DataFrame:
+    """Add how long the time of equal keys in one gap usually is, which their sum does not tell."""
+    names = list(keys.columns)
+    single = (
+        keys.assign(gap=pieces.gap, idle_ns=pieces.length).groupby([*names, "gap"], sort=False, as_index=False).sum()
+    )
+    number = single.groupby(names, sort=False).ngroup().to_numpy().astype(np.int64)
+    found = single[names].drop_duplicates()
+    lengths = single["idle_ns"].to_numpy()
+    usual = [ranked_by(number, lengths, len(found), percent) for percent in (50, 95)]
+    return rows.merge(found.assign(**dict(zip(USUAL_GAPS, usual, strict=True))), on=names, how="left")
+
+
 def answer(
     scopes: Sequence[Scope],
     launch_gap_us: float = IdleTimeFlags.launch_gap_us,
@@ -289,7 +307,9 @@ def answer(
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
     notes = [note for found in device if (note := _missing_note(found))]
-    return Answer(tables, notes, {"waits_innermost": _waits_of(device, innermost=True)})
+    series = {"waits_innermost": _waits_of(device, innermost=True)}
+    summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
+    return Answer(tables, notes, series, summed=summed)
 
 
 def _missing_note(found: ExplainedGaps) -> str:

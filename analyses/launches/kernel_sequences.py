@@ -19,9 +19,9 @@ from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, outermost_around, same_sequences
 from hta_graph.errors import Remedy
 from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
-from hta_graph.export.picture import short_name
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.names import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -113,7 +113,7 @@ def answer(
     answered = scopes_in(frame)
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
     notes = [_missing_note(scope, operator, min_pattern_len) for scope in silent]
-    return Answer({"kernel_sequences": frame}, notes)
+    return Answer({"kernel_sequences": frame}, notes, summed={"kernel_sequences": "occurrences"})
 
 
 def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:

@@ -14,6 +14,7 @@ from analyses.flags import LaunchStatsFlags
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.work.activities import Activities, WorkType
+from hta_graph.columns import ranked_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EdgeKind, EdgeRole, Ints, edge_kinds
 
@@ -35,7 +36,7 @@ NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
 NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
 STATS_COLUMNS = (
     *("rank", "scope", "call", "calls", "launches", "cpu_ns", "gpu_ns"),
-    *(*DELAYS, "median_overhead_ns", *OUTLIERS),
+    *(*DELAYS, "median_launch_delay_ns", "p95_launch_delay_ns", "median_overhead_ns", *OUTLIERS),
 )
 LARGEST_COLUMNS = ("rank", "scope", "event_index", *DELAYS[1:], "call", "name")
 COLUMNS = (
@@ -136,9 +137,9 @@ def launch_stats(
 
     Returns:
         rank, scope, call, calls, launches (activities), cpu_ns (each call once), gpu_ns; summed over launches, which
-        wait side by side, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; then
-        median_overhead_ns and the counts short_kernels, runtime_outliers, launch_delay_outliers. The longest time on
-        the CPU comes first.
+        wait side by side, launch_delay_ns and its parts behind_stream_ns, behind_event_ns, overhead_ns; of single
+        launches median_launch_delay_ns, p95_launch_delay_ns (95 % are no longer) and median_overhead_ns; the counts
+        short_kernels, runtime_outliers, launch_delay_outliers. The longest time on the CPU comes first.
     """
     found = frame.assign(**_outlier_marks(frame, runtime_cutoff, launch_delay_cutoff))
     columns = {name: found[name].to_numpy() for name in (*NUMBERS, *OUTLIERS)}
@@ -154,13 +155,15 @@ def _summed_launches(part: dict[str, Any]) -> list[int]:
     """Return the numbers of one row: each call counts once, however much it launched."""
     # A call of a graph launches many activities but takes its time once.
     calls, first = np.unique(part["call_index"], return_index=True)
-    overhead = np.sort(part["overhead_ns"])
+    delay, overhead = part["launch_delay_ns"], part["overhead_ns"]
+    every = np.zeros(len(delay), np.int64)
+    usual = [ranked_by(every, *of)[0] for of in ((delay, 1, 50), (delay, 1, 95), (overhead, 1, 50))]
     sums = [part["cpu_duration_ns"][first].sum(), part["gpu_duration_ns"].sum(), *(part[name].sum() for name in DELAYS)]
     return [
         len(calls),
         len(overhead),
         *sums,
-        overhead[(len(overhead) - 1) // 2],
+        *usual,
         *(part[name].sum() for name in OUTLIERS),
     ]
 
@@ -195,7 +198,8 @@ def answer(
     largest = _largest_overheads(frame)
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
-    return Answer(tables, notes, {"launches": frame.assign(**found)})
+    series = {"launches": frame.assign(**found)}
+    return Answer(tables, notes, series, summed={"launch_stats": "launches, which wait side by side"})
 
 
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, same_sequences
 from hta_graph.algorithms.work.activities import WorkType
+from hta_graph.columns import ranked_by
 from hta_graph.errors import Remedy
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -38,7 +39,8 @@ SHOWN = 20
 """How many bars a figure holds."""
 COLUMNS = (
     *("rank", "scope", "operator", "count", "kernels", "gpu_ns"),
-    *("mean_launch_delay_ns", "mean_runtime_delay_ns", "kernel_sequence"),
+    *(f"{which}_{delay}_delay_ns" for delay in ("launch", "runtime") for which in ("mean", "median", "p95")),
+    "kernel_sequence",
 )
 """``kernels`` counts those of one occurrence; the delays are rounded to a whole nanosecond."""
 
@@ -51,8 +53,9 @@ def operator_kernels(scopes: Sequence[Scope], prefix: str = OperatorKernelsFlags
 
     Returns:
         rank, scope, operator, count (occurrences with this sequence), kernels (of one occurrence), gpu_ns (of all),
-        mean_launch_delay_ns from the operator's start to its first launch, mean_runtime_delay_ns from that launch's
-        start to that of its kernel, kernel_sequence (names joined with arrows); what occurs most comes first.
+        mean_launch_delay_ns, median_launch_delay_ns, p95_launch_delay_ns from the operator's start to its first launch,
+        mean_runtime_delay_ns, median_runtime_delay_ns, p95_runtime_delay_ns from that launch's start to that of its
+        kernel (95 % are no longer than p95), kernel_sequence (names joined with arrows); what occurs most comes first.
     """
     return table_of(scopes, lambda scope: _described_sequences(scope, prefix), COLUMNS)
 
@@ -62,19 +65,29 @@ def _described_sequences(scope: Scope, prefix: str) -> pd.DataFrame:
     graph, found = scope.graph, sequences_of_operators(scope, prefix)
     length = graph.event_table.end - graph.event_table.start
     count = found.counts()
-    launch_delay, runtime_delay = (np.rint(found.per_pattern(delay) / count) for delay in launch_delays(scope, found))
+    launch_delay, runtime_delay = launch_delays(scope, found)
     frame = pd.DataFrame(
         {
             "operator": event_names(graph, found.owner[found.example]),
             "count": count,
             "kernels": np.diff(found.first)[found.example],
             "gpu_ns": found.per_pattern(found.per_group(length[found.members])),
-            "mean_launch_delay_ns": launch_delay.astype(np.int64),
-            "mean_runtime_delay_ns": runtime_delay.astype(np.int64),
+            **_delay_columns("launch", launch_delay, found),
+            **_delay_columns("runtime", runtime_delay, found),
             "kernel_sequence": joined_names(graph, found, ARROW),
         }
     )
     return frame.sort_values(["count", "gpu_ns"], ascending=False, kind="stable", ignore_index=True)
+
+
+def _delay_columns(name: str, delay: Ints, found: Sequences) -> dict[str, Ints]:
+    """Return a delay of each sequence: its mean over the occurrences, and what half and 95 % of them do not exceed."""
+    patterns = len(found.example)
+    return {
+        f"mean_{name}_delay_ns": np.rint(found.per_pattern(delay) / found.counts()).astype(np.int64),
+        f"median_{name}_delay_ns": ranked_by(found.pattern, delay, patterns, 50),
+        f"p95_{name}_delay_ns": ranked_by(found.pattern, delay, patterns, 95),
+    }
 
 
 def sequences_of_operators(scope: Scope, prefix: str) -> Sequences:
@@ -124,7 +137,7 @@ def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operat
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
     notes = [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
-    return Answer({"operator_kernels": frame}, notes)
+    return Answer({"operator_kernels": frame}, notes, summed={"operator_kernels": "occurrences"})
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:

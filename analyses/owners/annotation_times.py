@@ -172,7 +172,8 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: where to look.
     """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
-    return Answer(tables, [note for scope in scopes if (note := _missing_note(scope))])
+    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    return Answer(tables, notes, summed={"annotations": "instances"})
 
 
 def _missing_note(scope: Scope) -> str:

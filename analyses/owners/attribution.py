@@ -138,7 +138,7 @@ def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
     """
     notes = [note for scope in scopes for note in _missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
-    return Answer({_table_name(by): frame}, notes)
+    return Answer({_table_name(by): frame}, notes, summed={_table_name(by): "activities"})
 
 
 def _table_name(by: str) -> str:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from analyses.display.clocks import clock_lines
-from analyses.display.terminal import clipped, duration_text, percent, table
-from analyses.display.window_text import default_lines, elided, rows_after_lines, window_lines
+from analyses.display.terminal import Line, clipped, duration_text, percent, table
+from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
+from analyses.display.words import MEANING, REASON, SHORT
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
+from hta_graph.graph import DependencyGraph
 
 __all__ = [
     "RankSteps",
@@ -28,30 +30,6 @@ __all__ = [
 ]
 
 THINGS_TO_LOOK_AT = 10
-
-MEANING = {
-    "cpu_bound": "the CPU works: operators and calls",
-    "data_loading": "the CPU loads data",
-    "gpu_compute_bound": "the GPU computes",
-    "gpu_communication_bound": "the GPU communicates; may include waiting for other ranks",
-    "gpu_memory_bound": "the GPU copies or sets memory",
-    "gpu_kernel_kernel_overhead": "the GPU is idle between dependent activities",
-    "gpu_kernel_launch_overhead": "the GPU waits for a launch",
-    "cpu_gap": "no operator is open: Python, the framework, another thread",
-    "sync_overhead": "the GPU is done, the waiting call has not returned",
-    "unexplained": "no cause is known",
-}
-"""What each class means, in a few words."""
-
-REASON = {
-    "before_recording": "held by work that was enqueued before the recording",
-    "missing_graph_node": "a node of the graph that was not recorded, in every replay",
-    "wait_without_record": "a wait of which the trace has no record",
-    "other_rank": "it waited for another rank",
-    "clock_fault": "its times contradict each other",
-    "unknown": "nothing in the trace tells why",
-}
-"""What each reason for being unexplained means."""
 
 
 def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False) -> dict[str, Any]:
@@ -98,7 +76,13 @@ class RankSteps:
     path: Path
     rank: int | None
     diagnostics: Mapping[str, Any]
+    on_gpu: bool
     rows: Sequence[StepRow]
+
+    @classmethod
+    def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
+        """Return a rank's steps beside what its graph says of it."""
+        return cls(graph.path, graph.rank, graph.diagnostics, bool(graph.is_gpu.any()), rows)
 
 
 def per_step_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
@@ -116,27 +100,16 @@ def per_step_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
     return {"schema": "hta-graph/critical-path-per-step/1", **top, "steps": steps}
 
 
-def per_step_lines(ranks: Sequence[RankSteps]) -> list[str]:
+def per_step_lines(ranks: Sequence[RankSteps]) -> list[Line]:
     """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
-    rows = [
-        [
-            str(row.step),
-            *([] if len(ranks) == 1 else [str(of.rank)]),
-            duration_text(row.iteration_ns),
-            duration_text(row.latency_ns),
-            percent(row.coverage),
-            row.bound_by,
-            elided(row.outlier or ""),
-        ]
-        for of, row in _by_step(ranks)
-    ]
-    columns = ["iteration", "latency", "explained", "bound by", "outlier"]
-    if len(ranks) > 1:
-        without = ", ".join(str(of.rank) for of in ranks if not of.rows)
-        head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
-        return [head, *table(rows, ["step", "rank", *columns], left=[5, 6])]
-    rank = "" if ranks[0].rank is None else f", rank {ranks[0].rank}"
-    return [f"{ranks[0].path.name}{rank}", *table(rows, ["step", *columns], left=[4, 5])]
+    shown = _by_step(ranks)
+    rows, on_gpu = [row for _, row in shown], any(of.on_gpu for of in ranks)
+    if len(ranks) == 1:
+        rank = "" if ranks[0].rank is None else f", rank {ranks[0].rank}"
+        return [f"{ranks[0].path.name}{rank}", *steps_in_columns(rows, on_gpu=on_gpu, coverage=True)]
+    without = ", ".join(str(of.rank) for of in ranks if not of.rows)
+    head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
+    return [head, *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown])]
 
 
 def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
@@ -144,7 +117,7 @@ def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
     return sorted(((of, row) for of in ranks for row in of.rows), key=lambda pair: (pair[1].step, pair[0].rank or 0))
 
 
-def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[str]:
+def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
     """Render the path: what bounds the window, what is not known, the steps beside a default one, what to look at."""
     chosen = default_lines(path.window, path.graph, steps)
     return [
@@ -195,23 +168,24 @@ def largest_unexplained(path: CriticalPath) -> str:
     return f"the largest stretch, {size}{inside}{until}: {REASON[found['reason'][at]]}"
 
 
-def _class_lines(path: CriticalPath) -> list[str]:
+def _class_lines(path: CriticalPath) -> list[Line]:
     """List the classes, longest first."""
     length = max(path.length_ns, 1)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
-    return table([[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found], left=[2, 3])
+    rows = [[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found]
+    return table(rows, left=[2, 3], words=[3])
 
 
-def _event_lines(path: CriticalPath) -> list[str]:
+def _event_lines(path: CriticalPath) -> list[Line]:
     """List what takes most of the path."""
     totals = path.event_totals()
     length = max(path.length_ns, 1)
     rows = [
-        [duration_text(int(ns)), percent(ns / length), f"{calls:,}", bound, name or "(nothing recorded)"]
+        [duration_text(int(ns)), percent(ns / length), f"{calls:,}", SHORT[bound], name or "(nothing recorded)"]
         for name, bound, ns, calls in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
         for name, bound, ns, calls in [(name, bound, ns, calls if name else 0)]
     ]
     return [
         f"the {len(rows)} things to look at",
-        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4]),
+        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4], names=[4]),
     ]

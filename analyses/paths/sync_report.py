@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from analyses.display.terminal import clipped, duration_text, table
+from analyses.display.terminal import Line, clipped, duration_text, table
+from analyses.display.words import EDGE
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
@@ -55,16 +56,17 @@ def left_out(ids: ExternalIds) -> list[str]:
     return [f"{_count_of(size, 'dependency')} {reason} left out" for size, reason in reasons if size]
 
 
-def sync_lines(found: SyncDependencies) -> list[str]:
+def sync_lines(found: SyncDependencies) -> list[Line]:
     """Render the dependencies: how many of each kind, the longest waits, and what remains unknown."""
     graph = found.graph
     rank = "" if graph.rank is None else f", rank {graph.rank}"
-    lines = [f"{graph.path.name}{rank}", f"{clipped(found.window.label, 60)}: {_counted_dependencies(found)}"]
+    label = clipped(found.window.label, 60)
+    lines: list[Line] = [f"{graph.path.name}{rank}", f"{label}: {_counted_dependencies(found)}"]
     if len(found.to_cpu) or len(found.to_gpu):
         lines += ["", *_kind_lines(found), *_longest_waits(found)]
     counts = {text: found.graph.diagnostics[key] for key, text in WITHOUT_DEPENDENCY.items()}
     others = [[f"{count:,}", text] for text, count in counts.items() if count]
-    return [*lines, "", "no dependency, in the whole trace", *table(others, left=[1])] if others else lines
+    return [*lines, "", "no dependency, in the whole trace", *table(others, left=[1], words=[1])] if others else lines
 
 
 def _counted_dependencies(found: SyncDependencies) -> str:
@@ -89,20 +91,20 @@ def _count_of(size: int, what: str) -> str:
     return f"{size:,} {what if size == 1 else plural}"
 
 
-def _kind_lines(found: SyncDependencies) -> list[str]:
+def _kind_lines(found: SyncDependencies) -> list[Line]:
     """Count the dependencies of each kind."""
     rows = [
         [f"{int((chosen & ~edges.inferred).sum()):,}", f"{int((chosen & edges.inferred).sum()):,}",
-         f"{int((chosen & part.binding).sum()):,}", kind.label]
+         f"{int((chosen & part.binding).sum()):,}", kind.label, EDGE[kind.label]]
         for part in (found.to_cpu, found.to_gpu)
         for edges in [found.graph.edges_at(part.edge)]
         for kind in EdgeKind
         if (chosen := edges.kind == kind).any()
     ]  # fmt: skip
-    return table(rows, ["recorded", "inferred", "binding", "kind"], left=[3])
+    return table(rows, ["recorded", "inferred", "binding", "kind", "in words"], left=[3, 4], words=[4])
 
 
-def _longest_waits(found: SyncDependencies) -> list[str]:
+def _longest_waits(found: SyncDependencies) -> list[Line]:
     """List the calls that waited longest, with the activity that ended their wait."""
     part = found.to_cpu
     # Of a device synchronisation only the last stream's edge held the call: the others would list it again.
@@ -113,7 +115,7 @@ def _longest_waits(found: SyncDependencies) -> list[str]:
     longest = np.argsort(-waited, kind="stable")[:WAITS_SHOWN]
     rows = [_wait_row(found, part, int(binding[at]), int(waited[at])) for at in longest.tolist()]
     header = ["waited", "event", "call", "next operator", "for"]
-    return ["", "the longest waits", *table(rows, header, left=[2, 3, 4])]
+    return ["", "the longest waits", *table(rows, header, left=[2, 3, 4], names=[2, 3, 4])]
 
 
 def _waited_ns(found: SyncDependencies, part: SyncPairs) -> Ints:
@@ -129,7 +131,7 @@ def _wait_row(found: SyncDependencies, part: SyncPairs, at: int, waited: int) ->
     return [
         duration_text(waited),
         str(graph.event_table.index[part.call[at]]),
-        clipped(graph.name_of(int(part.call[at])), 30),
-        clipped(graph.name_of(target), 30) if target >= 0 else "(none)",
+        graph.name_of(int(part.call[at])),
+        graph.name_of(target) if target >= 0 else "(none)",
         graph.name_of(int(part.source[at])),
     ]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from analyses.display.clocks import clock_lines
-from analyses.display.terminal import clipped, duration_text, table
+from analyses.display.terminal import Line, clipped, duration_text, table
+from analyses.display.words import EDGE
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
@@ -38,7 +39,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
     }
 
 
-def info_lines(info: dict[str, Any]) -> list[str]:
+def info_lines(info: dict[str, Any]) -> list[Line]:
     """Render one rank for a terminal."""
     rank = (
         ""
@@ -48,7 +49,7 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     if not info["events"]:
         return [f"{info['file']}{rank}: no events, nothing was captured"]
     span = duration_text(info["end_ns"] - info["start_ns"])
-    lines = [
+    lines: list[Line] = [
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
         _gpu_line(info["gpus"]),
         _step_line(info["steps"]),
@@ -57,8 +58,8 @@ def info_lines(info: dict[str, Any]) -> list[str]:
     ]
     lines += ["events", *table([[f"{n:,}", kind] for kind, n in info["kinds"].items() if n], left=[1]), ""]
     lines += ["lanes", *_lane_lines(info["lanes"]), ""]
-    edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind] for kind, n in info["edges"].items()]
-    lines += ["edges", *table(edges, ["recorded", "inferred", "kind"], left=[2]), ""]
+    edges = [[f"{n['recorded']:,}", f"{n['inferred']:,}", kind, EDGE[kind]] for kind, n in info["edges"].items()]
+    lines += ["edges", *table(edges, ["recorded", "inferred", "kind", "in words"], left=[2, 3], words=[3]), ""]
     found = [[f"{n:,}", key] for key, n in info["diagnostics"].items() if n]
     return lines + (
         ["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"]
@@ -81,10 +82,10 @@ def _step_line(steps: list[dict[str, int]]) -> str:
         return "steps: none recorded"
     lengths = [s["end_ns"] - s["start_ns"] for s in steps]
     numbers = clipped(", ".join(str(s["step"]) for s in steps), 50)
-    return f"steps: {len(steps)} ({numbers}), {duration_text(min(lengths))} to {duration_text(max(lengths))}"
+    return f"steps: {len(steps)} ({numbers}), {duration_text(min(lengths))} to {duration_text(max(lengths))} on the CPU"
 
 
-def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[str]:
+def _lane_lines(lanes: list[dict[str, Any]], limit: int = 12) -> list[Line]:
     """List the busiest lanes."""
     busiest = sorted(lanes, key=lambda item: -item["events"])[:limit]
     rows = table([[f"{item['events']:,}", item["lane"]] for item in busiest], left=[1])

@@ -13,6 +13,7 @@ from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from analyses.tables import Table, joined
+from hta_graph.columns import ranked_by
 from hta_graph.job.matching.collective_times import MATCHED_BY
 from hta_graph.job.matching.rank_members import RankMembers
 
@@ -22,22 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "collective_kernels", "collectives", "figure", "waits_by_rank"]
 
 COLLECTIVES = [
-    *("scope", "collective", "number", "ranks", "last_rank", "waited_ns", "longest_wait_ns", "transfer_ns"),
+    *("scope", "collective", "number", "ranks", "last_rank"),
+    *("waited_ns", "median_wait_ns", "longest_wait_ns", "transfer_ns"),
     *("elements", "dtype", "matched_by", "group", "kernel"),
 ]
 KERNELS = [
-    "rank",
-    "scope",
-    "number",
-    "event_index",
-    "start_ns",
-    "duration_ns",
-    "arrival_ns",
-    "wait_ns",
-    "transfer_ns",
-    "is_last",
+    *("rank", "scope", "number", "event_index", "start_ns", "duration_ns"),
+    *("arrival_ns", "wait_ns", "transfer_ns", "is_last"),
 ]
-RANKS = ["rank", "scope", "kernels", "duration_ns", "wait_ns", "transfer_ns", "times_last", "wait_caused_ns"]
+RANKS = [
+    *("rank", "scope", "kernels", "duration_ns", "wait_ns", "median_wait_ns", "p95_wait_ns", "transfer_ns"),
+    *("times_last", "wait_caused_ns"),
+]
 
 
 def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
@@ -45,9 +42,9 @@ def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
 
     Returns:
         scope, collective (its recorded name), number (in order of time), ranks (how many), last_rank (whose kernel
-        started last), waited_ns (by all others, added up), longest_wait_ns, transfer_ns (from the last start to the
-        last end), elements (of the larger of input and output), dtype, matched_by, group, kernel; most waiting
-        first.
+        started last), waited_ns (by all others, added up), median_wait_ns (of the others), longest_wait_ns, transfer_ns
+        (from the last start to the last end), elements (of the larger of input and output), dtype, matched_by, group,
+        kernel; most waiting first.
     """
     frame = joined([_collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
     frame = frame.astype({"elements": "Int64"})
@@ -58,12 +55,15 @@ def _collectives_of(item: Matched) -> pd.DataFrame:
     """List the collectives of one stretch."""
     found = item.found
     first, last = found.first, found.last
+    # Who came last waited for nobody: of two ranks the median would be nothing.
+    others = np.delete(np.arange(len(found.number)), last)
     columns = {
         "scope": item.label,
         "number": np.arange(len(found)),
         "ranks": np.diff(first, append=len(found.number)),
         "last_rank": found.rank[last],
         "waited_ns": np.add.reduceat(found.wait, first),
+        "median_wait_ns": ranked_by(found.number[others], found.wait[others], len(found), 50),
         "longest_wait_ns": np.maximum.reduceat(found.wait, first),
         "transfer_ns": np.maximum.reduceat(found.end, first) - found.arrival[last],
         "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
@@ -120,7 +120,8 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
     """Add up :func:`collective_kernels` per rank.
 
     Returns:
-        rank, scope, kernels, duration_ns = wait_ns + transfer_ns, times_last, wait_caused_ns (the waiting of the others
+        rank, scope, kernels, duration_ns = wait_ns + transfer_ns, median_wait_ns and p95_wait_ns (of one kernel: half
+        and 95 % waited no longer), times_last, wait_caused_ns (the waiting of the others
         in the collectives to which this rank came last).
     """
     # All waiting in a collective is the doing of the rank that came last, and counts for it alone.
@@ -128,6 +129,8 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "kernels": ("number", "count"),
         **{name: (name, "sum") for name in ("duration_ns", "wait_ns", "transfer_ns")},
+        "median_wait_ns": ("wait_ns", lambda waits: _ranked_wait(waits, 50)),
+        "p95_wait_ns": ("wait_ns", lambda waits: _ranked_wait(waits, 95)),
         "times_last": ("is_last", "sum"),
         "wait_caused_ns": ("wait_caused_ns", "sum"),
     }
@@ -137,6 +140,11 @@ def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
     }  # steps in their own order, not that of their names
     in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
     return frame[RANKS].iloc[in_order].reset_index(drop=True)
+
+
+def _ranked_wait(waits: pd.Series[int], percent: int) -> int:
+    """Return the wait that so many percent do not exceed (ns)."""
+    return int(ranked_by(np.zeros(len(waits), np.int64), waits.to_numpy().astype(np.int64), 1, percent)[0])
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -151,7 +159,9 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     matched = matched_collectives(scopes)
     kernels = collective_kernels(matched)
     tables = {"collectives": collectives(matched), "ranks": waits_by_rank(kernels)}
-    return Answer(tables, notes_on(scopes, matched), {"kernels": kernels})
+    ranks = len({scope.rank for scope in scopes})
+    summed = {"collectives": f"the waiting ones of {ranks} ranks", "ranks": "all collectives"}
+    return Answer(tables, notes_on(scopes, matched), {"kernels": kernels}, summed=summed)
 
 
 def figure(found: Answer) -> Figure:

@@ -64,7 +64,8 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    return Answer({"stragglers": stragglers(matched)}, notes_on(scopes, matched))
+    summed = {"stragglers": "the other ranks and all collectives"}
+    return Answer({"stragglers": stragglers(matched)}, notes_on(scopes, matched), summed=summed)
 
 
 def figure(found: Answer) -> Figure:

@@ -56,7 +56,7 @@ def read_graphs(
         salvage: read the whole events of files that break off.
         report: is called with the error of each file that cannot be read, which is left out then; without it the error
             is raised. If no file can be read an error is raised in any case.
-        say: is called with a line about each file that is skipped or numbered by order.
+        say: is called with a line about the files that are skipped, and one about those numbered by order.
         progress: is called with how many files are done, and of how many.
 
     Raises:

@@ -50,13 +50,14 @@ def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> 
 def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = lambda _: None) -> list[RankFile]:
     """Find the rank files behind inputs (files or folders), lowest rank first; events are not decoded for that.
 
-    Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about each. Files that cannot be read
-    are listed with their error.
+    Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about all of them. Files that cannot
+    be read are listed with their error.
 
     Raises:
         TraceError: no trace among the inputs, or two that claim one rank.
     """
     found: list[FoundFile] = []
+    skipped: list[NotATraceError] = []
     paths = expand([Path(item) for item in inputs])
     for path in paths:
         try:
@@ -65,16 +66,40 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
         except NotATraceError as error:
             if len(paths) == 1:
                 raise
-            say(f"skipped {error}")
+            skipped.append(error)
         except HtaGraphError as error:
             found.append(FoundFile(path, None, error))
+    if skipped:
+        say(_skipped_line(skipped))
     if not found:
         raise TraceError(", ".join(map(str, inputs)), "no trace among these files")
     ranks = assign_ranks(found)
-    for file in ranks:
-        if file.source == "order" and len(ranks) > 1 and not file.error:
-            say(f"{file.path}: neither the header nor the name tells its rank; taken as rank {file.rank} by order")
+    by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
+    if by_order:
+        say(_order_line(by_order))
     return ranks
+
+
+def _skipped_line(errors: Sequence[NotATraceError]) -> str:
+    """Say which files were skipped: of one why, of many the first names."""
+    if len(errors) == 1:
+        return f"skipped {errors[0]}"
+    names = _first_of(errors[0].path.parent, [error.path.name for error in errors])
+    return f"{len(errors)} files skipped, which hold no trace rows: {names}; give Kineto traces"
+
+
+def _order_line(files: Sequence[RankFile]) -> str:
+    """Say whose rank is that of the order."""
+    if len(files) == 1:
+        (file,) = files
+        return f"{file.path}: neither the header nor the name tells its rank; taken as rank {file.rank} by order"
+    names = _first_of(files[0].path.parent, [f"{file.path.name} as rank {file.rank}" for file in files])
+    return f"{len(files)} files tell their rank neither in header nor name; taken by order: {names}"
+
+
+def _first_of(folder: Path, texts: Sequence[str], count: int = 3) -> str:
+    """List the first of some texts about files, the first one with their folder."""
+    return ", ".join([str(folder / texts[0]), *texts[1:count]]) + (", …" if len(texts) > count else "")
 
 
 def _decoded_header(path: Path, *, salvage: bool) -> Header:
@@ -95,7 +120,7 @@ def read_traces(
         inputs: a file, a folder of rank files, or several of either.
         rank: read only this rank.
         salvage: read the whole events of files that break off.
-        say: is called with a line about each file that is skipped or numbered by order.
+        say: is called with a line about the files that are skipped, and one about those numbered by order.
 
     Raises:
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.

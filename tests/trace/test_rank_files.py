@@ -95,9 +95,8 @@ def test_files_without_a_rank_are_numbered_by_order_and_this_is_said(
     assert {rank["rank"]: Path(rank["file"]).name for rank in json.loads(out)["ranks"]} == {
         0: "a.json", 1: "c.json", 2: "b.json",
     }  # fmt: skip
-    assert [line.split(": ")[0] for line in err.splitlines()] == [str(tmp_path / "a.json"), str(tmp_path / "b.json")]
-    assert "taken as rank 0 by order" in err
-    assert "taken as rank 2 by order" in err
+    assert err.startswith("2 files tell their rank neither in header nor name; taken by order: ")
+    assert err.endswith(f": {tmp_path / 'a.json'} as rank 0, b.json as rank 2\n")
 
 
 def test_given_files_keep_the_order_in_which_they_were_given(tmp_path: Path) -> None:
@@ -136,6 +135,15 @@ def test_files_without_trace_rows_are_skipped_with_a_line(
     assert (status, err.count("\n")) == (0, 1), err
     assert err.startswith(f"skipped {tmp_path / 'other.json'}: ")
     assert [rank["rank"] for rank in json.loads(out)["ranks"]] == [0]
+
+
+def test_many_files_without_trace_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    operator_trace(tmp_path / "rank0.json")
+    for number in range(5):
+        (tmp_path / f"host{number}.json").write_text(HOST_TRACE)
+    _, _, err = run_command(capsys, "info", tmp_path, "--json", "-")
+    first = f"{tmp_path / 'host0.json'}, host1.json, host2.json, …"
+    assert err == f"5 files skipped, which hold no trace rows: {first}; give Kineto traces\n"
 
 
 def test_host_traces_do_not_take_a_rank(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from hta_graph.export.picture.drawing import Picture
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
 from hta_graph.export.picture.render import check_picture, render, write_picture
-from hta_graph.export.picture.short_names import short_name
+from hta_graph.names import short_name
 
 __all__ = [
     "Picture",

@@ -9,9 +9,10 @@ from hta_graph.errors import UsageError
 from hta_graph.export.picture.boxes import box_of_event, folded, path_boxes
 from hta_graph.export.picture.drawing import Drawing, Picture, chain_picture
 from hta_graph.export.picture.path_links import Link, path_links
-from hta_graph.export.picture.short_names import NAME_SIZE, clean, duration, file_and_rank, short_name
+from hta_graph.export.picture.short_names import NAME_SIZE, clean, duration, file_and_rank
 from hta_graph.export.picture.web import surroundings, visited_between
 from hta_graph.graph import DependencyGraph
+from hta_graph.names import short_name
 
 __all__ = ["around_picture", "between_picture", "path_picture"]
 

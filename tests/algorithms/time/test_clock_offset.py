@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
+from analyses.display.console import text_of
 from analyses.paths.path_report import path_lines
 from analyses.paths.trace_info import info_document, info_lines
 from analyses.paths.verdict import verdict
@@ -43,8 +44,8 @@ def test_it_is_said_and_changes_no_time() -> None:
     graph, true = offset_by(24_000), offset_by(0)
     path = hg.critical_path(graph, hg.whole())
     for lines in (info_lines(info_document(graph)), path_lines(path), verdict({0: path})):
-        assert "behind the host's" in "\n".join(lines)
-    assert "behind" not in "\n".join(path_lines(hg.critical_path(true, hg.whole())))
+        assert "behind the host's" in text_of(lines)
+    assert "behind" not in text_of(path_lines(hg.critical_path(true, hg.whole())))
     assert (true.event_table.start[true.is_gpu] - graph.event_table.start[graph.is_gpu] == 24_000).all()
 
 

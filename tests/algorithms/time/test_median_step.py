@@ -187,7 +187,7 @@ def test_per_step_lists_every_step(capsys: pytest.CaptureFixture[str], tmp_path:
         (1, 400_000, 1.0), (2, 100_000, 1.0), (3, 110_000, 1.0),
     ]  # fmt: skip
     status, out, _ = run_command(capsys, "critical-path", path, "--per-step")
-    assert (status, len(out.splitlines())) == (0, 5)
+    assert (status, len(out.splitlines())) == (0, 6)
     assert "cudaMalloc 0.250 ms: warm-up" in out
 
 

@@ -441,11 +441,11 @@ def test_help_takes_less_than_300_ms() -> None:
 @pytest.mark.parametrize(
     ("arguments", "absent"),
     [
-        (["--help"], {"numpy", "pandas", "msgspec", "orjson", "networkx", "rustworkx", "pyarrow"}),
+        (["--help"], {"rich", "numpy", "pandas", "msgspec", "orjson", "networkx", "rustworkx", "pyarrow"}),
         (["critical-path", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["critical-path", "TRACE", "--json", "-"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        (["critical-path", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
         (["info", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["graph", "TRACE", "--json", "-"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        (["graph", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",
 )

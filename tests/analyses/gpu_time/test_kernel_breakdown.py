@@ -13,6 +13,7 @@ import pytest
 
 import hta_graph as hg
 from analyses.answer import answer_lines
+from analyses.display.console import text_of
 from analyses.gpu_time.kernel_breakdown import answer, figure, kernel_breakdown, kernel_types
 from analyses.gpu_time.temporal_breakdown import temporal_breakdown
 from analyses.hta.hta_gpu_time import hta_kernel_breakdown
@@ -161,14 +162,14 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     assert kernels.empty
 
 
-def test_a_terminal_gets_short_names_and_files_full_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+def test_a_terminal_gets_short_names_and_files_full_ones(tmp_path: Path) -> None:
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
     trace = TraceBuilder()
     trace.launch(name, (0, 1), (0, 10), 1)
     found = answer([whole(0, trace.graph(tmp_path))])
     assert found.tables["kernels"]["kernel"].tolist() == [name]
-    assert "vectorized_elementwise [CUDAFunctor_add]" in "\n".join(answer_lines(found))
+    assert "vectorized_elementwise [CUDAFunctor_add]" in text_of(answer_lines(found), room=160)
+    assert name in text_of(answer_lines(found))
     assert len(figure(found).data) == 2
 
 

@@ -31,6 +31,7 @@ from hta_graph.model import EdgeKind, GapCause
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.shared_traces import SHARED, graph_of_file
+from tests.support.usual_times import usual
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
@@ -181,7 +182,8 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     scope = whole(0, trace.graph(tmp_path))
     found = answer([scope])
     assert all(frame.empty for frame in found.tables.values())
-    assert found.main.columns.tolist() == ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps"]
+    columns = ["rank", "scope", "cause", "idle_ns", "idle_share", "window_share", "gaps", "median_gap_ns", "p95_gap_ns"]
+    assert found.main.columns.tolist() == columns
     assert "no GPU activity" in found.notes[0]
     assert not figure(found).data
     frame, statistics = hta_idle_time([scope], show_idle_interval_stats=True)
@@ -365,3 +367,27 @@ def test_htas_answer_without_rounding_is_met_but_for_its_float_error(name: str) 
     theirs = pd.DataFrame(item["rows"], columns=item["columns"])
     ours, _ = hta_idle_time(like_hta(graphs_of(name)))
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False, rtol=0, atol=5)
+
+
+def test_a_median_and_95_percent_tell_of_single_gaps(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at in range(31):
+        trace.op("aten::mm", at * 100, at * 100 + 10 + at * at % 43)
+        trace.launch(
+            "gemm", (at * 100 + 5 + at * at % 43, at * 100 + 6 + at * at % 43), (at * 100 + 70, at * 100 + 90), at + 1
+        )
+    scope = whole(0, trace.graph(tmp_path))
+    pieces = GapExplainer(scope.graph).explain(
+        device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
+    )
+    for row in idle_time([scope]).itertuples():
+        single: dict[int, int] = {}
+        for gap, cause, length in zip(pieces.gap, pieces.cause, pieces.length, strict=True):
+            if GapCause(cause).label == row.cause:
+                single[gap] = single.get(gap, 0) + int(length)
+        assert row.gaps == len(single)
+        assert (row.median_gap_ns, row.p95_gap_ns) == (usual(single.values(), 50), usual(single.values(), 95))
+    streams, device = stream_idle_time([scope]), idle_time([scope])
+    assert set(map(tuple, streams[["cause", "median_gap_ns"]].to_numpy().tolist())) <= {
+        *map(tuple, device[["cause", "median_gap_ns"]].to_numpy().tolist())
+    }

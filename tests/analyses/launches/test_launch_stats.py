@@ -17,6 +17,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
 from tests.support.shared_traces import graph_of_file
+from tests.support.usual_times import usual
 
 PARTS = ["behind_stream_ns", "behind_event_ns", "overhead_ns"]
 
@@ -175,3 +176,16 @@ def test_hta_is_met_for_the_calls_that_it_knows(name: str, memory: bool) -> None
         if kept_as_documented(name, int(rank)):
             assert len(rows) == len(theirs.get("rows") or theirs.get("head", []))
             assert len(own) >= theirs.get("rows_total", len(rows))
+
+
+def test_a_median_and_95_percent_tell_of_single_launches(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at in range(37):
+        trace.launch("kernel", (at * 100, at * 100 + 2), (at * 100 + 3 + at * at % 31, at * 100 + 60), at + 1)
+    frame = launches([whole(0, trace.graph(tmp_path))])
+    row = launch_stats(frame).iloc[0]
+    delays = frame["launch_delay_ns"].tolist()
+    assert len(set(delays)) > 9
+    assert row["median_launch_delay_ns"] == usual(delays, 50)
+    assert row["p95_launch_delay_ns"] == usual(delays, 95)
+    assert row["median_overhead_ns"] == usual(frame["overhead_ns"], 50)

@@ -18,6 +18,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.golden import NANOSECONDS, TRACES, answered, graphs
 from tests.support.shared_traces import SHARED
+from tests.support.usual_times import usual
 
 VARIED = [
     "vllm_hipgraph_mi300x", "sam_compile_cudagraph_a100", "mtia_inference", "cpu_only_gloo", "oldest_format_array",
@@ -163,3 +164,17 @@ def test_hta_is_met(name: str) -> None:
         assert np.allclose([own[key] for key in own], [expected[key] for key in own], rtol=0, atol=0.3)
         if name not in NANOSECONDS:
             assert own == expected
+
+
+def test_a_median_and_95_percent_tell_of_single_occurrences(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    late = [3 + at * at % 23 for at in range(41)]
+    for at, delay in enumerate(late):
+        trace.op("aten::mm", at * 100, at * 100 + 50)
+        trace.launch(
+            "gemm", (at * 100 + delay, at * 100 + delay + 1), (at * 100 + 2 * delay + 3, at * 100 + 90), at + 1
+        )
+    row = operator_kernels([whole(0, trace.graph(tmp_path))]).iloc[0]
+    launched, begun = [delay * 1_000 for delay in late], [(delay + 3) * 1_000 for delay in late]
+    assert [row["median_launch_delay_ns"], row["p95_launch_delay_ns"]] == [usual(launched, 50), usual(launched, 95)]
+    assert [row["median_runtime_delay_ns"], row["p95_runtime_delay_ns"]] == [usual(begun, 50), usual(begun, 95)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analyses.display.console import text_of
 from analyses.paths.trace_info import info_document, info_lines
 from tests.support.builder import TraceBuilder
 
@@ -14,6 +15,6 @@ def test_a_rank_is_told_with_its_gpus_and_steps(tmp_path: Path) -> None:
     trace.launch("gemm", (3, 4), (5, 9), 1)
     found = info_document(trace.graph(tmp_path))
     assert (found["rank"], found["world_size"], found["gpus"], found["events"]) == (1, 2, ["A100"], 3)
-    text = "\n".join(info_lines(found))
+    text = text_of(info_lines(found), None)
     assert "rank 1 of 2" in text
     assert "A100" in text

@@ -24,6 +24,7 @@ from hta_graph.job.matching.communication_kernels import read_communication_kern
 from tests.support.builder import TraceBuilder
 from tests.support.golden import graphs
 from tests.support.shared_traces import SHARED
+from tests.support.usual_times import usual
 
 KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 Runs = list[tuple[float, float]]
@@ -259,3 +260,19 @@ def test_every_collective_of_a_pair_is_matched_by_group() -> None:
 @pytest.mark.parametrize(("name", "steps"), [("dlrm_8xv100", [10]), ("nanogpt_ddp_8xh100", [10, 11, 12])])
 def test_steps_of_the_gpu_do_not_count(name: str, steps: list[int]) -> None:
     assert hta_profiler_steps(like_hta(graphs(name))) == steps
+
+
+def test_a_median_and_95_percent_tell_of_single_waits(tmp_path: Path) -> None:
+    early = [at * at % 29 for at in range(23)]
+    first = [(at * 100 + 50 - wait, at * 100 + 90) for at, wait in enumerate(early)]
+    second = [(at * 100 + 50 - wait // 2, at * 100 + 90) for at, wait in enumerate(early)]
+    third = [(at * 100 + 50, at * 100 + 90) for at in range(23)]
+    ranks = (rank_trace(rank, runs, world=3) for rank, runs in enumerate((first, second, third)))
+    matched = matched_collectives(scopes_of(tmp_path, *ranks))
+    kernels = collective_kernels(matched)
+    for row in waits_by_rank(kernels).itertuples():
+        waits = kernels.loc[kernels["rank"] == row.rank, "wait_ns"]
+        assert (row.median_wait_ns, row.p95_wait_ns) == (usual(waits, 50), usual(waits, 95))
+    for row in collectives(matched).itertuples():
+        others = kernels[(kernels["number"] == row.number) & ~kernels["is_last"].astype(bool)]
+        assert row.median_wait_ns == usual(others["wait_ns"], 50)
