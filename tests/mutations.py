@@ -557,7 +557,21 @@ COLUMNS = (
         ("tests/analyses/gpu_time/test_kernel_breakdown.py",),
     ),
 )
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS)
+RUNS = tuple(
+    Mutation(name, "hta_graph/algorithms/time/merged_runs.py", old, new, ("tests/algorithms/time/test_merged_runs.py",))
+    for name, old, new in (
+        ("runs reach over classes", "columns = pieces.bound, pieces.lane,", "columns = pieces.lane,"),
+        ("runs reach over lanes", "columns = pieces.bound, pieces.lane,", "columns = pieces.bound,"),
+        ("runs reach over stacks", "pieces.reason, stack", "pieces.reason"),
+        ("every call is told apart", "events.end - events.start >= least_ns", "events.end >= 0"),
+        ("a run is merged over kernels", "(_stays_apart(graph, pieces), pieces.event, inside)", "(False, 0, inside)"),
+        ("unexplained waits are one", "(pieces.bound == BoundBy.UNEXPLAINED) | picked", "picked"),
+        ("a run belongs to its smallest owner", "np.lexsort((-time, run))", "np.lexsort((time, run))"),
+        ("a run has the edge of its first segment", "len(first)) > 0", "len(first)) < 0"),
+        ("a thousandth and one more", "-(-window_ns // TOLD_APART)", "window_ns // TOLD_APART + 1"),
+    )
+)
+MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS)
 
 
 @dataclass(frozen=True)

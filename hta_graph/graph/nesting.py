@@ -13,7 +13,7 @@ from hta_graph.graph.points import event_of, is_end
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.table import EventTable
 
-__all__ = ["Nesting", "innermost_of", "nest"]
+__all__ = ["Nesting", "innermost_of", "nearest_around", "nest"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,20 @@ def innermost_of(nestings: Sequence[Nesting], lane: int) -> tuple[Ints, Ids]:
         # A later nesting speaks only where all earlier ones are silent.
         found = np.where(found < 0, own, found)
     return cuts, found
+
+
+def nearest_around(parent: Ids, rows: Ids, wanted: Bools) -> Ids:
+    """Walk from rows (-1: none) to the nearest wanted row around them, themselves included; -1 where there is none.
+
+    >>> nearest_around(np.array([-1, 0, 1]), np.array([2, 0, -1]), np.array([True, False, False])).tolist()
+    [0, 0, -1]
+    """
+    found = rows.copy()
+    pending = np.flatnonzero(found >= 0)
+    while len(pending := pending[~wanted[found[pending]]]):
+        found[pending] = parent[found[pending]]
+        pending = pending[found[pending] >= 0]
+    return found
 
 
 def nest(events: EventTable, times: Ints, ordered: Ids, lane_count: int) -> Nesting:

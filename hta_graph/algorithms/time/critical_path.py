@@ -10,6 +10,7 @@ import numpy as np
 
 from hta_graph.algorithms.time.accounting import Accounting
 from hta_graph.algorithms.time.median_step import median_step
+from hta_graph.algorithms.time.merged_runs import Runs, merge_runs
 from hta_graph.algorithms.time.path_classes import path_pieces
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
@@ -84,22 +85,40 @@ class CriticalPath:
         sums = summed_by(lost.reason, lost.length, len(Reason))
         return {reason.label: int(sums[reason]) for reason in sorted(Reason, key=lambda r: -sums[r]) if sums[reason]}
 
-    @cached_property
-    def carried_over(self) -> Bools:
-        """Mark the segments whose event, or the call that launched it, started before the window."""
+    def _carried_over(self, pieces: Pieces) -> Bools:
+        """Mark the pieces whose event, or the call that launched it, started before the window."""
         # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
         if self.window.is_whole:
-            return np.zeros(len(self.pieces), np.bool_)
+            return np.zeros(len(pieces), np.bool_)
         issued = self.graph.event_table.start.copy()
         launches = self.graph.edges_of(EdgeKind.LAUNCH)
         np.minimum.at(issued, launches.target, launches.source_ns)
-        early: Bools = picked(issued, self.pieces.event, otherwise=self.window.start_ns) < self.window.start_ns
+        early: Bools = picked(issued, pieces.event, otherwise=self.window.start_ns) < self.window.start_ns
         return early
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The segments with long runs of equal class and stack merged: they tile the window too."""
+        return merge_runs(self.graph, self.pieces, self.length_ns)
+
+    def run_columns(self) -> dict[str, Any]:
+        """Return the columns of :attr:`runs` as :meth:`segment_columns` does, and two more: segments and inside.
+
+        ``segments`` counts what was merged, ``inside`` names the call around it; ``edge`` is ``None`` where edges
+        differ; event, name and carried_over are those of the event that most of the time belongs to.
+        """
+        runs = self.runs
+        columns = self._columns_of(runs)
+        columns["edge"] = none_where(columns["edge"], runs.is_mixed)
+        inside = texts_of_codes(self.graph.names, picked(self.graph.event_table.name, runs.inside))
+        return {**columns, "segments": runs.segments, "inside": inside}
 
     def segment_columns(self) -> dict[str, Any]:
         """Return the segments' columns as object or integer arrays; ``None`` where there is no event, edge or lane."""
-        pieces, events = self.pieces, self.graph.event_table
-        no_edge = pieces.edge_kind < 0
+        return self._columns_of(self.pieces)
+
+    def _columns_of(self, pieces: Pieces) -> dict[str, Any]:
+        events, no_edge = self.graph.event_table, pieces.edge_kind < 0
         # Nearly all are none: it would be dear to name every one.
         reasons, unknown = np.full(len(pieces), None, object), np.flatnonzero(pieces.reason >= 0)
         reasons[unknown] = labels(Reason, pieces.reason[unknown])
@@ -112,7 +131,7 @@ class CriticalPath:
             "event_index": none_where(picked(events.index, pieces.event), pieces.event < 0),
             "name": texts_of_codes(self.graph.names, picked(events.name, pieces.event)),
             "lane": texts_of_codes(self.graph.lanes.labels, pieces.lane),
-            "carried_over": self.carried_over,
+            "carried_over": self._carried_over(pieces),
             "reason": reasons,
         }
 

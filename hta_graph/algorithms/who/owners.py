@@ -12,8 +12,8 @@ from hta_graph.algorithms.who.bursts import Bursts
 from hta_graph.columns import freeze, laid_out, picked, summed_by
 from hta_graph.errors import UsageError
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.nesting import Nesting
-from hta_graph.model import CPU_KINDS, Bools, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.graph.nesting import Nesting, nearest_around
+from hta_graph.model import CPU_KINDS, EdgeKind, EventKind, Ids, Ints, kind_mask
 
 __all__ = ["OWNERS", "Owners", "Totals", "members", "owners", "totals"]
 
@@ -122,7 +122,7 @@ def _operator_owners(graph: DependencyGraph) -> Owners:
     look = _Look(graph, graph.calls)
 
     def innermost(rows: Ids) -> Ids:
-        looked_up = _nearest_wanted(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
+        looked_up = nearest_around(graph.calls.parent, look.on_own_thread(rows), kind == EventKind.CPU_OP)
         nests = (rows >= 0) & kind_mask(kind[rows], CPU_KINDS)
         return np.where(nests, graph.operator_around[rows], looked_up).astype(np.int32)
 
@@ -145,16 +145,16 @@ def _module_owners(graph: DependencyGraph) -> Owners:
     above = look.parents()
     modules = np.flatnonzero(is_module).astype(np.int32)
     next_module = np.full(len(is_module), -1, np.int32)
-    next_module[modules] = _nearest_wanted(above, above[modules], is_module)
+    next_module[modules] = nearest_around(above, above[modules], is_module)
     forward = _ForwardOperators(graph)
 
     def innermost(rows: Ids) -> Ids:
         # The own thread's module; else that of the forward operator; else that of the thread that waits.
-        own = _nearest_wanted(above, look.on_own_thread(rows), is_module)
+        own = nearest_around(above, look.on_own_thread(rows), is_module)
         missing = own < 0
-        own[missing] = _nearest_wanted(above, look.on_own_thread(forward.of(rows[missing])), is_module)
+        own[missing] = nearest_around(above, look.on_own_thread(forward.of(rows[missing])), is_module)
         missing = own < 0
-        own[missing] = _nearest_wanted(above, look.on_waiting_thread(rows[missing]), is_module)
+        own[missing] = nearest_around(above, look.on_waiting_thread(rows[missing]), is_module)
         return own
 
     return Owners(innermost, freeze(next_module))
@@ -205,16 +205,6 @@ class _Look:
         return self._nesting.open_at(np.where(rows >= 0, lanes, -1), self._graph.event_table.start[rows])
 
 
-def _nearest_wanted(parent: Ids, found: Ids, wanted: Bools) -> Ids:
-    """Walk from rows (-1: none) to the nearest wanted row around them, themselves included."""
-    found = found.copy()
-    pending = np.flatnonzero(found >= 0)
-    while len(pending := pending[~wanted[found[pending]]]):
-        found[pending] = parent[found[pending]]
-        pending = pending[found[pending] >= 0]
-    return found
-
-
 class _ForwardOperators:
     """From work of the backward pass to the forward operator that it belongs to."""
 
@@ -227,5 +217,5 @@ class _ForwardOperators:
 
     def of(self, rows: Ids) -> Ids:
         """Return the forward operator of the innermost backward operator around each row; -1 where there is none."""
-        backward = _nearest_wanted(self._calls.parent, self._look.on_own_thread(rows), self._forward >= 0)
+        backward = nearest_around(self._calls.parent, self._look.on_own_thread(rows), self._forward >= 0)
         return np.where(backward >= 0, self._forward[backward], -1).astype(np.int32)
