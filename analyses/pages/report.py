@@ -47,7 +47,7 @@ def report_page(
     own_steps = (steps or {}).get(slowest, ())
     timeline = timeline_page(paths[slowest], own_steps)
     sections = [
-        _path_section(paths, timeline, slowest),
+        _path_section(paths, own_steps, timeline, slowest),
         _timeline_section(paths, slowest),
         *_steps_section(paths[slowest], own_steps, timeline, slowest),
         *_gpu_sections(scopes, timeline, slowest),
@@ -67,11 +67,14 @@ def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
     return f"{name.parent.name}/{name.name}" if len(paths) == 1 else f"{name.parent.name}, {len(paths)} ranks"
 
 
-def _path_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, slowest: int) -> Section:
+def _path_section(
+    paths: Mapping[int, CriticalPath], steps: Sequence[StepRow], timeline: TimelinePage, slowest: int
+) -> Section:
     """Show the critical paths: the slowest rank's classes, which explain all colours, the ranks, the largest items."""
     path = paths[slowest]
     of_rank = f", rank {slowest}" if len(paths) > 1 else ""
-    tables = [_class_table(paths, f"time on the path by class{of_rank}", path)]
+    drawn = [*paths.values(), *(row.path for row in steps)]
+    tables = [_class_table(drawn, f"time on the path by class{of_rank}", path)]
     if len(paths) > 1:
         tables.append(_rank_table(paths))
     totals = path.event_totals()
@@ -82,9 +85,9 @@ def _path_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, slo
     return Section("Critical path", meaning, tables, notes)
 
 
-def _class_table(paths: Mapping[int, CriticalPath], title: str, path: CriticalPath) -> SectionTable:
-    """List the classes that any rank has, with the times of one path, longest first: the legend of the page."""
-    shown = [bound for bound in MEANING if any(other.by_bound_ns[bound] for other in paths.values())]
+def _class_table(drawn: Sequence[CriticalPath], title: str, path: CriticalPath) -> SectionTable:
+    """List the classes of all paths that are drawn, with the times of one, longest first: the legend of the page."""
+    shown = [bound for bound in MEANING if any(other.by_bound_ns[bound] for other in drawn)]
     shown.sort(key=lambda bound: -path.by_bound_ns[bound])
     length = max(path.length_ns, 1)
     rows = [

@@ -49,10 +49,9 @@ COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
 
 @dataclass(frozen=True)
 class CarriedStep:
-    """A window that the page can turn to: its name, its link, what bounds it, its classes as a bar."""
+    """A window that the page can turn to: its name, what bounds it, its classes as a bar."""
 
     label: str
-    href: str
     said: str
     bar: Bar
 
@@ -120,8 +119,7 @@ class TimelinePage:
                 f"{clipped(path.window.label, 60)}: {duration_text(path.length_ns)}, of which {duration_text(ns)} "
                 f"{SHORT[bound]}; {path.coverage:.1%} explained"
             )
-            href = f"#t={path.window.start_ns},{path.window.end_ns}"
-            found.append(CarriedStep(clipped(path.window.label, 60), href, said, class_bar(path.by_bound_ns)))
+            found.append(CarriedStep(clipped(path.window.label, 60), said, class_bar(path.by_bound_ns)))
         return found
 
     def _scene_that_fits(self, limit: int) -> tuple[Scene, str]:
@@ -129,7 +127,7 @@ class TimelinePage:
         while True:
             scene = scene_of(self._paths, limit)
             data = _packed_scene(scene, self.span[0], self.chosen)
-            if len(data) <= BYTES:
+            if len(data) <= BYTES or limit < 1:
                 return scene, data
             # Bars differ in how well they pack: the next try is a guess from this one.
             limit = min(len(scene.bars) * BYTES * 9 // (len(data) * 10), limit * 9 // 10)

@@ -25,6 +25,7 @@ from tests.support.builder import TraceBuilder
 from tests.support.page_data import page_data
 from tests.support.shared_traces import SHARED
 
+SAMPLE = Path(__file__).parents[3] / "analyses" / "sample" / "sample_trace.json.gz"
 FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 
 
@@ -159,6 +160,17 @@ def test_each_class_has_one_colour_and_one_legend(report: Path) -> None:
     for bound, colour in BOUND_COLOUR.items():
         assert classes.count(f'background:{colour}"></i>{bound}') == (bound in classes)
     assert 'aria-label="classes of the critical path"' not in report.read_text()
+
+
+def test_the_legend_explains_the_colours_of_every_step(tmp_path: Path) -> None:
+    assert main(["report", str(SAMPLE), "--step", "2", "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    legend = text.split("time on the path by class")[1].split("</table>")[0]
+    bars = re.findall(r'<div class="step"[^>]*>(.*?)</div>', text, re.DOTALL)
+    assert len(bars) == 3
+    assert {colour for bar in bars for colour in re.findall(r"background:(#\w+)", bar)} == set(
+        re.findall(r"background:(#\w+)", legend)
+    )
 
 
 def test_bars_say_in_words_what_they_show(report: Path) -> None:
