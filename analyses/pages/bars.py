@@ -50,4 +50,4 @@ def time_bar(parts: Sequence[tuple[str, int, str]], whole_ns: int) -> Bar:
 def class_bar(by_bound_ns: Mapping[str, int], whole_ns: int = 0) -> Bar:
     """Return the classes of a path as a bar; as long as the longest one, where several are compared."""
     whole = whole_ns or sum(by_bound_ns.values())
-    return time_bar([(SHORT[bound], by_bound_ns[bound], BOUND_COLOUR[bound]) for bound in SHORT], whole)
+    return time_bar([(SHORT[bound], by_bound_ns[bound], colour) for bound, colour in BOUND_COLOUR.items()], whole)
