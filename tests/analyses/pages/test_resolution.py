@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyses.pages.resolution import TimelineBars, merged_to_fit
+from tests.support.depth import with_examples
 
 LENGTHS = st.integers(0, 20) | st.integers(0, 400)
 ROW = st.tuples(st.integers(0, 2), st.integers(0, 1), st.booleans(), LENGTHS, LENGTHS)
@@ -37,6 +38,7 @@ def totals(bars: TimelineBars) -> dict[tuple[int, int, bool], tuple[int, int]]:
     return found
 
 
+@with_examples(100)
 @given(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60))
 def test_every_series_keeps_its_time_and_its_rows(rows: list[tuple[int, int, bool, int, int]], limit: int) -> None:
     bars = bars_of(rows)
@@ -46,6 +48,7 @@ def test_every_series_keeps_its_time_and_its_rows(rows: list[tuple[int, int, boo
     assert merged.end.max() == bars.end.max()
 
 
+@with_examples(100)
 @given(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60))
 def test_bars_of_a_series_stay_apart_and_in_order(rows: list[tuple[int, int, bool, int, int]], limit: int) -> None:
     merged, _ = merged_to_fit(bars_of(rows), limit)
@@ -54,6 +57,7 @@ def test_bars_of_a_series_stay_apart_and_in_order(rows: list[tuple[int, int, boo
     assert (merged.busy <= merged.end - merged.start).all()
 
 
+@with_examples(100)
 @given(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60))
 def test_bars_as_long_as_the_resolution_stay_as_they_are(
     rows: list[tuple[int, int, bool, int, int]], limit: int
