@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from analyses import catalogue
 from analyses.answer import Answer
 from analyses.catalogue import Analysis
@@ -152,6 +154,10 @@ def _section_table(shown: ShownTable, found: Answer, scope: Scope, timeline: Tim
     """Give a table its bars and links."""
     frame = found.tables[shown.name]
     links = shown.links(found, scope, timeline) if shown.links else []
+    if len(shown.parts) == 1:
+        # What is drawn as one bar stands in the order of bars: the first rows are all that is seen at first.
+        order = np.argsort(-frame[next(iter(shown.parts))].to_numpy(), kind="stable")
+        frame, links = frame.iloc[order].reset_index(drop=True), [links[at] for at in order] if links else []
     keys = {f"{words} ms": colour for words, colour in shown.parts.values()} if len(shown.parts) > 1 else {}
     return SectionTable(shown.name.replace("_", " "), frame, _row_bars(shown, frame), links, keys=keys)
 

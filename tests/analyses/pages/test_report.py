@@ -155,6 +155,20 @@ def test_an_item_of_the_path_leads_to_its_longest_segment(tmp_path: Path) -> Non
     }
 
 
+def test_the_longest_kernels_stand_first_whatever_their_type(tmp_path: Path) -> None:
+    built = TraceBuilder()
+    for number in range(3):
+        built.launch(f"gemm_{number}", (20 * number, 20 * number + 1), (20 * number + 2, 20 * number + 12), number + 1)
+    built.launch("ncclDevKernel_AllReduce_Sum", (61, 62), (70, 170), 9, stream=20)
+    graph = built.graph(tmp_path)
+    text = report_page([in_window(0, graph, hg.whole())], {0: hg.critical_path(graph, hg.whole())}).decode()
+    rows = text.split(">kernels: rank")[1].split("</table>")[0].split("<tr>")[2:]
+    names = [row.split("</a>")[0].rpartition(">")[2] for row in rows]
+    assert names == ["AllReduce_Sum", "gemm_0", "gemm_1", "gemm_2"]
+    assert "&amp;row=7" in rows[0]
+    assert "width:100.0%" in rows[0]
+
+
 def test_each_class_has_one_colour_and_one_legend(report: Path) -> None:
     classes = report.read_text().split("time on the path by class")[1].split("</table>")[0]
     for bound, colour in BOUND_COLOUR.items():
