@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from analyses.launches import kernel_sequences, launch_stats, operator_kernels, queue_length
     from analyses.memory import memory_bandwidth, memory_timeline
     from analyses.owners import annotation_times, attribution, hardware_counters
-    from analyses.pages.timeline_page import timeline_figure
+    from analyses.pages.timeline_page import timeline_page
     from analyses.ranks import collectives, stragglers
     from analyses.scope import Scope, in_window, per_step, whole
     from analyses.two_runs import run_diff
@@ -61,7 +61,7 @@ _QUESTIONS = {
 
 _NAMES = {
     "scope": ("Scope", "in_window", "per_step", "whole"),
-    "pages.timeline_page": ("timeline_figure",),
+    "pages.timeline_page": ("timeline_page",),
     "hta.trace_analysis": ("TraceAnalysis",),
     "hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
     "hta.hta_trace": ("Trace",),
@@ -138,7 +138,7 @@ __all__ = [
     "run_diff",
     "stragglers",
     "temporal_breakdown",
-    "timeline_figure",
+    "timeline_page",
     "whole",
 ]
 

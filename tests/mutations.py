@@ -363,6 +363,64 @@ MISTAKES = (
 EVERY_COLUMN = ("tests/analyses/test_every_column.py",)
 
 
+ON_PAGES = (
+    "tests/analyses/pages/test_resolution.py",
+    "tests/analyses/pages/test_timeline.py",
+    "tests/analyses/pages/test_report.py",
+)
+PAGES = (
+    Mutation(
+        "merged bars forget how full they are",
+        "analyses/pages/resolution.py",
+        "busy=summed_by(cell, bars.busy, len(first)),",
+        "busy=np.maximum.reduceat(bars.end, first) - bars.start[first],",
+        ON_PAGES,
+    ),
+    Mutation(
+        "bars of several series are merged",
+        "analyses/pages/resolution.py",
+        "return numbered_runs(series, stretch)",
+        "return numbered_runs(stretch)",
+        ON_PAGES,
+    ),
+    Mutation(
+        "long bars are merged, too",
+        "analyses/pages/resolution.py",
+        "short = bars.end - bars.start < resolution",
+        "short = bars.end > bars.start",
+        ON_PAGES,
+    ),
+    Mutation(
+        "work that overlaps is drawn on one track",
+        "analyses/pages/timeline_scene.py",
+        "depth[gpu] = _overlap_depth(graph, rows[gpu])",
+        "pass",
+        ON_PAGES,
+    ),
+    Mutation(
+        "an item of the path leads to its shortest segment",
+        "analyses/pages/row_links.py",
+        'order = np.argsort(-pieces.length, kind="stable")[::-1]',
+        'order = np.argsort(-pieces.length, kind="stable")',
+        ON_PAGES,
+    ),
+    Mutation(
+        "links lead out of the page",
+        "analyses/pages/timeline_page.py",
+        "if start_ns > end_ns or start_ns < first or end_ns > last:",
+        "if start_ns > end_ns:",
+        ON_PAGES,
+    ),
+    Mutation(
+        "templates do not escape",
+        "analyses/display/page.py",
+        "autoescape=True,",
+        "autoescape=False,",
+        ON_PAGES,
+    ),
+)
+
+
 def in_columns(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in a column of an answer."""
     return Mutation(name, file, old, new, EVERY_COLUMN)
@@ -902,7 +960,7 @@ OVERLAYS = (
         ("tests/algorithms/time/test_median_step.py",),
     ),
 )
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS)
+MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES)
 
 
 @dataclass(frozen=True)

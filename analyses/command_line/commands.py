@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import check_outputs, write_json
 from analyses.command_line.stretch import Stretch
-from hta_graph.errors import MissingExtraError, QueryError, UsageError
+from hta_graph.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
@@ -121,13 +121,16 @@ def render(options: argparse.Namespace) -> None:
 
 def timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the path drawn through them."""
-    from analyses.pages.timeline_page import timeline_html
+    from analyses.pages.timeline_page import timeline_page
+    from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
 
     check_outputs(options.inputs, options.output)
     path = _asked_path(options)
     _say_default(path, options)
-    write_file(options.output, timeline_html(path))
+    # A page about a step can turn to those around it, whoever named it.
+    steps = step_rows(path.graph, options.data_load) if path.window.step is not None else []
+    write_file(options.output, timeline_page(path, steps).html())
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -140,9 +143,10 @@ def demo(options: argparse.Namespace) -> None:
 
 def _write_demo(ranks: AskedRanks) -> None:
     """Do the main job on a trace with a second step."""
-    from analyses.pages.timeline_page import timeline_html
+    from analyses.pages.timeline_page import timeline_page
     from analyses.paths.path_report import path_lines
     from hta_graph.algorithms.time.critical_path import critical_path as extract
+    from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.algorithms.time.windows import step
     from hta_graph.export.files import write_file
     from hta_graph.export.picture import path_picture, write_picture
@@ -152,11 +156,7 @@ def _write_demo(ranks: AskedRanks) -> None:
     _write_path_overlay(path, "demo_overlay.json")
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
     write_picture(path_picture(path), picture)
-    try:
-        write_file("demo_timeline.html", timeline_html(path))
-    # The demo is somebody's first command: without plotly it still shows all else.
-    except MissingExtraError as error:
-        say(f"no timeline: {error}")
+    write_file("demo_timeline.html", timeline_page(path, step_rows(path.graph)).html())
     print_lines(
         [
             "written here:",

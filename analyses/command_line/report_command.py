@@ -38,7 +38,7 @@ def report(options: argparse.Namespace) -> None:
     window = stretch.window(job=list(graphs.values()))
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
-    steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.is_default}
+    steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.step is not None}
     link = ""
     if options.overlay:
         write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)

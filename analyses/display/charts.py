@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analyses.display.page import html_page
+from analyses.display.page import page_of
 from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.errors import MissingExtraError
 
@@ -193,7 +193,7 @@ def row_labels(frame: pd.DataFrame) -> list[str]:
 def figure_html(made: Figure, title: str) -> bytes:
     """Return a page of its own that needs no network and follows the reader's light or dark setting."""
     body = made.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, default_height="90vh")
-    return html_page(title, body)
+    return page_of("figure.html", policy=False, title=title, figure=body)
 
 
 def in_notebook() -> bool:

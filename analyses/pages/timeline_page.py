@@ -1,29 +1,37 @@
-"""timeline: the lanes of a window with the critical path drawn through them, as a plotly figure or its own page."""
+"""timeline: the lanes of a window with the critical path through them, as a page of its own or as a part of one."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
-from html import escape
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from analyses.display.charts import BOUND_COLOUR, plotly_objects
-from analyses.display.page import html_page
+from analyses.display.charts import BOUND_COLOUR
+from analyses.display.page import page_of
 from analyses.display.terminal import clipped, duration_text
-from analyses.pages.timeline_scene import GROUPS, Bars, Floats, Scene, plain, scene_of
+from analyses.display.words import MEANING, SHORT
+from analyses.pages.bars import Bar, class_bar
+from analyses.pages.packed_columns import packed_text, zigzag
+from analyses.pages.timeline_scene import GROUPS, Scene, drawn_rows, scene_of
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.model import BoundBy
+from hta_graph.algorithms.time.step_table import StepRow
+from hta_graph.columns import distinct, first_of_runs
+from hta_graph.errors import UsageError
+from hta_graph.model import BoundBy, Ints
 
-__all__ = ["timeline_figure", "timeline_html"]
+__all__ = ["ROWS", "SCRIPTS", "CarriedStep", "TimelinePage", "timeline_page"]
 
-ROW_PX = 17
-FADED = 0.45
-"""Opacity of what is not on the path."""
+ROWS, BYTES = 320_000, 780_000
+"""How many bars a page holds at most, and how many bytes they may take: it stays below 1 MB and opens within 1 s."""
+STEPS, ROWS_OF_STEPS = 12, 60_000
+"""How many steps a page holds at most, and with how many bars in all; the step that is asked for has all it needs."""
+NAME_SIZE = 120
+SCRIPTS = ("timeline_data.js", "timeline_view.js", "timeline_input.js")
 
-PATH_COLOUR = "#e6007a"
-BAND = "rgba(128,128,128,0.10)"
-KIND_COLOUR = {
+EVENT_COLOUR = {
     "annotation": "#8d99a6",
     "cpu_op": "#4f8bd9",
     "runtime": "#8878d2",
@@ -31,182 +39,200 @@ KIND_COLOUR = {
     "communication kernel": "#e8893a",
     "memcpy": "#cfa92c",
     "memset": "#a88a2a",
+    "other": "#9a8478",
 }
 """Colours of events; of medium lightness, so that they show on white and on black."""
-
-HOVER = "<b>%{hovertext}</b><br>starts at %{customdata[0]:,.6~f} ms, lasts %{customdata[1]:,.3~f} µs"
-
-CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"]}
-
-STYLE = """body { padding: 12px; font: 14px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.25rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
-p { margin: .15rem 0; overflow-wrap: anywhere; }
-.left-out { color: #c2570c; }
-.main-svg text:not(.hoverlayer text) { fill: CanvasText !important; }
-"""
-
-BODY = """<h1>{title}</h1>
-<p>{verdict}</p>
-{left_out}<p>Drag sideways to zoom, double-click to see all, hover or tap for details.
-What is not on the path is faded.</p>
-{figure}"""
+EVENT_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memory set"}
+PATH_COLOUR = "#e6007a"
+COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
 
 
-def timeline_figure(path: CriticalPath, *, limit: int = 20_000) -> Any:
-    """Draw the window's lanes with the path through them: a ``plotly.graph_objects.Figure``.
+@dataclass(frozen=True)
+class CarriedStep:
+    """A window that the page can turn to: its name, what bounds it, its classes as a bar."""
+
+    label: str
+    said: str
+    bar: Bar
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """A colour and what it means."""
+
+    colour: str
+    text: str
+    meaning: str = ""
+
+
+class TimelinePage:
+    """The timeline of a path; of one that is a step it holds the steps around that fit, too."""
+
+    def __init__(self, path: CriticalPath, steps: Sequence[StepRow] = (), limit: int = ROWS) -> None:
+        self._path = path
+        self._paths = _carried_paths(path, steps)
+        self.scene, self.data = self._scene_that_fits(limit)
+
+    def __repr__(self) -> str:
+        return f"<TimelinePage {self._path.window.label}: {len(self.scene.bars):,} bars>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook: the page in a frame of its own."""
+        source = b64encode(self.html()).decode()
+        return f'<iframe src="data:text/html;base64,{source}" style="width:100%;height:36rem;border:0"></iframe>'
+
+    def html(self) -> bytes:
+        """Return the page: it opens without a network, in light and dark."""
+        return page_of(
+            "timeline.html",
+            scripts=SCRIPTS,
+            title=self._title,
+            file=clipped(self._path.graph.path.name, NAME_SIZE),
+            timeline=self,
+            class_legend=self.class_legend,
+        )
+
+    @property
+    def chosen(self) -> int:
+        """The place of the path that was asked for among those carried."""
+        return next(at for at, path in enumerate(self._paths) if path is self._path)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and the last time (ns) that the page holds."""
+        return min(p.window.start_ns for p in self._paths), max(p.window.end_ns for p in self._paths)
+
+    def link(self, start_ns: int, end_ns: int, event_index: int | None = None) -> str:
+        """Return the address of a stretch of time in the page; empty where the page does not hold it."""
+        first, last = self.span
+        if start_ns > end_ns or start_ns < first or end_ns > last:
+            return ""
+        return f"#t={start_ns},{end_ns}" + ("" if event_index is None else f"&row={event_index}")
+
+    @cached_property
+    def steps(self) -> list[CarriedStep]:
+        """The windows that the page can turn to."""
+        found = []
+        for path in self._paths:
+            bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
+            said = (
+                f"{clipped(path.window.label, 60)}: {duration_text(path.length_ns)}, of which {duration_text(ns)} "
+                f"{SHORT[bound]}; {path.coverage:.1%} explained"
+            )
+            found.append(CarriedStep(clipped(path.window.label, 60), said, class_bar(path.by_bound_ns)))
+        return found
+
+    def _scene_that_fits(self, limit: int) -> tuple[Scene, str]:
+        """Return the lanes and bars, and the same packed for the page's script."""
+        while True:
+            scene = scene_of(self._paths, limit)
+            data = _packed_scene(scene, self.span[0], self.chosen)
+            if len(data) <= BYTES or limit < 1:
+                return scene, data
+            # Bars differ in how well they pack: the next try is a guess from this one.
+            limit = min(len(scene.bars) * BYTES * 9 // (len(data) * 10), limit * 9 // 10)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the page does not show one by one."""
+        scene, notes = self.scene, []
+        if scene.resolution_ns:
+            notes.append(
+                f"To keep the page small, rows shorter than {duration_text(scene.resolution_ns)} are merged with their "
+                f"neighbours of the same kind: {scene.rows:,} rows became {len(scene.bars):,}."
+            )
+        if scene.too_deep:
+            notes.append(f"{scene.too_deep:,} events that are nested too deep are left out.")
+        return notes
+
+    @property
+    def class_legend(self) -> list[LegendEntry]:
+        """The classes that occur on the paths."""
+        found = {bound: sum(path.by_bound_ns[bound] for path in self._paths) for bound in MEANING}
+        return [LegendEntry(BOUND_COLOUR[b], SHORT[b], f"{b}: {MEANING[b]}") for b, ns in found.items() if ns]
+
+    @property
+    def event_legend(self) -> list[LegendEntry]:
+        """The kinds of events that occur."""
+        used = set(distinct(self.scene.bars.group).tolist())
+        kinds = [name for number, name in enumerate(GROUPS) if number in used and name in EVENT_COLOUR]
+        entries = [LegendEntry(EVENT_COLOUR[name], EVENT_WORDS.get(name, name)) for name in kinds]
+        return [*entries, LegendEntry(PATH_COLOUR, "where the critical path runs")]
+
+    @property
+    def _title(self) -> str:
+        rank = self._path.graph.rank
+        return f"Timeline of {clipped(self._path.window.label, 60)}" + (f", rank {rank}" if rank is not None else "")
+
+
+def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: int = ROWS) -> TimelinePage:
+    """Draw the window's lanes with the path through them.
 
     Args:
         path: a critical path.
-        limit: most events; the shortest are left out. Of more than a quarter as many segments only the classes are
-            drawn. The title says so.
+        steps: all steps of its trace; the page can also turn to those around the path's that fit.
+        limit: about how many bars the page holds; of more the shortest are merged, and the page says so.
 
     Raises:
-        MissingExtraError: plotly is not installed.
         UsageError: the limit is below 1.
     """
-    return _drawn_scene(path, scene_of(path, limit), titled=True)
+    if limit < 1:
+        raise UsageError(f"a timeline of at most {limit} bars shows nothing")
+    return TimelinePage(path, steps, limit)
 
 
-def timeline_html(path: CriticalPath, *, limit: int = 20_000) -> bytes:
-    """Return a page that shows the timeline without a network, in light and dark.
-
-    Raises:
-        MissingExtraError: plotly is not installed.
-        UsageError: the limit is below 1.
-    """
-    scene = scene_of(path, limit)
-    figure = _drawn_scene(path, scene, titled=False)
-    plot = figure.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, div_id="timeline")
-    body = BODY.format(
-        title=escape(_page_title(path)),
-        verdict=escape(_verdict_line(path)),
-        left_out=f'<p class="left-out">{escape(scene.left_out)}</p>\n' if scene.left_out else "",
-        figure=plot,
-    )
-    return html_page(_page_title(path), body, style=STYLE)
+def _carried_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[CriticalPath]:
+    """Return the path and those of the steps around it, as many as fit unmerged, in order of time."""
+    at = next((at for at, row in enumerate(steps) if row.step == path.window.step), None)
+    if at is None:
+        return [path]
+    low, high, found = at, at, [path]
+    # Outwards from the chosen step, on both sides in turn: what is carried has no holes.
+    while len(found) < min(len(steps), STEPS):
+        later = high + 1 < len(steps) and (high - at <= at - low or low == 0)
+        tried = [*found, steps[high + 1].path] if later else [steps[low - 1].path, *found]
+        if _rows_needed(tried) > ROWS_OF_STEPS:
+            break
+        low, high, found = (low, high + 1, tried) if later else (low - 1, high, tried)
+    return found
 
 
-def _drawn_scene(path: CriticalPath, scene: Scene, *, titled: bool) -> Any:
-    """Draw a scene."""
-    go = plotly_objects("a timeline")
-    bounds = {bound.label: BOUND_COLOUR.get(bound.label, BAND) for bound in BoundBy}
-    figure = go.Figure([
-        *_bar_traces(go, scene.segments, bounds),
-        *_bar_traces(go, scene.events, {group: KIND_COLOUR[group] for group in GROUPS}),
-        *_path_traces(go, *scene.runs),
-    ])  # fmt: skip
-    figure.update_layout(
-        **_page_layout(path, scene, titled=titled), title=_figure_heading(path, scene) if titled else None
-    )
-    return figure
+def _rows_needed(paths: Sequence[CriticalPath]) -> int:
+    """Count the bars that some paths need."""
+    start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
+    runs = sum(len(path.runs) + int(first_of_runs(path.pieces.lane).sum()) for path in paths)
+    return runs + len(drawn_rows(paths[0].graph, start, end))
 
 
-def _bar_traces(go: Any, bars: Bars, colours: dict[str, str]) -> list[Any]:
-    """Make one trace a colour."""
-    # A trace a colour, not a bar: plotly draws thousands of bars of one trace quickly.
-    found = [(number, label) for number, label in enumerate(colours) if (bars.group == number).any()]
-    return [_bar_trace(go, bars.of_group(number), label, colours[label]) for number, label in found]
-
-
-def _bar_trace(go: Any, bars: Bars, label: str, colour: str) -> Any:
-    """Draw the bars of one colour."""
-    return go.Bar(
-        name=label,
-        orientation="h",
-        base=bars.start,
-        x=bars.length,
-        y=bars.row,
-        width=0.86,
-        marker={"color": colour, "opacity": np.where(bars.faded, FADED, 1.0), "line": {"width": 0}},
-        hovertext=bars.text,
-        customdata=np.stack([bars.start, bars.length * 1e3, bars.number], axis=1),
-        hovertemplate=HOVER + f"<extra>{label}</extra>",
-    )
-
-
-def _path_traces(go: Any, start: Floats, end: Floats, height: Floats) -> list[Any]:
-    """Draw the path bold along its lanes and thin between them, so that many changes of lane hide nothing."""
-    # Two lines of many pieces with breaks between them: a shape for each piece would take seconds.
-    along = {
-        "x": _with_breaks(start, end),
-        "y": _with_breaks(height, height),
-        "line": {"color": PATH_COLOUR, "width": 4},
+def _packed_scene(scene: Scene, base: int, chosen: int) -> str:
+    """Pack a scene; ``timeline_data.js`` reads it."""
+    bars, names = scene.bars, scene.paths[0].graph.names
+    first = np.flatnonzero(first_of_runs(bars.series))
+    used = distinct(bars.name[bars.name >= 0])
+    columns = [bars.track[first], bars.group[first], bars.on_path[first], np.diff(first, append=len(bars))]
+    head = {
+        "base": str(base),
+        "length": max(p.window.end_ns for p in scene.paths) - base,
+        "chosen": chosen,
+        "windows": [[p.window.start_ns - base, p.window.end_ns - base] for p in scene.paths],
+        "lanes": [[clipped(lane.label, NAME_SIZE), lane.depth] for lane in scene.lanes],
+        "groups": [[EVENT_WORDS.get(name, SHORT.get(name, name)), COLOUR_OF[name]] for name in GROUPS],
+        "classes": len(BoundBy),
+        "names": [clipped(names[code], NAME_SIZE) or "(no name)" for code in used.tolist()],
+        "series": [column.tolist() for column in (column.astype(np.int64) for column in columns)],
     }
-    across = {"x": _with_breaks(start[1:], start[1:]), "y": _with_breaks(height[:-1], height[1:]), "opacity": 0.3}
-    across["line"] = {"color": PATH_COLOUR, "width": 1.5}
-    common = {"mode": "lines", "hoverinfo": "skip", "legendgroup": "path"}
-    return [
-        go.Scatter(name="critical path", **along, **common),
-        go.Scatter(name="changes of lane", showlegend=False, **across, **common),
-    ]
+    name = np.where(bars.name >= 0, np.searchsorted(used, bars.name) + 1, 0)
+    return packed_text(head, [*_time_columns(scene, base, first), bars.count - 1, name, _index_steps(bars.index)])
 
 
-def _with_breaks(*columns: Floats) -> Floats:
-    """Weave columns into one, with a break after each row."""
-    return np.stack([*columns, np.full(len(columns[0]), np.nan)], axis=1).reshape(-1)
+def _time_columns(scene: Scene, base: int, first: Ints) -> list[Ints]:
+    """Return gaps between the bars of a series, lengths, and how much of a length is empty."""
+    bars = scene.bars
+    before = np.append(base, bars.end[:-1])
+    before[first] = base
+    return [zigzag(bars.start - before), bars.end - bars.start, bars.end - bars.start - bars.busy]
 
 
-def _page_layout(path: CriticalPath, scene: Scene, *, titled: bool) -> dict[str, Any]:
-    """Return axes, bands and labels."""
-    plot_px = round(scene.height * ROW_PX)  # the legend is placed in pixels below a plot of any height
-    return {
-        "barmode": "overlay",
-        "bargap": 0,
-        "height": plot_px + 200,
-        "margin": {"l": 8, "r": 8, "t": 90 if titled else 36, "b": 50},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"size": 12, "color": "#808080"},
-        "hovermode": "closest",
-        "hoverlabel": {"align": "left", "namelength": -1},
-        "dragmode": "zoom",
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#909090", "activecolor": PATH_COLOUR},
-        "legend": {"orientation": "h", "yanchor": "top", "y": -60 / plot_px, "x": 0, "itemwidth": 30},
-        "xaxis": {
-            "title": {"text": f"ms after the start of {plain(path.window.label)}"},
-            "range": [0, max(path.length_ns, 1) / 1e6],
-            "gridcolor": "rgba(128,128,128,0.25)",
-            "zeroline": False,
-        },
-        "yaxis": {"visible": False, "fixedrange": True, "range": [scene.height + 0.3, 0]},
-        "shapes": [_lane_band(top, bottom) for _, top, bottom in scene.lanes],
-        "annotations": [_lane_label("critical path", 0.0), *(_lane_label(text, top) for text, top, _ in scene.lanes)],
-    }
-
-
-def _lane_band(top: float, bottom: float) -> dict[str, Any]:
-    """Return the grey rectangle behind a lane."""
-    span = {"x0": 0, "x1": 1, "y0": top, "y1": bottom}
-    return {"type": "rect", "xref": "paper", "layer": "below", "line": {"width": 0}, "fillcolor": BAND, **span}
-
-
-def _lane_label(text: str, top: float) -> dict[str, Any]:
-    """Return the label at the head of a lane."""
-    place = {"xref": "paper", "x": 0, "xanchor": "left", "y": top + 0.55, "yanchor": "middle"}
-    return {"text": f"<b>{plain(text)}</b>", "showarrow": False, "font": {"size": 11}, **place}
-
-
-def _figure_heading(path: CriticalPath, scene: Scene) -> dict[str, Any]:
-    """Return the title of a figure and the line below it."""
-    lines: Sequence[str] = [line for line in (_verdict_line(path), scene.left_out) if line]
-    below = {"text": escape("; ".join(lines), quote=False)}
-    return {
-        "text": escape(_page_title(path), quote=False),
-        "subtitle": below,
-        "x": 0,
-        "xref": "paper",
-        "xanchor": "left",
-    }
-
-
-def _page_title(path: CriticalPath) -> str:
-    """Name the window and the rank."""
-    rank = path.graph.rank
-    return f"Timeline of {clipped(path.window.label, 60)}" + (f", rank {rank}" if rank is not None else "")
-
-
-def _verdict_line(path: CriticalPath) -> str:
-    """Say how long the path is and what bounds it."""
-    largest, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-    name, length = clipped(path.graph.path.name, 60), duration_text(path.length_ns)
-    return f"{name}: {length}, of which {duration_text(ns)} {largest}; {path.coverage:.1%} explained"
+def _index_steps(index: Ints) -> Ints:
+    """Return by how much each event's number differs from the one before."""
+    return zigzag(np.diff(index, prepend=0))

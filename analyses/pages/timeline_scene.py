@@ -1,104 +1,89 @@
-"""What a timeline shows: which bar stands where, the lanes as bands, the path as runs along them."""
+"""What a timeline shows: lanes, the tracks in them, and the bars of events and of paths on these."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from analyses.display.terminal import clipped
+from analyses.pages.resolution import TimelineBars, merged_to_fit
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import first_of_runs, last_of_runs, picked
-from hta_graph.errors import UsageError
-from hta_graph.graph.views import labels
-from hta_graph.model import GPU_KINDS, Bools, Codes, EdgeKind, EventKind, Ids, Ints, kind_mask
+from hta_graph.columns import first_of_runs, picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
 
-__all__ = ["GROUPS", "Bars", "Floats", "Scene", "plain", "scene_of"]
-
-Floats = NDArray[np.float64]
-Texts = NDArray[np.object_]
+__all__ = ["GROUPS", "Lane", "Scene", "drawn_rows", "scene_of"]
 
 ON_THREADS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
 
-GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication kernel", "memcpy", "memset")
-"""What events are told apart by: their kinds, and kernels that communicate; a bar's group is a place in here."""
+EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication kernel", "memcpy", "memset", "other")
+"""What events are told apart by: their kinds, and kernels that communicate."""
+GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
+"""What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
+ON_LANES = GROUPS.index("path")
 
 DEEPEST = 12
-"""How many rows of nested events a thread has; deeper ones are left out."""
-
-NAME_SIZE = 80
-HEADER = 1.6
-"""Height of a lane's head, in rows: its label and the strip along which the path runs."""
-STRIP = 1.3
+"""How many tracks a lane has at most; what is nested deeper is left out."""
 
 
 @dataclass(frozen=True)
-class Bars:
-    """Bars as columns: times in ms after the window's start; ``number`` is an event's or a segment's."""
+class Lane:
+    """A thread or stream: its label, and how many tracks its events need."""
 
-    start: Floats
-    length: Floats
-    row: Floats
-    group: Ints
-    number: Ints
-    text: Texts
-    faded: Bools
-
-    def of_group(self, group: int) -> Bars:
-        """Select the bars of one colour."""
-        rows = self.group == group
-        return Bars(*(getattr(self, column.name)[rows] for column in fields(self)))
+    label: str
+    depth: int
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What stands where: events and segments as bars, lanes as bands, the path as runs on lanes."""
+    """Lanes from top to bottom and the bars on their tracks.
 
-    events: Bars
-    segments: Bars
-    lanes: list[tuple[str, float, float]]
-    runs: tuple[Floats, Floats, Floats]
-    height: float
-    left_out: str
-
-
-def scene_of(path: CriticalPath, limit: int) -> Scene:
-    """Lay out the events and segments of a path's window.
-
-    Raises:
-        UsageError: the limit is below 1.
+    Of n paths the first n tracks are the strips of their classes; then each lane has n tracks for where the paths run,
+    and one for each depth of nesting. ``resolution_ns`` is the length below which bars are merged (0: none is);
+    ``rows`` is how many events and segments the bars stand for, ``too_deep`` how many events are left out.
     """
-    if limit < 1:
-        raise UsageError(f"a timeline of at most {limit} bars shows nothing")
-    rows, depth, deep = _events_in_window(path)
-    kept = _longest_places(path.graph.event_table.end[rows] - path.graph.event_table.start[rows], limit)
-    rows, depth, hidden = rows[kept], depth[kept], len(rows) - len(kept)
-    segments, lumped = _segment_bars(path, max(limit // 4, 1))
-    lanes, top = _stacked_lanes(path, rows, depth)
-    counts = [(hidden, "of the shortest events"), (deep, f"events nested more than {DEEPEST} deep"), lumped]
-    said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-    return Scene(
-        _event_bars(path, rows, top[path.graph.event_table.lane[rows]] + HEADER + depth + 0.5),
-        segments,
-        lanes,
-        _path_on_lanes(path, top),
-        lanes[-1][2] if lanes else HEADER + 1,
-        f"left out: {said}" if said else "",
-    )
+
+    paths: Sequence[CriticalPath]
+    lanes: list[Lane]
+    bars: TimelineBars
+    resolution_ns: int
+    rows: int
+    too_deep: int
 
 
-def _events_in_window(path: CriticalPath) -> tuple[Ints, Ints, int]:
-    """Return the canonical rows in the window, how deep each is nested, and how many are too deep to draw."""
-    events, window = path.graph.event_table, path.window
-    meets = (events.start < window.end_ns) & (events.end > window.start_ns)
-    # A row of no length at the window's very edge overlaps nothing but belongs to it.
-    meets |= (events.start == events.end) & (events.start >= window.start_ns) & (events.end <= window.end_ns)
-    rows = np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + GPU_KINDS))
-    depth = _nesting_depth(path.graph.nesting(*ON_THREADS).parent, rows)
+def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
+    """Lay out the events of the paths' windows, with at most about ``limit`` bars."""
+    graph = paths[0].graph
+    start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
+    rows = drawn_rows(graph, start, end)
+    depth = _depths(graph, rows)
     shown = depth < DEEPEST
-    return rows[shown], depth[shown], int(np.count_nonzero(~shown))
+    kept, depth = rows[shown], depth[shown]
+    lanes, first_track = _stacked_lanes(paths, kept, depth)
+    bars = [_event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)]
+    for number, path in enumerate(paths):
+        bars += [_class_bars(path, number), _lane_bars(path, first_track + number)]
+    every = TimelineBars.join(bars).in_order()
+    merged, resolution = merged_to_fit(every, limit)
+    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept))
+
+
+def drawn_rows(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
+    """Return the rows (canonical) that a timeline shows of a stretch."""
+    events = graph.event_table
+    meets = (events.start < end_ns) & (events.end > start_ns)
+    # A row of no length at the very edge overlaps nothing but belongs to it.
+    meets |= (events.start == events.end) & (events.start >= start_ns) & (events.end <= end_ns)
+    return np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + GPU_KINDS))
+
+
+def _depths(graph: DependencyGraph, rows: Ints) -> Ints:
+    """Return the track of each row in its lane: rows around it on a thread, rows that still run on a stream."""
+    depth = _nesting_depth(graph.nesting(*ON_THREADS).parent, rows)
+    gpu = np.flatnonzero(graph.is_gpu[rows])
+    depth[gpu] = _overlap_depth(graph, rows[gpu])
+    return depth
 
 
 def _nesting_depth(parent: Ids, rows: Ints) -> Ints:
@@ -112,102 +97,79 @@ def _nesting_depth(parent: Ids, rows: Ints) -> Ints:
     return depth
 
 
-def _longest_places(length: Ints, limit: int) -> Ints:
-    """Return the places of the longest, in their order."""
-    return np.sort(np.argsort(-length, kind="stable")[:limit])  # longest first to choose, then back in their order
+def _overlap_depth(graph: DependencyGraph, rows: Ints) -> Ints:
+    """Move work that starts before its stream's earlier work has ended down, track by track."""
+    events = graph.event_table
+    depth = np.zeros(len(rows), np.int64)
+    order = np.lexsort((events.end[rows], events.start[rows], events.lane[rows]))
+    while len(order) and depth[order[0]] < DEEPEST:
+        start, end, lane = events.start[rows[order]], events.end[rows[order]], events.lane[rows[order]]
+        order = order[start < _ended_before(end, lane)]
+        depth[order] += 1
+    return depth
 
 
-def _stacked_lanes(path: CriticalPath, rows: Ints, depth: Ints) -> tuple[list[tuple[str, float, float]], Floats]:
-    """Stack the lanes that have events or path, threads first; return (label, top, bottom) and the top of each lane."""
-    graph = path.graph
-    size = np.zeros(len(graph.lanes.labels) + 1)
-    np.maximum.at(size, graph.event_table.lane[rows], depth + 1.0)
-    np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1.0)
-    top = np.zeros(len(size))
-    # 0        the strip of segments, above all lanes
-    # top      a lane's label, then the line along which the path runs
-    # HEADER   below that a row for each depth of nesting, until the band ends
-    lanes = []
-    at = HEADER + 1.5
+def _ended_before(end: Ints, lane: Ids) -> Ints:
+    """Return for each row, in order of lane and start, when all before it on its lane have ended."""
+    none = np.iinfo(np.int64).min
+    found = np.full(len(end), none)
+    bounds = np.flatnonzero(first_of_runs(lane))
+    for low, high in zip(bounds.tolist(), [*bounds[1:].tolist(), len(end)], strict=True):
+        found[low + 1 : high] = np.maximum.accumulate(end[low:high])[:-1]
+    return found
+
+
+def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints) -> tuple[list[Lane], Ints]:
+    """Stack the lanes that have events or path, threads first; return also each lane's first track."""
+    graph = paths[0].graph
+    size = np.zeros(len(graph.lanes.labels), np.int64)
+    np.maximum.at(size, graph.event_table.lane[rows], depth + 1)
+    for path in paths:
+        np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
+    first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
     for lane in sorted(np.flatnonzero(size).tolist(), key=lambda lane: (bool(graph.lanes.is_stream[lane]), lane)):
-        top[lane] = at
-        lanes.append((graph.lanes.labels[lane], at, at + HEADER + float(size[lane]) + 0.3))
-        at = lanes[-1][2] + 0.3
-    return lanes, top
+        first[lane] = at
+        lanes.append(Lane(graph.lanes.labels[lane], int(size[lane])))
+        at += len(paths) + int(size[lane])
+    return lanes, first
 
 
-def _event_bars(path: CriticalPath, rows: Ints, y: Floats) -> Bars:
-    """Return a bar for each event."""
-    graph, events = path.graph, path.graph.event_table
-    group_of = np.array([GROUPS.index(kind.label) if kind.label in GROUPS else -1 for kind in EventKind])
-    group = group_of[events.kind[rows]]
+def _event_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> TimelineBars:
+    """Return a bar for each event; ``on_path`` marks those on any of the paths."""
+    graph, events = paths[0].graph, paths[0].graph.event_table
+    at = len(BoundBy)
+    group_of = [at + EVENT_GROUPS.index(kind.label if kind.label in EVENT_GROUPS else "other") for kind in EventKind]
+    group = np.array(group_of)[events.kind[rows]]
     group[graph.marks.communicates[rows]] = GROUPS.index("communication kernel")
-    on_path = np.zeros(len(events) + 1, np.bool_)
-    on_path[path.pieces.event] = True
-    start, length = _since_start(path, events.start[rows]), (events.end[rows] - events.start[rows]) / 1e6
-    index = events.index[rows].astype(np.int64)
-    return Bars(start, length, y, group, index, _plotly_names(path, rows) + _numbers_shown(index), ~on_path[rows])
+    on_path = _marked_events(paths)[rows]
+    start, end = events.start[rows], events.end[rows]
+    index = events.index[rows]
+    return TimelineBars.of(track=track, group=group, on_path=on_path, start=start, end=end, busy=end - start, count=1,
+                           name=events.name[rows], index=index)  # fmt: skip
 
 
-def _segment_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
-    """Return a bar a segment; of too many, one for each stretch of one class, and what that hides."""
-    pieces, events = path.pieces, path.graph.event_table
-    if len(pieces) > limit:
-        return _class_bars(path, limit)
-    edge = np.where(pieces.edge_kind >= 0, labels(EdgeKind, pieces.edge_kind), "no edge")
-    index = picked(events.index, pieces.event).astype(np.int64)
-    through = "<br>through " + edge + np.where(pieces.inferred, ", inferred", "")
-    text = _plotly_names(path, pieces.event) + _numbers_shown(index) + through
-    return _strip_bars(path, pieces.start, pieces.end, pieces.bound, index, text), (0, "")
+def _marked_events(paths: Sequence[CriticalPath]) -> Bools:
+    """Mark the events that own a part of a path."""
+    found = np.zeros(len(paths[0].graph.event_table) + 1, np.bool_)  # the last place takes what nobody owns
+    for path in paths:
+        found[path.pieces.event] = True
+    return found
 
 
-def _class_bars(path: CriticalPath, limit: int) -> tuple[Bars, tuple[int, str]]:
-    """Return a bar for each stretch of one class, the longest ones."""
+def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
+    """Return the path's runs of equal class and stack, coloured by class."""
+    runs, events = path.runs, path.graph.event_table
+    return TimelineBars.of(track=np.full(len(runs), track), group=runs.bound, on_path=True, start=runs.start,
+                           end=runs.end, busy=runs.length, count=runs.segments, name=picked(events.name, runs.event),
+                           index=picked(events.index, runs.event))  # fmt: skip
+
+
+def _lane_bars(path: CriticalPath, track: Ints) -> TimelineBars:
+    """Return where the path stays on a lane."""
     pieces = path.pieces
-    first = np.flatnonzero(first_of_runs(pieces.bound))
-    last = np.flatnonzero(last_of_runs(pieces.bound))
-    kept = _longest_places(pieces.end[last] - pieces.start[first], limit)
-    first, last = first[kept], last[kept]
-    text = np.array([f"{count:,} segments" for count in (last - first + 1).tolist()], object)
-    bars = _strip_bars(path, pieces.start[first], pieces.end[last], pieces.bound[first], np.full(len(first), -1), text)
-    return bars, (len(pieces), "single segments of the top strip, which shows stretches of one class")
-
-
-def _strip_bars(path: CriticalPath, start: Ints, end: Ints, bound: Codes, index: Ints, text: Texts) -> Bars:
-    """Return bars of the strip above all lanes."""
-    y, faded = np.full(len(start), HEADER + 0.1), np.zeros(len(start), np.bool_)
-    return Bars(_since_start(path, start), (end - start) / 1e6, y, bound.astype(np.int64), index, text, faded)
-
-
-def _numbers_shown(index: Ints) -> Texts:
-    """Print the numbers of events; nothing for -1."""
-    return np.array([*(f" #{number}" if number >= 0 else "" for number in index.tolist()), ""], object)[:-1]
-
-
-def _plotly_names(path: CriticalPath, rows: Ints | Ids) -> Texts:
-    """Return names as plotly prints them, whose text is HTML; each is shortened once."""
-    graph = path.graph
-    codes = picked(graph.event_table.name, rows)
-    # Names repeat thousandfold: each is escaped and cut once.
-    used, inverse = np.unique(codes, return_inverse=True)
-    shown = ["nothing recorded" if code < 0 else plain(graph.names[code]) for code in used.tolist()]
-    return np.array([*shown, ""], object)[inverse.reshape(-1)]
-
-
-def plain(name: str) -> str:
-    """Return a name as plotly prints it, shortened, with what HTML would read escaped."""
-    return escape(clipped(name, NAME_SIZE), quote=False) or "(no name)"
-
-
-def _since_start(path: CriticalPath, times: Ints) -> Floats:
-    """Return times in ms after the window's start."""
-    return (times - path.window.start_ns) / 1e6
-
-
-def _path_on_lanes(path: CriticalPath, top: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return where the path stays on a lane: start and end (ms), and the height of the strip (NaN: no lane known)."""
-    pieces = path.pieces
-    new = np.flatnonzero(first_of_runs(pieces.lane))
-    ends = np.append(pieces.start[new[1:]], pieces.end[-1:])
-    height = np.where(pieces.lane[new] >= 0, top[pieces.lane[new]] + STRIP, np.nan)
-    return _since_start(path, pieces.start[new]), _since_start(path, ends), height
+    first = np.flatnonzero(first_of_runs(pieces.lane))
+    end = np.append(pieces.start[first[1:]], pieces.end[-1:])
+    start, lane = pieces.start[first], pieces.lane[first]
+    bars = TimelineBars.of(track=track[lane], group=np.full(len(first), ON_LANES), on_path=True, start=start, end=end,
+                           busy=end - start, count=1, name=-1, index=-1)  # fmt: skip
+    return bars.take(lane >= 0)

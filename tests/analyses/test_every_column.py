@@ -114,10 +114,10 @@ def test_the_verdict_has_the_shares_of_the_path(path: hg.CriticalPath) -> None:
 
 def test_the_report_lists_the_shares_of_the_path(path: hg.CriticalPath) -> None:
     text = words(report_page([in_window(0, path.graph, hg.whole())], {0: path}).decode())
-    listed = text.split("time ms path % calls bound by in words name ")[1]
+    listed = text.split("name time ms path % calls bound by in words ")[1]
     assert listed.startswith(
-        "0.076 53.5 1 cpu_gap CPU, no operator ProfilerStep#1 0.020 14.1 2 cpu_bound CPU works aten::mm "
-        "0.012 8.5 3 cpu_bound CPU works cudaLaunchKernel"
+        "ProfilerStep#1 0.076 53.5 1 cpu_gap CPU, no operator aten::mm 0.020 14.1 2 cpu_bound CPU works "
+        "cudaLaunchKernel 0.012 8.5 3 cpu_bound CPU works"
     )
 
 

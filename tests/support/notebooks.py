@@ -1,7 +1,7 @@
 """Run the examples' notebooks: ``python -m tests.support.notebooks`` stores what they print in them, as text.
 
 ``python -m tests.support.notebooks --to FOLDER NOTEBOOK…`` leaves them as they are and writes the run ones to a folder.
-Figures are not stored: a page of plotly is megabytes.
+Figures and pages in frames are not stored: they are up to megabytes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _text_only(output: Any, number: int) -> Any:
     if "execution_count" in output:
         output.execution_count = number
     if "data" in output:
-        drawn = any("plotly" in kind for kind in output.data)
+        drawn = any("plotly" in kind for kind in output.data) or _is_frame("".join(output.data.get("text/html", "")))
         output.metadata = {}
         output.data = (
             {"text/plain": FIGURE} if drawn else {kind: output.data[kind] for kind in TEXTS if kind in output.data}
@@ -127,7 +127,15 @@ def _outputs_here(cell: Cell, names: dict[str, Any]) -> Iterator[Cell]:
 
 def _data_here(value: Any) -> dict[str, str]:
     as_html = getattr(value, "_repr_html_", None)
-    return {"text/html": as_html()} if as_html else {"text/plain": repr(value)}
+    if as_html is None:
+        return {"text/plain": repr(value)}
+    html = as_html()
+    return {"text/plain": FIGURE} if _is_frame(html) else {"text/html": html}
+
+
+def _is_frame(html: str) -> bool:
+    """Say whether something shows itself as a page of its own."""
+    return html.startswith("<iframe")
 
 
 async def run_all(paths: list[Path], out: Path | None) -> None:

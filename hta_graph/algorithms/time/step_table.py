@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
 from hta_graph.algorithms.time.median_step import StepLength, median_step, step_lengths
@@ -22,7 +22,8 @@ LONG = 1.5
 class StepRow:
     """A step: its lengths (ns), the class that most of its critical path belongs to, how much of it has a cause.
 
-    ``outlier`` says in words what an unusual step contains; ``None`` for the usual ones.
+    ``outlier`` says in words what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
+    window.
     """
 
     step: int
@@ -31,6 +32,7 @@ class StepRow:
     bound_by: str
     coverage: float
     outlier: str | None
+    path: CriticalPath = field(repr=False, compare=False)
 
 
 def step_rows(graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
@@ -46,7 +48,7 @@ def step_rows(graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[Ste
         # Of equal classes the one that comes first in the order of the table.
         bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
         outlier = _outlier_text(graph, one, median, data_load)
-        rows.append(StepRow(one.number, one.iteration_ns, one.latency_ns, bound_by, path.coverage, outlier))
+        rows.append(StepRow(one.number, one.iteration_ns, one.latency_ns, bound_by, path.coverage, outlier, path))
     return rows
 
 

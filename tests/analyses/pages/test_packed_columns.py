@@ -1,0 +1,31 @@
+"""Columns in a page: what is written is what is read, in text that needs no escaping."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyses.pages.packed_columns import packed_text, varints, zigzag
+from tests.support.depth import with_examples
+from tests.support.page_data import read_varints, signed
+
+
+@with_examples(100)
+@given(st.lists(st.integers(0, 2**62)))
+def test_numbers_come_back(numbers: list[int]) -> None:
+    assert read_varints(varints(np.array(numbers, np.int64))) == numbers
+
+
+@with_examples(100)
+@given(st.lists(st.integers(-(2**61), 2**61)))
+def test_signed_numbers_come_back(numbers: list[int]) -> None:
+    assert [signed(value) for value in zigzag(np.array(numbers, np.int64)).tolist()] == numbers
+
+
+def test_the_text_holds_nothing_that_ends_a_script() -> None:
+    text = packed_text({"names": ["</script><script>alert(1)</script>", "\ud800", "<!--"]}, [np.arange(5)])
+    assert re.fullmatch(r"[A-Za-z0-9+/]+=*", text)
+    assert packed_text({"names": ["</script><script>alert(1)</script>", "\ud800", "<!--"]}, [np.arange(5)]) == text
