@@ -12,8 +12,8 @@ from analyses import catalogue
 from analyses.catalogue import Analysis
 from analyses.display.charts import BOUND_COLOUR, new_figure
 from analyses.display.window_text import default_lines, rows_after_lines
+from analyses.display.words import MEANING
 from analyses.pages.report_page import Section, page
-from analyses.paths.path_report import MEANING
 from analyses.paths.verdict import verdict
 from analyses.scope import Scope
 from hta_graph.algorithms.time.critical_path import CriticalPath

@@ -10,6 +10,7 @@ import numpy as np
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent, table
 from analyses.display.window_text import default_lines, elided, rows_after_lines, window_lines
+from analyses.display.words import MEANING, REASON
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
@@ -19,30 +20,6 @@ from hta_graph.graph import DependencyGraph
 __all__ = ["largest_unexplained", "path_document", "path_lines", "per_step_document", "per_step_lines", "step_records"]
 
 THINGS_TO_LOOK_AT = 10
-
-MEANING = {
-    "cpu_bound": "the CPU works: operators and calls",
-    "data_loading": "the CPU loads data",
-    "gpu_compute_bound": "the GPU computes",
-    "gpu_communication_bound": "the GPU communicates; may include waiting for other ranks",
-    "gpu_memory_bound": "the GPU copies or sets memory",
-    "gpu_kernel_kernel_overhead": "the GPU is idle between dependent activities",
-    "gpu_kernel_launch_overhead": "the GPU waits for a launch",
-    "cpu_gap": "no operator is open: Python, the framework, another thread",
-    "sync_overhead": "the GPU is done, the waiting call has not returned",
-    "unexplained": "no cause is known",
-}
-"""What each class means, in a few words."""
-
-REASON = {
-    "before_recording": "held by work that was enqueued before the recording",
-    "missing_graph_node": "a node of the graph that was not recorded, in every replay",
-    "wait_without_record": "a wait of which the trace has no record",
-    "other_rank": "it waited for another rank",
-    "clock_fault": "its times contradict each other",
-    "unknown": "nothing in the trace tells why",
-}
-"""What each reason for being unexplained means."""
 
 
 def path_document(path: CriticalPath, steps: Sequence[StepRow] = ()) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent
-from analyses.paths.path_report import MEANING, largest_unexplained
+from analyses.display.words import MEANING
+from analyses.paths.path_report import largest_unexplained
 from hta_graph.algorithms.time.critical_path import CriticalPath
 
 __all__ = ["verdict"]
