@@ -522,6 +522,20 @@ COLUMNS = (
         ("tests/algorithms/time/test_reasons.py",),
     ),
     Mutation(
+        "a hole in most replays is enough",
+        "hta_graph/algorithms/time/reasons.py",
+        "(with_hole == replays)",
+        "(2 * with_hole > replays)",
+        ("tests/algorithms/time/test_reasons.py",),
+    ),
+    Mutation(
+        "every replay shows the hole",
+        "hta_graph/algorithms/time/replays.py",
+        "(0, (hole_ns + 1) // 2)",
+        "(0, 0 * hole_ns)",
+        ("tests/algorithms/time/test_reasons.py",),
+    ),
+    Mutation(
         "every coincidence is a wait",
         "hta_graph/algorithms/time/reasons.py",
         "soon & (CHANCE * count * lag <= holes.end[here] - holes.start[here])",

@@ -12,13 +12,14 @@ from hta_graph.algorithms.time.accounting import Accounting
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.path_classes import path_pieces
 from hta_graph.algorithms.time.pieces import Pieces
+from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.errors import DefectError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.views import labels, none_where, texts_of_codes
-from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Reason
+from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ints, Reason
 from hta_graph.shown import html_table, milliseconds
 
 if TYPE_CHECKING:
@@ -134,14 +135,27 @@ class CriticalPath:
             "reason": labels(Reason, pieces.reason[rows]),
             "while_in": texts_of_codes(names, picked(events.name, pieces.open_call[rows])),
             "before": texts_of_codes(names, picked(events.name, waiter)),
+            **self._replays_with_hole(rows),
         }
+
+    def _replays_with_hole(self, rows: Ints) -> dict[str, Any]:
+        """Count, of each hole in a graph's launch, the replays and those that show it; None for all other rows."""
+        in_graph = self.pieces.reason[rows] == Reason.MISSING_GRAPH_NODE
+        own = rows[in_graph]
+        counts = replays_with_hole(self.graph, self.pieces.event[own], self.pieces.length[own]) if len(own) else ()
+        columns = {name: np.full(len(rows), None, object) for name in ("replays", "replays_with_hole")}
+        for column, count in zip(columns.values(), counts, strict=False):
+            column[in_graph] = count
+        return columns
 
     @cached_property
     def unexplained(self) -> pd.DataFrame:
         """The unexplained segments in order of time, and what stood open.
 
         Columns: segment (its row in :attr:`segments`), start_ns, end_ns, reason, while_in (the operator or call that
-        the host stood in), before (what the path comes to next); None where nothing is known.
+        the host stood in), before (what the path comes to next), replays and replays_with_hole (of a node that
+        was not recorded: how many replays of its graph there are, and in how many it is missing); None where nothing
+        is known.
         """
         import pandas as pd
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS
-from hta_graph.algorithms.time.stretches import binding_edges
-from hta_graph.columns import Columns, distinct, first_of_runs, numbered_runs, picked
+from hta_graph.algorithms.time.replays import replays_with_hole
+from hta_graph.columns import Columns, distinct, picked
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.points import event_of
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, ROLE, Bools, Codes, EdgeRole, Ids, Ints, Reason
 
 __all__ = ["Holes", "open_calls", "reasons_of"]
@@ -160,39 +160,9 @@ def _recurs_in_replays(graph: DependencyGraph, holes: Holes) -> Bools:
     inside: Bools = (ROLE[holes.kind] == EdgeRole.STREAM) & (call[holes.work] >= 0) & (call[holes.work] == source)
     if not inside.any():
         return inside
-    work, place, lag = _places_in_launches(graph)
-    count = np.bincount(place)
-    shortest = np.full(len(count), np.iinfo(np.int64).max)
-    np.minimum.at(shortest, place, lag)
-    place_of = np.full(len(call), -1, np.int64)
-    place_of[work] = place
-    number = place_of[holes.work]
-    often: Bools = inside & (count[number] >= FEWEST_REPLAYS)
-    always: Bools = 2 * shortest[number] >= holes.end - holes.start
-    recurs: Bools = often & always
+    replays, with_hole = replays_with_hole(graph, holes.work, holes.end - holes.start)
+    recurs: Bools = inside & (replays >= FEWEST_REPLAYS) & (with_hole == replays)
     return recurs
-
-
-def _places_in_launches(graph: DependencyGraph) -> tuple[Ids, Ints, Ints]:
-    """Return launched work, where it stands in its launch and its lag.
-
-    Equal numbers are the same place in replays of one graph; the lag (ns) is how long it started after what it waited
-    for last, 0 where that is of another launch.
-    """
-    events, edges, times = graph.event_table, graph.edge_table, graph.timeline.times
-    work = np.flatnonzero(graph.launching_call >= 0).astype(np.int32)
-    work = work[np.argsort(graph.launching_call[work], kind="stable")]
-    call = graph.launching_call[work]
-    new = first_of_runs(call)
-    launch, begins = np.cumsum(new) - 1, np.flatnonzero(new)
-    ordinal, size = np.arange(len(work)) - begins[launch], np.bincount(launch)[launch]
-    source = picked(edges.source, binding_edges(graph)[start_point(work)])
-    before = np.where(source >= 0, event_of(source), -1)
-    lag = np.where(picked(graph.launching_call, before) == call, events.start[work] - picked(times, source), 0)
-    # Replays of one graph have as many rows; the same place has the same name in each.
-    columns = events.name[work], ordinal, size
-    order = np.lexsort(columns)
-    return work[order], numbered_runs(*(column[order] for column in columns)), lag[order]
 
 
 def _starts_before_launch(graph: DependencyGraph, holes: Holes) -> Bools:
