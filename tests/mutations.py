@@ -168,7 +168,12 @@ MISTAKES = (
     ),
     of_advice("a guard that warns of nothing", "polling_guard.py", "or count < FEWEST_SILENCES:", "or count < 10**6:"),
     of_advice("what little is worth is said", "path_facts.py", "WORTH_SAYING = 0.05", "WORTH_SAYING = 0.0001"),
-    of_advice("values read are other waits", "waiting_rules.py", "every.reads,", "every.copies,"),
+    of_advice(
+        "no operator reads values",
+        "host_waits.py",
+        "reads |= (level >= 0) & marks.reads_values[level]",
+        "reads = np.zeros_like(reads)",
+    ),
     Mutation(
         "the first instead of the last predecessor",
         "hta_graph/algorithms/time/stretches.py",
