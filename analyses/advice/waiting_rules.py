@@ -81,7 +81,8 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     text = (
         f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{_site_text(evidence)}: "
         f"{brief_duration(copying_ns)} of copying, and {brief_duration(host_ns)} in which the GPU then waits for "
-        "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data there."
+        "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data "
+        "on the GPU."
     )
     return PathFinding(text, evidence, _confidence(waits), saved)
 

@@ -15,7 +15,6 @@ from analyses.advice.path_facts import PathFacts
 from tests.advice_proof import guard_rates, rates
 from tests.support.builder import TraceBuilder
 
-DOCUMENTED = Path(__file__).parents[3] / "docs" / "advice.md"
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
@@ -234,10 +233,8 @@ def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_
     assert rule not in findings(silent_there(), tmp_path / "silent", window)
 
 
-def test_every_rule_has_a_row_in_the_page_and_its_own_name() -> None:
-    text = DOCUMENTED.read_text(encoding="utf-8")
+def test_every_rule_has_its_own_name() -> None:
     names = [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)]
-    assert [name for name in names if f"| `{name}` |" not in text] == []
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
