@@ -91,12 +91,7 @@ def of_advice(name: str, file: str, old: str, new: str) -> Mutation:
 
 
 MISTAKES = (
-    of_advice(
-        "launches are told from kernels of any length",
-        "launching_rules.py",
-        "if per_launch > LONGEST_PER_LAUNCH_NS or typical >= per_launch:",
-        "if per_launch > LONGEST_PER_LAUNCH_NS:",
-    ),
+    of_advice("no launches are enough", "launching_rules.py", "if calls < FEWEST_LAUNCHES:", "if calls < 10**6:"),
     of_advice(
         "advice against warm-up allocations",
         "input_rules.py",

@@ -101,8 +101,13 @@ class PathFacts:
     @cached_property
     def other_threads_ns(self) -> int:
         """How much of the path's silence other threads fill with operators or collectives of Gloo (ns)."""
-        busy = self.graph.marks.gloo_collective | (self.graph.event_table.kind == EventKind.CPU_OP)
-        return self.time_during(self.in_classes(BoundBy.CPU_GAP), busy)
+        events, silent = self.graph.event_table, self.in_classes(BoundBy.CPU_GAP)
+        busy = self.graph.marks.gloo_collective | (events.kind == EventKind.CPU_OP)
+        lanes = distinct(self.path.pieces.lane[silent])
+        # A thread that is silent has no operator open: its own ones, mostly nearly all, need not be looked at.
+        if len(lanes) == 1:
+            busy &= events.lane != lanes[0]
+        return self.time_during(silent, busy)
 
     def time_during(self, chosen: Bools, rows: Bools) -> int:
         """Return how much of some pieces lies inside any of some events (ns)."""
