@@ -85,7 +85,90 @@ def swapped_edges() -> Iterator[Mutation]:
         yield Mutation(f"swap {rule}", "hta_graph/graph/edges.py", old, old + swap)
 
 
+def of_advice(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in a rule of advice."""
+    return Mutation(name, f"analyses/advice/{file}", old, new, ("tests/analyses/advice/test_advice.py",))
+
+
 MISTAKES = (
+    of_advice("no launches are enough", "launching_rules.py", "if calls < FEWEST_LAUNCHES:", "if calls < 10**6:"),
+    of_advice(
+        "advice against warm-up allocations",
+        "input_rules.py",
+        "chosen &= pieces.start >= steps[0].end_ns",
+        "chosen &= pieces.start >= 0",
+    ),
+    of_advice(
+        "advice about hidden communication",
+        "communication_rules.py",
+        "exposed_ns = on_path_ns - int(hidden.sum())",
+        "exposed_ns = on_path_ns",
+    ),
+    of_advice(
+        "Gloo without its rows",
+        "communication_rules.py",
+        "time_ns = facts.time_during(silent, marks.gloo_collective)",
+        "time_ns = facts.time_of(silent)",
+    ),
+    of_advice(
+        "what waits cost without the GPU's time",
+        "host_waits.py",
+        "longest = np.maximum.reduceat(host - gpu_before, first)",
+        "longest = np.zeros(len(first), np.int64)",
+    ),
+    of_advice(
+        "every upload is pageable",
+        "waiting_rules.py",
+        "np.flatnonzero(graph.marks.pageable_upload)",
+        "np.flatnonzero(graph.marks.moves_memory)",
+    ),
+    of_advice(
+        "every kernel is tiny",
+        "launching_rules.py",
+        "events.end - events.start < TINY_NS",
+        "events.end - events.start < 10 * TINY_NS",
+    ),
+    of_advice(
+        "stacks are asked for although they are there", "recording_rules.py", "if facts.has_stacks or not", "if not"
+    ),
+    of_advice(
+        "sync records are asked for although they are there",
+        "recording_rules.py",
+        "or len(facts.graph.trace.syncs) or",
+        "or",
+    ),
+    of_advice(
+        "any unknown time begun too late",
+        "recording_rules.py",
+        "facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0)",
+        'facts.path.by_bound_ns["unexplained"]',
+    ),
+    of_advice(
+        "GPU rows are asked for although they are there",
+        "recording_rules.py",
+        "if facts.graph.is_gpu.any() or not calls:",
+        "if not calls:",
+    ),
+    of_advice(
+        "any call is start-up",
+        "recording_rules.py",
+        "events.end - events.start >= START_UP_CALL_NS",
+        "events.end - events.start >= START_UP_CALL_NS // 10",
+    ),
+    of_advice(
+        "no time before a step's first work",
+        "input_rules.py",
+        "own.min(initial=window.end_ns)",
+        "own.min(initial=window.start_ns)",
+    ),
+    of_advice("a guard that warns of nothing", "polling_guard.py", "or count < FEWEST_SILENCES:", "or count < 10**6:"),
+    of_advice("what little is worth is said", "path_facts.py", "WORTH_SAYING = 0.05", "WORTH_SAYING = 0.0001"),
+    of_advice(
+        "no operator reads values",
+        "host_waits.py",
+        "reads |= (level >= 0) & marks.reads_values[level]",
+        "reads = np.zeros_like(reads)",
+    ),
     Mutation(
         "the first instead of the last predecessor",
         "hta_graph/algorithms/time/stretches.py",
@@ -556,8 +639,8 @@ COLUMNS = (
     in_columns(
         "a verdict's share of less than the path",
         "analyses/paths/verdict.py",
-        "unexplained / max(path.length_ns, 1)",
-        "unexplained / min(path.length_ns, 1)",
+        "finding.saves_at_most_ns / max(path.length_ns, 1)",
+        "finding.saves_at_most_ns / min(path.length_ns, 1)",
     ),
     in_columns(
         "a notebook's shares of less than the path",

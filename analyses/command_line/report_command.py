@@ -8,15 +8,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from analyses.command_line.asked_ranks import AskedRanks, say
-from analyses.command_line.outputs import check_outputs
+from analyses.command_line.outputs import check_outputs, write_json
 from analyses.command_line.stretch import Stretch
+from hta_graph.errors import UsageError
 
 __all__ = ["add_report", "report"]
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add where the page goes and what it links."""
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a .html file")
+    parser.add_argument("--json", metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)")
     parser.add_argument(
         "--overlay", metavar="OUT", help="also write the slowest rank's trace with its path, and link it"
     )
@@ -24,20 +26,30 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
-    from analyses.pages.report import report_page
+    from analyses.paths.verdict import verdict_document
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
     from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
     from hta_graph.export.perfetto.path_overlay import write_overlay
 
-    check_outputs(options.inputs, options.output, options.overlay)
+    if not options.output and not options.json:
+        raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
+    if options.overlay and not options.output:
+        raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
+    check_outputs(options.inputs, options.output, options.json, options.overlay)
     stretch, patterns = Stretch.of(options), options.data_load
     stretch.window()  # what is written wrongly is refused before anything is read
     graphs = dict(AskedRanks.of(options).graphs_by_rank())
     window = stretch.window(job=list(graphs.values()))
-    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    if options.json:
+        write_json(options.json, verdict_document(paths))
+    if not options.output:
+        return
+    from analyses.pages.report import report_page
+
+    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.step is not None}
     link = ""
     if options.overlay:

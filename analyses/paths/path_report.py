@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from analyses.display.clocks import clock_lines
-from analyses.display.terminal import Line, clipped, duration_text, percent, table
+from analyses.display.terminal import Line, duration_text, percent, table
 from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
-from analyses.display.words import MEANING, REASON, SHORT
+from analyses.display.words import MEANING, SHORT
+from analyses.paths.verdict import advice_lines, verdict_records, verdict_sentences
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.files import printable
@@ -21,7 +19,6 @@ from hta_graph.graph import DependencyGraph
 
 __all__ = [
     "RankSteps",
-    "largest_unexplained",
     "path_document",
     "path_lines",
     "per_step_document",
@@ -45,6 +42,7 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_ru
         "schema": "hta-graph/critical-path/1",
         "file": printable(path.graph.path),
         "rank": path.graph.rank,
+        "verdict": verdict_records(path),
         "window": {
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
@@ -122,8 +120,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
     chosen = default_lines(path.window, path.graph, steps)
     return [
         *_verdict_lines(path),
-        *clock_lines(path.graph.diagnostics),
-        *chosen,
+        *(["", *chosen] if chosen else []),
         "",
         "time on the critical path",
         *_class_lines(path),
@@ -133,39 +130,19 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
 
 
 def _verdict_lines(path: CriticalPath) -> list[str]:
-    """Say what bounds the window."""
+    """Say in a sentence what bounds the window, then the rest of the verdict and advice."""
     window, graph = path.window, path.graph
-    rank = "" if graph.rank is None else f", rank {graph.rank}"
-    # Of equal classes the one that comes first in the order of the table.
-    largest, time_ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-    length = max(path.length_ns, 1)
+    first, *rest = verdict_sentences(path)
+    advice = advice_lines(path)
     return [
-        f"{graph.path.name}{rank}",
+        first,
+        "",
+        f"{graph.path.name}{'' if graph.rank is None else f', rank {graph.rank}'}",
         *window_lines(window, graph),
-        f"bound by {largest}: {duration_text(time_ns)}, {percent(time_ns / length)} ({MEANING[largest]})",
-        _unexplained_line(path, length),
+        *rest,
         *rows_after_lines(window),
+        *(["", "what to try", *(f"  {line}" for line in advice)] if advice else []),
     ]
-
-
-def _unexplained_line(path: CriticalPath, length: int) -> str:
-    """Say how much has no cause, and of the largest stretch of it what stood open and what is behind it."""
-    total = path.by_bound_ns["unexplained"]
-    if not total:
-        return "unexplained: nothing, every nanosecond has a cause"
-    return f"unexplained: {duration_text(total)}, {percent(total / length)}; {largest_unexplained(path)}"
-
-
-def largest_unexplained(path: CriticalPath) -> str:
-    """Say of the largest unexplained stretch what stood open and what is behind it, as far as the trace tells."""
-    found = path.unexplained_columns()
-    # One long stretch tells more than the sum of many short ones.
-    at = int(np.argmax(found["end_ns"] - found["start_ns"]))
-    size = duration_text(int(found["end_ns"][at] - found["start_ns"][at]))
-    open_call, waiter = found["while_in"][at], found["before"][at]
-    inside = f", while in {clipped(open_call, 40)}" if open_call else ""
-    until = f", before {clipped(waiter, 40)}" if waiter else ", after the last work on the path"
-    return f"the largest stretch, {size}{inside}{until}: {REASON[found['reason'][at]]}"
 
 
 def _class_lines(path: CriticalPath) -> list[Line]:

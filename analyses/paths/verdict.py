@@ -1,59 +1,103 @@
-"""Three sentences about a run: what its time is bound by, what stands out, what is not known."""
+"""The verdict as answers print it: what a run is bound by, what is doubtful, what an expert would do about it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from analyses.display.clocks import clock_lines
-from analyses.display.terminal import clipped, duration_text, percent
-from analyses.display.words import MEANING
-from analyses.paths.path_report import largest_unexplained
+from analyses.advice.expert import advice_of, verdict_of
+from analyses.advice.finding import PathFinding
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.wording import brief_duration, brief_share
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.export.files import printable
 
-__all__ = ["verdict"]
+__all__ = [
+    "advice_lines",
+    "representative_rank",
+    "verdict",
+    "verdict_document",
+    "verdict_records",
+    "verdict_sentences",
+]
+
+ADVICE_SHOWN = 3
+"""A text gives so much advice; JSON holds all."""
+
+ALIKE = 0.05
+"""Ranks are alike where their windows differ by less than this."""
+
+
+def verdict_records(path: CriticalPath) -> list[dict[str, Any]]:
+    """Return the findings as JSON lists them: first the verdict, then advice, what saves most first."""
+    facts = PathFacts(path)
+    return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
+
+
+def verdict_document(paths: Mapping[int, CriticalPath]) -> dict[str, Any]:
+    """Return the verdict of each rank as ``hta-graph/report/1``; in front that of the rank that takes longest."""
+    return {
+        "schema": "hta-graph/report/1",
+        "verdict": verdict_records(paths[representative_rank(paths)]),
+        "ranks": [
+            {
+                "file": printable(path.graph.path),
+                "rank": rank,
+                "window": {
+                    "start_ns": path.window.start_ns,
+                    "end_ns": path.window.end_ns,
+                    "label": path.window.label,
+                },
+                "verdict": verdict_records(path),
+            }
+            for rank, path in paths.items()
+        ],
+    }
+
+
+def verdict_sentences(path: CriticalPath) -> list[str]:
+    """Return the verdict, a sentence each; the first one says it all in plain words."""
+    return [finding.text for finding in verdict_of(PathFacts(path))]
+
+
+def advice_lines(path: CriticalPath) -> list[str]:
+    """Return what an expert would do, at most three pieces, what saves most first."""
+    every = advice_of(PathFacts(path))
+    hidden = len(every) - ADVICE_SHOWN
+    more = [f"and {hidden} more with --json"] if hidden > 0 else []
+    return [*(f"{finding.text} [{_worth_text(finding, path)}]" for finding in every[:ADVICE_SHOWN]), *more]
+
+
+def _worth_text(finding: PathFinding, path: CriticalPath) -> str:
+    """Say what following a piece of advice would save at most, and how sure it is."""
+    sure = f"{finding.confidence} confidence"
+    if finding.saves_at_most_ns is None:
+        return sure
+    share = finding.saves_at_most_ns / max(path.length_ns, 1)
+    return f"saves at most {brief_duration(finding.saves_at_most_ns)}, {brief_share(share)}; {sure}"
 
 
 def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
-    """Say what bounds the slowest rank, what is largest on its path, how much is explained, and if clocks agree."""
-    rank = max(paths, key=lambda item: paths[item].length_ns)
-    path = paths[rank]
-    clocks = [f"{line[0].upper()}{line[1:]}." for line in clock_lines(path.graph.diagnostics)]
-    return [_bound_sentence(rank, path, len(paths)), _largest_sentence(path), _known_sentence(path), *clocks]
+    """Say how long the ranks take, then what one of them, the slowest, is bound by, what is unknown, what to do."""
+    path = paths[representative_rank(paths)]
+    among = _ranks_sentence(paths) if len(paths) > 1 else []
+    return [*among, *(f"{text[0].upper()}{text[1:]}." for text in verdict_sentences(path)), *advice_lines(path)]
 
 
-def _bound_sentence(rank: int, path: CriticalPath, ranks: int) -> str:
-    """Say what the slowest rank is bound by."""
-    bound, ns = max(path.by_bound_ns.items(), key=lambda item: item[1])
-    who = f"Rank {rank}, the slowest of {ranks}," if ranks > 1 else f"Rank {rank}"
-    length = max(path.length_ns, 1)
-    label = "the whole trace" if path.window.label == "whole trace" else clipped(path.window.label, 60)
-    # Iterations tile the run, latencies overlap: which one is meant must not be guessed.
-    if path.window.step is not None and path.window.form == "usual" and path.graph.is_gpu.any():
-        label += f" from its start to the end of its last work (its iteration: {duration_text(path.window.gpu_ns)})"
-    return (
-        f"{who} takes {duration_text(path.length_ns)} for {label}, "
-        f"bound by {bound} for {percent(ns / length)} of it: {MEANING[bound]}."
-    )
+def representative_rank(paths: Mapping[int, CriticalPath]) -> int:
+    """Return the rank whose window is the longest."""
+    return max(paths, key=lambda rank: paths[rank].length_ns)
 
 
-def _largest_sentence(path: CriticalPath) -> str:
-    """Say what takes most of its path."""
-    totals = path.event_totals()
-    named = [at for at, name in enumerate(totals["name"]) if name is not None]
-    if not named:
-        return "Nothing that was recorded lies on the critical path."
-    at = named[0]
-    calls = int(totals["calls"][at])
-    return (
-        f"The largest item on the critical path is {clipped(totals['name'][at], 80)} ({totals['bound_by'][at]}): "
-        f"{duration_text(int(totals['time_ns'][at]))} in {calls:,} {'call' if calls == 1 else 'calls'}."
-    )
-
-
-def _known_sentence(path: CriticalPath) -> str:
-    """Say how much of it has a cause."""
-    unexplained = path.by_bound_ns["unexplained"]
-    if not unexplained:
-        return "Every nanosecond of it has a cause in the trace."
-    share = percent(unexplained / max(path.length_ns, 1))
-    return f"{duration_text(unexplained)} ({share}) have no cause that the trace shows; {largest_unexplained(path)}."
+def _ranks_sentence(paths: Mapping[int, CriticalPath]) -> list[str]:
+    """Say whether the ranks are alike; one is called the slowest only where it is so beyond 5 %."""
+    lengths = sorted(path.length_ns for path in paths.values())
+    shortest, second, longest = lengths[0], lengths[-2], lengths[-1]
+    between = f"{brief_duration(shortest)} to {brief_duration(longest)}"
+    if longest - shortest <= ALIKE * longest:
+        return [f"The {len(paths)} ranks are alike: {between}."]
+    if longest - second > ALIKE * longest:
+        others = brief_duration(lengths[(len(lengths) - 2) // 2])
+        slowest = f"Rank {representative_rank(paths)} is the slowest of {len(paths)}"
+        return [f"{slowest}: {brief_duration(longest)}, the others {others} (median)."]
+    return [f"The {len(paths)} ranks take {between}; none stands out as the slowest."]

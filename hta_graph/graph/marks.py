@@ -14,19 +14,26 @@ from hta_graph.errors import QueryError
 from hta_graph.model import Bools, EventKind, Ids
 from hta_graph.trace.table import Trace
 from hta_graph.trace.vocabulary import (
+    ALLOCATION_CALL,
+    AMD_CALL,
     AUTOGRAD_OPERATOR,
     BLOCKING_CALL,
     COMMUNICATION_KERNEL,
     COPY_KIND,
+    COPY_TO_HOST,
     DATA_LOADING,
     DEVICE_COPY,
     DEVICE_WAIT,
     ENQUEUEING_CALL,
     GLOO_COLLECTIVE,
     GRAPH_LAUNCH_CALL,
+    IN_PROCESS_LOADING,
     MODULE_FRAME,
+    OWN_FRAME,
+    PAGEABLE_UPLOAD,
     STEP_NAME,
     SYNCHRONOUS_COPY_CALL,
+    VALUE_READING_OPERATOR,
     WARM_UP,
 )
 
@@ -97,6 +104,43 @@ class Marks:
     def module_frame(self) -> Bools:
         """Python frames of a module's call."""
         return self._kind_with_name(MODULE_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def loads_in_process(self) -> Bools:
+        """Operators and annotations of a data loader without worker processes."""
+        kinds = (EventKind.CPU_OP, EventKind.ANNOTATION)
+        found = [self._kind_with_name(IN_PROCESS_LOADING, kind) for kind in kinds]
+        return freeze(found[0] | found[1])
+
+    @cached_property
+    def own_frame(self) -> Bools:
+        """Python frames of the program's own files and of libraries, not of PyTorch."""
+        return self._kind_with_name(OWN_FRAME, EventKind.PYTHON_FUNCTION)
+
+    @cached_property
+    def reads_values(self) -> Bools:
+        """Operators whose result the host needs before it can go on."""
+        return self._kind_with_name(VALUE_READING_OPERATOR, EventKind.CPU_OP)
+
+    @cached_property
+    def pageable_upload(self) -> Bools:
+        """Copies to a device from host memory that is not pinned."""
+        return self._kind_with_name(PAGEABLE_UPLOAD, EventKind.MEMCPY)
+
+    @cached_property
+    def copies_to_host(self) -> Bools:
+        """Copies from a device to the host."""
+        return self._kind_with_name(COPY_TO_HOST, EventKind.MEMCPY)
+
+    @cached_property
+    def allocation_call(self) -> Bools:
+        """Calls that take memory from the driver or give it back."""
+        return self._kind_with_name(ALLOCATION_CALL, EventKind.RUNTIME)
+
+    @cached_property
+    def amd_call(self) -> Bools:
+        """Calls of AMD's runtime, whose recordings never hold records of synchronisation."""
+        return self._kind_with_name(AMD_CALL, EventKind.RUNTIME)
 
     @cached_property
     def communicates(self) -> Bools:

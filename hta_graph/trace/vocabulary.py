@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hta_graph.model import EventKind
 
 __all__ = [
+    "ALLOCATION_CALL",
     "AMD_CALL",
     "AUTOGRAD_OPERATOR",
     "BLOCKING_CALL",
@@ -19,6 +20,7 @@ __all__ = [
     "COMMUNICATION_KERNEL",
     "COPY_HELD_BY_SYNCHRONOUS_CALL",
     "COPY_KIND",
+    "COPY_TO_HOST",
     "COPY_TO_PAGEABLE",
     "DATA_LOADING",
     "DEVICE_COPY",
@@ -29,11 +31,14 @@ __all__ = [
     "EVENT_SYNC_CALL",
     "GLOO_COLLECTIVE",
     "GRAPH_LAUNCH_CALL",
+    "IN_PROCESS_LOADING",
     "KERNEL_LAUNCH_CALL",
     "LOCK_TAKING_CALL",
     "MESSAGE_ROWS",
     "MODULE_FRAME",
     "NON_BLOCKING_QUERY",
+    "OWN_FRAME",
+    "PAGEABLE_UPLOAD",
     "PROCESS_GROUP_CALL",
     "PROFILER_RANGE",
     "RANK_IN_FILE_NAME",
@@ -41,6 +46,7 @@ __all__ = [
     "STREAM_SYNC_CALL",
     "STREAM_WAIT_CALL",
     "SYNCHRONOUS_COPY_CALL",
+    "VALUE_READING_OPERATOR",
     "ProcessGroupCall",
 ]
 
@@ -77,6 +83,9 @@ STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 
 DATA_LOADING = (r"enumerate\(DataLoader\)", r"DataLoader.*\.__next__", r"_(Multi|Single)Process(ing)?DataLoaderIter")
 """Operators and annotations of torch.utils.data whose time is data loading."""
+
+IN_PROCESS_LOADING = re.compile(r".*_SingleProcess(ing)?DataLoaderIter")
+"""The loader that works in the training process itself: ``num_workers`` is 0."""
 
 BLOCKING_CALL = re.compile(
     r"(cuda|hip)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize|hipCtxSynchronize"
@@ -206,3 +215,22 @@ MODULE_FRAME = re.compile(r"nn\.Module: ")
 
 RANK_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_]?(\d+)|(?:^|[-_.])worker(\d+)_step", re.IGNORECASE)
 """``rank0``, ``rank_0``, ``rank-00``, ``worker0_step_12``."""
+
+ALLOCATION_CALL = re.compile(
+    r"(cuda|hip|cu)(Mem|Host)?(Malloc|Alloc|Free|Register)(?!.*Async)|cuMem(Create|Map|Unmap|SetAccess|Release|AddressReserve)"
+)
+"""Calls that take memory from the driver or give it back: a caching allocator makes them while it warms up."""
+
+PAGEABLE_UPLOAD = re.compile(r"Memcpy HtoD \(Pageable")
+"""Copies to a device from host memory that is not pinned."""
+
+COPY_TO_HOST = re.compile(r"Memcpy (DtoH|D2H)", re.IGNORECASE)
+"""Copies from a device to the host."""
+
+VALUE_READING_OPERATOR = re.compile(
+    r"aten::(item|_local_scalar_dense|is_nonzero|nonzero(_numpy)?|_?unique\w*|masked_select|equal|allclose|bincount)$"
+)
+"""Operators whose result the host needs before it can go on: a number, or how many elements there are."""
+
+OWN_FRAME = re.compile(r"(?!torch/|<)[^<]*\.py\(\d+\): ")
+"""Python frames of a program's own files and of libraries, not of PyTorch: ``train.py(12): step``."""

@@ -286,7 +286,7 @@ def test_of_several_ranks_the_lowest_is_taken_unless_one_is_asked_for(
 def test_the_table_says_which_rank_it_is_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in (2, 3):
         operator_trace(tmp_path / f"rank{number}.json")
-    assert run_command(capsys, "critical-path", tmp_path)[1].splitlines()[0] == "rank2.json, rank 2"
+    assert run_command(capsys, "critical-path", tmp_path)[1].splitlines()[2] == "rank2.json, rank 2"
 
 
 def test_info_of_one_rank_of_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from shutil import which
 import pytest
 
 import hta_graph as hg
+from analyses.advice.expert import ADVICE_RULES, VERDICT_RULES
 from analyses.command_line.cli import main
 from hta_graph.graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
@@ -97,6 +98,11 @@ def test_commands_and_options_that_a_page_names_exist(page: Path, capsys: pytest
         assert left.value.code == 0, command
         known = capsys.readouterr().out
         assert [option for option in re.findall(r"--[a-z][a-z-]*", rest) if option not in known] == [], command
+
+
+def test_every_rule_of_advice_has_its_row() -> None:
+    text = (ROOT / "docs" / "advice.md").read_text(encoding="utf-8")
+    assert [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES) if f"| `{rule.name}` |" not in text] == []
 
 
 def test_what_the_readme_calls_exists() -> None:

@@ -121,7 +121,8 @@ def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.Capture
     _, _, err = run_command(capsys, "render", path, "--path", "-o", tmp_path / "path.dot")
     assert "ProfilerStep#3 is the median of 4 steps" in err
     _, out, _ = run_command(capsys, "diff", path, path)
-    assert "control: ProfilerStep#3 is the median of 4 steps; --step N asks about another." in out
+    assert "over 3 and 3 steps" in out
+    assert "ProfilerStep#3 (GPU window) of the test, the median ones" in out
     assert run_command(capsys, "report", path, "-o", tmp_path / "page.html")[0] == 0
     assert "cudaMalloc 0.250 ms: warm-up" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -211,7 +212,7 @@ def test_per_step_lists_the_steps_of_every_rank(capsys: pytest.CaptureFixture[st
         ("rank0.json", 0), ("rank1.json", 1), ("rank2.json", 2),
     ]  # fmt: skip
     status, out, _ = run_command(capsys, "critical-path", folder, "--per-step")
-    assert (status, out.splitlines()[0], len(out.splitlines())) == (0, "3 ranks; no steps in rank 1", 7)
+    assert (status, out.splitlines()[0], len(out.splitlines())) == (0, "3 ranks; no steps in rank 1", 8)
 
 
 def test_per_step_of_one_rank_is_as_it_was(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.paths.path_report import largest_unexplained, path_document
+from analyses.advice.verdict_rules import largest_unexplained
+from analyses.paths.path_report import path_document
 from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.export.json_text import to_json
 from tests.reason_proof import POVERTIES, Poverty, rates

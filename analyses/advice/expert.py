@@ -1,0 +1,67 @@
+"""All rules, in the order in which they are asked: the verdict first, then advice."""
+
+from __future__ import annotations
+
+from analyses.advice.communication_rules import exposed_communication, gloo_communication
+from analyses.advice.finding import AdviceRule, PathFinding
+from analyses.advice.input_rules import data_loading_exposed, driver_allocations, idle_between_steps
+from analyses.advice.launching_rules import launch_bound, python_bound, tiny_kernels
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
+from analyses.advice.recording_rules import (
+    begun_too_late,
+    no_gpu_rows,
+    no_python_stacks,
+    no_sync_records,
+    start_up_recorded,
+)
+from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
+from analyses.advice.waiting_rules import explicit_synchronisation, pageable_copies, values_read, waits_of_all_kinds
+
+__all__ = ["ADVICE_RULES", "VERDICT_RULES", "advice_of", "verdict_of"]
+
+VERDICT_RULES = (
+    AdviceRule("bound_by", "a window", bound_by),
+    AdviceRule("largest_item", "a window", largest_item),
+    AdviceRule("unexplained", "a window", unexplained),
+    AdviceRule("clock_fault", "launches and their work", clock_fault),
+    AdviceRule("host_may_poll", "GPU rows", host_may_poll),
+    AdviceRule("gpu_busy_meanwhile", "GPU rows", gpu_busy_meanwhile),
+)
+"""What every answer opens with; docs/advice.md says when each speaks."""
+
+ADVICE_RULES = (
+    AdviceRule("launch_bound", "launches and their work", launch_bound),
+    AdviceRule("driver_allocations", "calls of the runtime", driver_allocations),
+    AdviceRule("values_read", "calls of the runtime and operators", values_read),
+    AdviceRule("explicit_synchronisation", "calls of the runtime", explicit_synchronisation),
+    AdviceRule("waits_of_all_kinds", "calls of the runtime", waits_of_all_kinds),
+    AdviceRule("data_loading_exposed", "a loader's operators or annotations", data_loading_exposed),
+    AdviceRule("exposed_communication", "communication kernels", exposed_communication),
+    AdviceRule("gloo_communication", "rows of Gloo's threads", gloo_communication),
+    AdviceRule("pageable_copies", "copies that name the kinds of memory", pageable_copies),
+    AdviceRule("tiny_kernels", "kernels", tiny_kernels),
+    AdviceRule("idle_between_steps", "profiler steps", idle_between_steps),
+    AdviceRule("python_bound", "Python stacks", python_bound),
+    AdviceRule("no_python_stacks", "operators", no_python_stacks),
+    AdviceRule("no_sync_records", "calls of the runtime", no_sync_records),
+    AdviceRule("begun_too_late", "calls of the runtime", begun_too_late),
+    AdviceRule("no_gpu_rows", "calls of the runtime", no_gpu_rows),
+    AdviceRule("start_up_recorded", "calls of the runtime", start_up_recorded),
+)
+"""What an expert would advise; docs/advice.md has thresholds, reasons and what each saves at most."""
+
+
+def verdict_of(facts: PathFacts) -> list[PathFinding]:
+    """Say what a path shows: its class, its largest item, what is not known, what is doubtful."""
+    return _found_by(VERDICT_RULES, facts)
+
+
+def advice_of(facts: PathFacts) -> list[PathFinding]:
+    """Say what could be done, what saves most first; advice about the recording comes last."""
+    found = _found_by(ADVICE_RULES, facts)
+    return sorted(found, key=lambda finding: -(finding.saves_at_most_ns or 0))
+
+
+def _found_by(rules: tuple[AdviceRule, ...], facts: PathFacts) -> list[PathFinding]:
+    return [finding for rule in rules if (finding := rule(facts))]

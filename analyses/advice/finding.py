@@ -1,0 +1,53 @@
+"""A finding: what a rule says of a path, on which evidence, and what it would save at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from analyses.advice.path_facts import PathFacts
+
+__all__ = ["AdviceRule", "Confidence", "PathFinding"]
+
+Confidence = Literal["high", "medium", "low"]
+"""High: the trace records it. Medium: it rests on inference, or on time that a recording itself lengthens or that may
+include waiting for others. Low: another reading of the same trace is as likely."""
+
+
+@dataclass(frozen=True)
+class PathFinding:
+    """What a rule says: a text for people, and its evidence as JSON has it (times in ns).
+
+    ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record.
+    """
+
+    text: str
+    evidence: Mapping[str, Any]
+    confidence: Confidence = "high"
+    saves_at_most_ns: int | None = None
+    rule: str = ""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the finding as JSON lists it."""
+        return {
+            "rule": self.rule,
+            "text": self.text,
+            "evidence": dict(self.evidence),
+            "saves_at_most_ns": self.saves_at_most_ns,
+            "confidence": self.confidence,
+        }
+
+
+@dataclass(frozen=True)
+class AdviceRule:
+    """A rule: its name in answers, what a trace must hold for it to speak, and what finds it."""
+
+    name: str
+    needs: str
+    find: Callable[[PathFacts], PathFinding | None]
+
+    def __call__(self, facts: PathFacts) -> PathFinding | None:
+        """Look at a path; ``None`` where there is nothing to say, or nothing sure."""
+        found = self.find(facts)
+        return found and replace(found, rule=self.name)

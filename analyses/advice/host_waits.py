@@ -1,0 +1,112 @@
+"""The waits of the host on a path, and what they cost: the host cannot launch ahead, so that the GPU waits for it.
+
+host     [launch][ aten::item ~~~~~~~~~~~~~~~~~~]   [op][launch]   [op][launch]
+stream          [ kernel ~~~~~~~~~~~~~][copy]                  [ker]          [kernel ~~~~~
+path                                         |-- idle --|
+                                             |--------------- host ---------------|
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyses.advice.path_facts import PathFacts
+from hta_graph.columns import Columns
+from hta_graph.graph.remembered import remembered
+from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, Ids, Ints
+
+__all__ = ["HostWaits", "host_waits", "saved_by_running_ahead"]
+
+
+WORK_OF_HOST = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING, BoundBy.SYNC_OVERHEAD)
+WORK_OF_GPU = (
+    BoundBy.GPU_COMPUTE_BOUND,
+    BoundBy.GPU_COMMUNICATION_BOUND,
+    BoundBy.GPU_MEMORY_BOUND,
+    BoundBy.GPU_KERNEL_KERNEL_OVERHEAD,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HostWaits(Columns):
+    """Waits of the host that the path passes, in order of time: the call, whether a rule inferred it.
+
+    ``begin`` is when the work ended that was waited for; ``idle`` is how long the GPU then stands still and ``host``
+    how long the path stays on the host (ns). ``reads`` marks those with which the host gets values from the GPU,
+    ``copies`` the other ones that hold a copy; the rest are explicit synchronisations.
+    """
+
+    call: Ids
+    inferred: Bools
+    begin: Ints
+    idle: Ints
+    host: Ints
+    reads: Bools
+    copies: Bools
+
+
+@remembered
+def host_waits(facts: PathFacts) -> HostWaits:
+    """Find the waits, and what the host does after each until the path is on the GPU again."""
+    chain, edges, window = facts.path.chain, facts.graph.edge_table, facts.path.window
+    kinds = edges.kind[chain.edges]
+    waits = facts.graph.edges_at(chain.edges[np.isin(kinds, RETURNS)][::-1])
+    waits = waits.take((waits.target_ns > window.start_ns) & (waits.target_ns <= window.end_ns))
+    if not len(waits):
+        return HostWaits.empty()
+    works = facts.when(facts.in_classes(*WORK_OF_HOST))
+    begin = np.minimum(waits.source_ns, waits.target_ns).clip(min=window.start_ns)
+    launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
+    back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
+    resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
+    before = works.covered_until(begin)
+    idle, host = works.covered_until(resumed) - before, works.covered_until(back_on_gpu) - before
+    return HostWaits(waits.target, waits.inferred, begin, idle, host, *_kinds_of_waits(facts, waits.target))
+
+
+def saved_by_running_ahead(facts: PathFacts, waits: HostWaits, removed: Bools) -> int:
+    """Return what the path would be shorter (ns) if the host did not wait where ``removed``, and launched ahead.
+
+        with waits     host h1 | GPU g1 | host h2 | GPU g2        h1 + g1 + h2 + g2
+        without        host h1 | host h2 |                        h1 + max(g1, h2) + g2
+                               | GPU g1    | GPU g2
+
+    The waits that stay divide the path; between two of them, work k begins at the earliest after all host time before
+    it, and all GPU time from k on follows.
+    """
+    works = facts.when(facts.in_classes(*WORK_OF_HOST))
+    on_gpu = facts.when(facts.in_classes(*WORK_OF_GPU))
+    moments = np.append(waits.begin, facts.path.window.end_ns)
+    host, gpu_before = works.covered_until(moments), np.append(0, on_gpu.covered_until(waits.begin))
+    first = np.flatnonzero(np.append(True, ~removed))
+    last = np.append(first[1:], len(moments)) - 1
+    longest = np.maximum.reduceat(host - gpu_before, first)
+    saved = int((host[last] - gpu_before[first] - longest).sum())
+    return min(saved, facts.standing_ns)
+
+
+def _first_after(times: Ints, moments: Ints, otherwise: int) -> Ints:
+    """Return the first moment at or after each time; none later than ``otherwise``."""
+    ordered = np.append(np.sort(moments[moments < otherwise]), otherwise)
+    found: Ints = ordered[np.searchsorted(ordered[:-1], times)]
+    return found
+
+
+def _kinds_of_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
+    """Mark the calls with which the host gets values, and the other ones that hold a copy."""
+    marks, reads = facts.graph.marks, _copies_to_host(facts, calls)
+    for level in facts.operators_around(calls):
+        reads |= (level >= 0) & marks.reads_values[level]
+    synchronises = marks.blocking_call[calls] & ~marks.synchronous_copy_call[calls]
+    inside_operator = facts.graph.operator_around[calls] >= 0
+    return reads, ~reads & (inside_operator | ~synchronises)
+
+
+def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
+    """Mark the calls that copy from a GPU to the host, or whose operator made such a copy before."""
+    launching, around = facts.graph.launching_call, facts.graph.operator_around
+    copying = launching[facts.graph.marks.copies_to_host]
+    makers = around[copying[copying >= 0]]
+    return facts.marked(copying)[calls] | (facts.marked(makers)[around[calls]] & (around[calls] >= 0))

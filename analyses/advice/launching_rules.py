@@ -1,0 +1,106 @@
+"""Advice about a host that is slower than its GPU: launches, Python, kernels too small to be worth a launch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analyses.advice.finding import PathFinding
+from analyses.advice.host_waits import host_waits
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.polling_guard import may_poll
+from analyses.advice.wording import brief_duration, counted, quoted
+from hta_graph.columns import distinct, picked
+from hta_graph.model import BoundBy, EventKind
+
+__all__ = ["launch_bound", "python_bound", "tiny_kernels"]
+
+LAUNCHING_SHARE = 0.2
+"""So much of a window at least: less is the prologue of a step, not its rhythm."""
+
+FEWEST_LAUNCHES = 50
+"""Fewer launches are no rhythm."""
+
+LONGEST_PER_LAUNCH_NS = 250_000
+"""An operator of PyTorch costs the host 5 to 100 µs, with hooks and a profiler some more; above this the host does
+something else than launching."""
+
+TINY_NS = 10_000
+"""A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
+
+FEWEST_TINY = 100
+
+
+def launch_bound(facts: PathFacts) -> PathFinding | None:
+    """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
+    pieces, graph = facts.path.pieces, facts.graph
+    on_host = facts.in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP)
+    # After a wait the GPU is idle for another reason; other rules tell it.
+    host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
+    saved = min(host_ns, facts.standing_ns)
+    if not facts.is_worth(host_ns, LAUNCHING_SHARE) or not facts.is_worth(saved) or may_poll(facts):
+        return None
+    own = facts.work.take(facts.work.call >= 0)
+    when, events = facts.when(on_host), graph.event_table
+    own = own.take(when.covered_until(events.end[own.call]) > when.covered_until(events.start[own.call]))
+    calls = len(distinct(own.call))
+    if calls < FEWEST_LAUNCHES:
+        return None
+    per_launch, typical = host_ns // calls, int(np.median(own.end - own.start))
+    if per_launch > LONGEST_PER_LAUNCH_NS or typical >= per_launch:
+        return None
+    evidence = {
+        "host_ns": host_ns, "launches": calls, "host_per_launch_ns": per_launch, "median_kernel_ns": typical,
+        "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(on_host & (pieces.event >= 0)),
+    }  # fmt: skip
+    text = (
+        f"The GPU waits for launches: the host needs {brief_duration(per_launch)} for each of {calls:,} launches, and "
+        f"what it launches takes {brief_duration(typical)} (median). CUDA graphs, torch.compile, larger batches, or "
+        "fewer and larger operators relieve the host."
+    )
+    return PathFinding(text, evidence, "medium" if facts.has_stacks else "high", saved)
+
+
+def python_bound(facts: PathFacts) -> PathFinding | None:
+    """Python that runs between operators holds the GPU up: named by its frames, where they are recorded."""
+    if not facts.has_stacks or may_poll(facts):
+        return None
+    pieces, kind = facts.path.pieces, facts.graph.event_table.kind
+    is_frame = picked(kind == EventKind.PYTHON_FUNCTION, pieces.event, otherwise=False)
+    in_python = facts.in_classes(BoundBy.CPU_GAP) & is_frame
+    time_ns = facts.time_of(in_python)
+    saved = min(time_ns, facts.standing_ns)
+    if not facts.is_worth(saved):
+        return None
+    evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(in_python)}
+    name, largest_ns, _ = facts.largest_names(in_python, 1)[0]
+    text = (
+        f"For {facts.told(time_ns)} the path is in Python, mostly in "
+        f"{quoted(name)} ({brief_duration(largest_ns)}). Move that out of the loop, or to another thread or process; "
+        "the recording of stacks itself makes Python slower."
+    )
+    return PathFinding(text, evidence, "medium", saved)
+
+
+def tiny_kernels(facts: PathFacts) -> PathFinding | None:
+    """Many kernels of a few µs follow each other on the path: fuse them (torch.compile, foreach optimizers)."""
+    events, pieces = facts.graph.event_table, facts.path.pieces
+    tiny = (events.kind == EventKind.KERNEL) & (events.end - events.start < TINY_NS) & ~facts.graph.marks.communicates
+    chosen = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    chosen &= picked(tiny, pieces.event, otherwise=False)
+    time_ns = facts.time_of(chosen)
+    owners = distinct(pieces.event[chosen])
+    count = len(owners)
+    if not facts.is_worth(time_ns) or count < FEWEST_TINY:
+        return None
+    between_ns = facts.time_of(chosen & facts.in_classes(BoundBy.GPU_KERNEL_KERNEL_OVERHEAD))
+    lengths = (events.end - events.start)[owners]
+    evidence = {
+        "kernels": count, "time_ns": time_ns, "between_ns": between_ns, "median_kernel_ns": int(np.median(lengths)),
+        "largest": facts.largest_records(chosen),
+    }  # fmt: skip
+    text = (
+        f"{counted(count, 'kernel')} of less than {brief_duration(TINY_NS)} take {facts.told(time_ns)}"
+        f" of the path, {brief_duration(between_ns)} of it between them. Fusing them "
+        "(torch.compile, foreach or fused optimizers) saves part of it."
+    )
+    return PathFinding(text, evidence, "medium", time_ns)

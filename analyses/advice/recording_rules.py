@@ -1,0 +1,106 @@
+"""Advice about the recording itself, only where another recording would change the answer."""
+
+from __future__ import annotations
+
+from analyses.advice.finding import PathFinding
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.polling_guard import may_poll
+from analyses.advice.wording import brief_duration, counted, quoted
+from hta_graph.columns import distinct, picked
+from hta_graph.model import BoundBy, EventKind, Reason
+
+__all__ = ["begun_too_late", "no_gpu_rows", "no_python_stacks", "no_sync_records", "start_up_recorded"]
+
+SILENT_SHARE = 0.1
+"""Silences between operators are asked about from so much of the window on."""
+
+LEAST_SILENT_NS = 1_000_000
+"""For less than 1 ms nobody records again."""
+
+START_UP_CALL_NS = 10_000_000
+"""No call of a running program takes 10 ms but for waits and launches: it makes a context or loads code."""
+
+
+def no_python_stacks(facts: PathFacts) -> PathFinding | None:
+    """Much time passes outside of operators, and no Python stacks tell in what."""
+    silent = facts.in_classes(BoundBy.CPU_GAP)
+    if facts.has_stacks or not facts.is_worth(facts.time_of(silent), SILENT_SHARE) or may_poll(facts):
+        return None
+    # On the path's own thread no operator is open then: what is open is another one's.
+    time_ns = facts.time_of(silent) - facts.other_threads_ns
+    if not facts.is_worth(time_ns, SILENT_SHARE) or time_ns < LEAST_SILENT_NS:
+        return None
+    largest = facts.largest_names(silent)
+    evidence = {"cpu_gap_ns": time_ns, "largest": facts.largest_records(silent)}
+    under = f", mostly under {quoted(largest[0][0])}" if largest and 2 * largest[0][1] > time_ns else ""
+    text = (
+        f"For {facts.told(time_ns)} no operator is open{under}, and the trace "
+        "holds no Python stacks: record with with_stack=True to see whether it is Python, the framework or a wait."
+    )
+    return PathFinding(text, evidence)
+
+
+def no_sync_records(facts: PathFacts) -> PathFinding | None:
+    """Calls wait for something that the trace does not name, and it holds no records of synchronisation."""
+    waits = (facts.path.pieces.reason == Reason.WAIT_WITHOUT_RECORD) & ~picked(
+        facts.graph.is_gpu, facts.path.pieces.event, otherwise=False
+    )
+    time_ns = facts.time_of(waits)
+    if not facts.is_worth(time_ns) or len(facts.graph.trace.syncs) or facts.graph.marks.amd_call.any():
+        return None
+    evidence = {"unexplained_ns": time_ns, "waits": int(waits.sum())}
+    text = (
+        f"For {facts.told(time_ns)} calls wait for something that the trace does "
+        "not name: record with enable_cuda_sync_events=True (torch._C._profiler._ExperimentalConfig)."
+    )
+    return PathFinding(text, evidence)
+
+
+def begun_too_late(facts: PathFacts) -> PathFinding | None:
+    """The window begins with work that was enqueued before the recording."""
+    time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0)
+    if not facts.is_worth(time_ns):
+        return None
+    text = (
+        f"{facts.told(time_ns)} go to work that was enqueued before the recording "
+        "began: start the profiler on an idle GPU (torch.cuda.synchronize() before it), or ask about a later window."
+    )
+    return PathFinding(text, {"unexplained_ns": time_ns})
+
+
+def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
+    """The host launches work, and the trace holds no row of a GPU."""
+    calls = int(facts.graph.marks.enqueueing_call.sum())
+    if facts.graph.is_gpu.any() or not calls:
+        return None
+    text = (
+        f"The host makes {counted(calls, 'call')} that give a GPU work, but the trace holds none of it: record with "
+        "ProfilerActivity.CUDA and without hardware counters, else nothing can be said about the GPU."
+    )
+    return PathFinding(text, {"enqueueing_calls": calls})
+
+
+def start_up_recorded(facts: PathFacts) -> PathFinding | None:
+    """Most of a recording without warm-up is what programs do once: contexts, code that is loaded."""
+    path, graph = facts.path, facts.graph
+    steps = graph.steps()
+    if steps and path.window.step != steps[0].number and not path.window.is_whole:
+        return None
+    events, marks = graph.event_table, graph.marks
+    once = (events.kind == EventKind.RUNTIME) & (events.end - events.start >= START_UP_CALL_NS)
+    once &= ~(marks.blocking_call | marks.enqueueing_call)
+    chosen = facts.in_classes(BoundBy.CPU_BOUND) & picked(once, path.pieces.event, otherwise=False)
+    time_ns = facts.time_of(chosen)
+    if not facts.is_worth(time_ns):
+        return None
+    largest = facts.largest_names(chosen)
+    evidence = {
+        "time_ns": time_ns, "calls": len(distinct(path.pieces.event[chosen])),
+        "largest": facts.largest_records(chosen),
+    }  # fmt: skip
+    text = (
+        f"{facts.told(time_ns)} are start-up, which happens once "
+        f"({quoted(largest[0][0])}: {brief_duration(largest[0][1])}): record later, with schedule(wait=…, warmup=…) "
+        "and prof.step()."
+    )
+    return PathFinding(text, evidence, "medium")

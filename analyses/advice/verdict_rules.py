@@ -1,0 +1,122 @@
+"""The verdict: what a path's time is bound by, what is largest on it, what is not known, whether clocks agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from analyses.advice.finding import Confidence, PathFinding
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
+from analyses.advice.wording import brief_class, brief_duration, brief_share, counted, window_name
+from analyses.display.clocks import clock_lines
+from analyses.display.terminal import clipped, duration_text, percent
+from analyses.display.words import REASON
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.columns import distinct, summed_by
+from hta_graph.model import BoundBy, Reason
+
+__all__ = ["bound_by", "clock_fault", "largest_item", "largest_unexplained", "unexplained"]
+
+SECOND_CLASS = 0.1
+"""Another class is named beside the largest one from this share of the window on."""
+
+ALIKE = 0.05
+"""Latency and iteration are both told where they differ by more than this."""
+
+
+def bound_by(facts: PathFacts) -> PathFinding:
+    """Say how long the window takes and for how much of it what: the sentence to forward."""
+    path, window = facts.path, facts.path.window
+    # Of equal classes the one that comes first in the order of the table.
+    ordered = sorted(path.by_bound_ns.items(), key=lambda item: -item[1])
+    named = [(bound, ns) for bound, ns in ordered[:1] + ordered[1:3] if ns >= SECOND_CLASS * facts.length_ns]
+    who = "" if path.graph.rank is None else f"rank {path.graph.rank}: "
+    if not path.length_ns:
+        return PathFinding(f"{who}{window_name(window)} takes no time", {"window_ns": 0})
+    parts = [f"for {brief_share(facts.share(ns))} of it {brief_class(bound)}" for bound, ns in named or ordered[:1]]
+    evidence: dict[str, Any] = {
+        "window_ns": path.length_ns, "bound_by": ordered[0][0], "time_ns": ordered[0][1],
+        "share": ordered[0][1] / facts.length_ns, "gpu_idle_ns": facts.gpu_idle_ns if path.graph.is_gpu.any() else None,
+    }  # fmt: skip
+    text = (
+        f"{who}{window_name(window)} takes {brief_duration(path.length_ns)}{_iteration_text(path)}; {', '.join(parts)}"
+    )
+    return PathFinding(text, evidence, _confidence(facts))
+
+
+def _iteration_text(path: CriticalPath) -> str:
+    """Tell the iteration beside a latency that is not as long: iterations tile the run, latencies overlap."""
+    window = path.window
+    tells = window.step is not None and window.form == "usual" and path.graph.is_gpu.any()
+    if not tells or abs(window.gpu_ns - path.length_ns) <= ALIKE * path.length_ns:
+        return ""
+    return f" from its start to the end of its last work (an iteration takes {brief_duration(window.gpu_ns)})"
+
+
+def _confidence(facts: PathFacts) -> Confidence:
+    """Rate the largest class: low where the host may wait unseen, medium where the unknown could overturn it."""
+    ordered = sorted((ns for bound, ns in facts.path.by_bound_ns.items() if bound != "unexplained"), reverse=True)
+    unknown = facts.path.by_bound_ns["unexplained"]
+    if host_may_poll(facts) or unknown > ordered[0]:
+        return "low"
+    return "medium" if gpu_busy_meanwhile(facts) or ordered[1] + unknown > ordered[0] > ordered[1] else "high"
+
+
+def largest_item(facts: PathFacts) -> PathFinding:
+    """Name what takes most of the path."""
+    pieces, classes = facts.path.pieces, len(BoundBy)
+    owned = np.flatnonzero(pieces.event >= 0)
+    if not len(owned):
+        return PathFinding("nothing that was recorded lies on the critical path", {})
+    key = facts.graph.event_table.name[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
+    sums = summed_by(key, pieces.length[owned], classes * len(facts.graph.names))
+    largest = int(np.argmax(sums))
+    name, bound, ns = facts.graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
+    calls = len(distinct(pieces.event[owned[key == largest]]))
+    text = (
+        f"the largest item on the critical path is {clipped(name, 80)} ({bound}): {duration_text(ns)} in "
+        f"{counted(calls, 'call')}"
+    )
+    return PathFinding(text, {"name": name, "bound_by": bound, "time_ns": ns, "calls": calls})
+
+
+def unexplained(facts: PathFacts) -> PathFinding:
+    """Say how much has no cause, for which reasons, and of the largest stretch what the host stood in."""
+    path = facts.path
+    total = path.by_bound_ns["unexplained"]
+    if not total:
+        return PathFinding(
+            "unexplained: nothing, every nanosecond has a cause", {"unexplained_ns": 0, "reasons_ns": {}}
+        )
+    text = f"unexplained: {duration_text(total)}, {percent(total / facts.length_ns)}; {largest_unexplained(path)}"
+    evidence: dict[str, Any] = {"unexplained_ns": total, "reasons_ns": path.by_reason_ns}
+    if node := path.by_reason_ns.get(Reason.MISSING_GRAPH_NODE.label):
+        columns = path.unexplained_columns()
+        most = np.argmax(np.where(columns["replays"] != None, columns["end_ns"] - columns["start_ns"], -1))  # noqa: E711
+        evidence |= {key: int(columns[key][most]) for key in ("replays", "replays_with_hole")}
+        text += (
+            f"; {duration_text(node)} are nodes of graphs that were not recorded, "
+            f"in {evidence['replays_with_hole']} of {evidence['replays']} replays"
+        )
+    return PathFinding(text, evidence)
+
+
+def largest_unexplained(path: CriticalPath) -> str:
+    """Say of the largest unexplained stretch what stood open and what is behind it, as far as the trace tells."""
+    found = path.unexplained_columns()
+    # One long stretch tells more than the sum of many short ones.
+    at = int(np.argmax(found["end_ns"] - found["start_ns"]))
+    size = duration_text(int(found["end_ns"][at] - found["start_ns"][at]))
+    open_call, waiter = found["while_in"][at], found["before"][at]
+    inside = f", while in {clipped(open_call, 40)}" if open_call else ""
+    until = f", before {clipped(waiter, 40)}" if waiter else ", after the last work on the path"
+    return f"the largest stretch, {size}{inside}{until}: {REASON[found['reason'][at]]}"
+
+
+def clock_fault(facts: PathFacts) -> PathFinding | None:
+    """Say it where the GPU's clock is behind the host's."""
+    lines = clock_lines(facts.graph.diagnostics)
+    behind = facts.graph.diagnostics["gpu_clock_behind_ns"]
+    return PathFinding(lines[0], {"gpu_clock_behind_ns": behind}) if lines else None

@@ -1,0 +1,127 @@
+"""Advice about a host that waits for the GPU: values that are read, pageable copies, explicit synchronisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from analyses.advice.finding import Confidence, PathFinding
+from analyses.advice.host_waits import HostWaits, host_waits, saved_by_running_ahead
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.polling_guard import may_poll
+from analyses.advice.wording import brief_duration, counted, quoted
+from hta_graph.columns import distinct, picked
+from hta_graph.model import Bools, BoundBy, Ids
+
+__all__ = ["explicit_synchronisation", "pageable_copies", "values_read", "waits_of_all_kinds"]
+
+
+def values_read(facts: PathFacts) -> PathFinding | None:
+    """The host reads what the GPU computed (``.item()``, ``nonzero``, ``.cpu()``) and cannot launch ahead meanwhile."""
+    every = host_waits(facts)
+    return _waiting_finding(
+        facts,
+        every,
+        every.reads,
+        "reads values from the GPU",
+        "Keep them there: masks and torch.where instead of boolean indices and nonzero, .item() and .cpu() less often",
+    )
+
+
+def explicit_synchronisation(facts: PathFacts) -> PathFinding | None:
+    """Synchronising calls of the program itself keep the host from launching ahead."""
+    every = host_waits(facts)
+    return _waiting_finding(
+        facts,
+        every,
+        ~every.reads & ~every.copies,
+        "synchronises with the GPU",
+        "Leave that out where nothing on the host needs the result, or let streams wait for events",
+    )
+
+
+def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
+    """No kind of wait alone costs much, since the others stay, but all together do."""
+    every = host_waits(facts)
+    kinds = (every.reads, every.copies, ~every.reads & ~every.copies)
+    if any(facts.is_worth(saved_by_running_ahead(facts, every, kind)) for kind in kinds if kind.any()):
+        return None
+    return _waiting_finding(
+        facts,
+        every,
+        np.ones(len(every), np.bool_),
+        "waits for the GPU",
+        "Read values less often, pin memory and copy with non_blocking=True, leave synchronisation out",
+    )
+
+
+def pageable_copies(facts: PathFacts) -> PathFinding | None:
+    """Copies to the GPU from pageable memory hold the host: pinned memory and ``non_blocking=True`` let both go on."""
+    graph, pieces, every = facts.graph, facts.path.pieces, host_waits(facts)
+    copies = np.flatnonzero(graph.marks.pageable_upload)
+    calls = graph.launching_call[copies]
+    involved = np.zeros(len(graph.event_table), np.bool_)
+    involved[copies] = involved[calls[calls >= 0]] = True
+    # A lag of the launch is no copying.
+    copying = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
+    copying &= picked(involved, pieces.event, otherwise=False)
+    held = every.copies & _holds_upload(facts, every, calls[calls >= 0])
+    waits, copying_ns = every.take(held), facts.time_of(copying)
+    saved = min(copying_ns + saved_by_running_ahead(facts, every, held), facts.standing_ns)
+    if not facts.is_worth(saved) or may_poll(facts):
+        return None
+    host_ns = int(waits.host.sum())
+    count = max(len(distinct(pieces.event[copying])), len(waits))
+    evidence = {
+        "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": host_ns,
+        "largest": facts.largest_records(copying), "sites": facts.sites(waits.call, waits.host),
+    }  # fmt: skip
+    text = (
+        f"{counted(count, 'copy', 'copies')} to the GPU from pageable memory{_site_text(evidence)}: "
+        f"{brief_duration(copying_ns)} of copying, and {brief_duration(host_ns)} in which the GPU then waits for "
+        "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data "
+        "on the GPU."
+    )
+    return PathFinding(text, evidence, _confidence(waits), saved)
+
+
+def _holds_upload(facts: PathFacts, waits: HostWaits, calls: Ids) -> Bools:
+    """Mark the waits that are one of some copying calls, or whose operator made such a copy before."""
+    around = facts.graph.operator_around
+    operators = around[waits.call]
+    return facts.marked(calls)[waits.call] | (facts.marked(around[calls])[operators] & (operators >= 0))
+
+
+def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: str, remedy: str) -> PathFinding | None:
+    """Tell of waits without which the host could launch ahead, where that would hide enough of its work."""
+    saved = saved_by_running_ahead(facts, every, chosen) if chosen.any() else 0
+    if not facts.is_worth(saved) or may_poll(facts):
+        return None
+    waits = every.take(chosen)
+    host_ns = int(waits.host.sum())
+    evidence = {
+        "waits": len(waits), "host_ns": host_ns, "gpu_idle_ns": int(waits.idle.sum()),
+        "sites": facts.sites(waits.call, waits.host),
+    }  # fmt: skip
+    times = "once" if len(waits) == 1 else f"{len(waits):,} times"
+    text = (
+        f"The host {what} {times}{_site_text(evidence)} and so cannot launch ahead: for {facts.told(host_ns)}"
+        f" the GPU then waits for the host. {remedy}."
+    )
+    return PathFinding(text, evidence, _confidence(waits), saved)
+
+
+def _site_text(evidence: Mapping[str, Any]) -> str:
+    """Name the place where most of the time is lost."""
+    sites = evidence["sites"]
+    if not sites:
+        return ""
+    mostly = ", mostly in" if len(sites) > 1 else " in"
+    return f"{mostly} {quoted(sites[0]['site'])} ({sites[0]['calls']:,} ×)"
+
+
+def _confidence(waits: HostWaits) -> Confidence:
+    """Rate what rests on waits: those that a rule inferred are right nearly always, but not recorded."""
+    return "medium" if waits.inferred.any() else "high"

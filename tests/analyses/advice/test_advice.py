@@ -1,0 +1,303 @@
+"""Each rule of advice where it must speak, and where it must be silent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.advice.expert import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
+from analyses.advice.finding import PathFinding
+from analyses.advice.path_facts import PathFacts
+from tests.advice_proof import guard_rates, rates
+from tests.support.builder import TraceBuilder
+
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def findings(trace: TraceBuilder, tmp_path: Path, window: hg.Window | None = None) -> dict[str, PathFinding]:
+    """Return the findings about a window, else about the whole trace, by the names of their rules."""
+    facts = PathFacts(hg.critical_path(trace.graph(tmp_path), window or hg.whole()))
+    return {finding.rule: finding for finding in (*verdict_of(facts), *advice_of(facts))}
+
+
+def launching(every_us: float, kernel_us: float, count: int = 80) -> TraceBuilder:
+    """A host that launches a kernel every so many µs, each of so many µs, and does nothing else."""
+    trace = TraceBuilder()
+    end = 0.0
+    for number in range(count):
+        at = number * every_us
+        start = max(at + 8, end)
+        end = start + kernel_us
+        trace.op("aten::add", at, at + every_us - 1)
+        trace.launch("kernel", (at + 1, at + 5), (start, end), number + 1)
+    return trace
+
+
+def reading(reader: str, host_us: float, gpu_us: float, count: int = 5, frame: str = "") -> TraceBuilder:
+    """A loop: a kernel, an operator that waits for its value, and then the host's own work."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(1, 3 * count, 3):
+        done = at + 10 + gpu_us
+        trace.launch("gemm", (at, at + 5), (at + 10, done), number)
+        if frame:
+            trace.frame(frame, at + 5, done + 10)
+        trace.op(reader, at + 6, done + 8)
+        trace.call("cudaMemcpyAsync", at + 7, done + 6, number + 1)
+        trace.copy("Memcpy DtoH (Device -> Pageable)", done, done + 2, number + 1)
+        trace.op("aten::work", done + 10, done + 10 + host_us)
+        at = done + 12 + host_us
+    trace.launch("gemm", (at, at + 5), (at + 10, at + 10 + gpu_us), 900)
+    return trace
+
+
+def uploading(memory: str) -> TraceBuilder:
+    """A kernel, a copy to the GPU that waits for it on its stream, and then the host's own work."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(1, 15, 3):
+        trace.launch("gemm", (at, at + 5), (at + 10, at + 210), number)
+        trace.op("aten::copy_", at + 6, at + 225)
+        trace.call("cudaMemcpyAsync", at + 7, at + 12, number + 1)
+        trace.copy(f"Memcpy HtoD ({memory} -> Device)", at + 210, at + 215, number + 1)
+        trace.call("cudaStreamSynchronize", at + 13, at + 220, number + 2)
+        trace.op("aten::work", at + 226, at + 420)
+        at += 422
+    trace.launch("gemm", (at, at + 5), (at + 10, at + 210), 900)
+    return trace
+
+
+def synchronising(host_us: float, gpu_us: float = 200) -> TraceBuilder:
+    """The program itself waits for the GPU, and then works."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(1, 11, 2):
+        trace.launch("gemm", (at, at + 5), (at + 10, at + 10 + gpu_us), number)
+        trace.call("cudaDeviceSynchronize", at + 6, at + 15 + gpu_us, number + 1)
+        trace.op("aten::work", at + 16 + gpu_us, at + 16 + gpu_us + host_us)
+        at += 18 + gpu_us + host_us
+    trace.launch("gemm", (at, at + 5), (at + 10, at + 10 + gpu_us), 900)
+    return trace
+
+
+def loading(host_us: float) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.op(LOADER, 0, host_us)
+    trace.launch("gemm", (host_us + 1, host_us + 5), (host_us + 10, host_us + 1000), 1)
+    return trace
+
+
+def communicating(beside: bool) -> TraceBuilder:
+    """A collective after a kernel, with or without another kernel beside it."""
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 110), 1)
+    trace.launch(ALL_REDUCE, (6, 9), (112, 212), 2)
+    if beside:
+        trace.launch("gemm", (9, 12), (112, 211), 3, stream=20)
+    return trace
+
+
+def tiny(kernel_us: float) -> TraceBuilder:
+    trace = TraceBuilder()
+    for number in range(150):
+        start = 300 + number * kernel_us
+        trace.launch("pointwise", (number, number + 0.5), (start, start + kernel_us - 1), number + 1)
+    return trace
+
+
+def stepping(allocated_us: float, between_us: float = 0.0, steps: int = 3) -> TraceBuilder:
+    """Steps that ask the driver for memory, and work before their first launch."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(steps):
+        begin = at
+        if between_us:
+            trace.op("log", at + 1, at + 1 + between_us)
+            at += between_us + 2
+        if allocated_us:
+            trace.call("cudaMalloc", at, at + allocated_us)
+            at += allocated_us + 1
+        for kernel in range(4):
+            trace.launch("gemm", (at, at + 3), (at + 6 + kernel * 50, at + 55 + kernel * 50), 10 * number + kernel + 1)
+            at += 4
+        at += 200
+        trace.annotation(f"ProfilerStep#{number}", begin, at)
+    return trace
+
+
+def in_python(time_us: float) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.op("aten::first", -10, 0)
+    trace.frame("train.py(7): transform", 0, time_us)
+    trace.launch("gemm", (time_us, time_us + 5), (time_us + 10, time_us + 1000), 1)
+    return trace
+
+
+def silent(time_us: float, stacks: bool = False) -> TraceBuilder:
+    trace = in_python(time_us) if stacks else TraceBuilder()
+    if not stacks:
+        trace.op("aten::first", -10, 0)
+        trace.launch("gemm", (time_us, time_us + 5), (time_us + 10, time_us + 1000), 1)
+    return trace
+
+
+def with_gloo(runs: bool) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.op("aten::first", 0, 10)
+    if runs:
+        trace.annotation("gloo:all_reduce", 12, 4000, tid=2)
+    trace.op("aten::last", 4005, 4100)
+    return trace
+
+
+def starting_up(call_us: float) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.call("cudaStreamCreateWithFlags", 0, call_us)
+    trace.launch("gemm", (call_us + 1, call_us + 5), (call_us + 10, call_us + 1000), 1)
+    return trace
+
+
+def without_records(records: bool) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 5), (10, 20), 1)
+    trace.call("cudaEventSynchronize", 30, 400, 2)
+    trace.op("aten::last", 400, 500)
+    if records:
+        trace.sync_row("Stream Sync", 10, 20, 77, stream=7)
+    return trace
+
+
+def queued_before(begins: float) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.op("aten::zeros", 0, 2)
+    trace.launch("gemm", (begins, begins + 5), (begins + 905, begins + 950), 1)
+    trace.call("cudaStreamSynchronize", begins + 6, begins + 953, 2)
+    return trace
+
+
+def launches_only(gpu_rows: bool) -> TraceBuilder:
+    trace = TraceBuilder()
+    trace.call("cudaLaunchKernel", 0, 5, 1)
+    trace.op("aten::add", 6, 10)
+    if gpu_rows:
+        trace.kernel("gemm", 8, 20, 1)
+    return trace
+
+
+def mixed_waits() -> TraceBuilder:
+    """Waits of two kinds in turn: without one of them the other one still holds the host."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(1, 60, 6):
+        trace.launch("gemm", (at, at + 2), (at + 10, at + 100), number)
+        trace.op("aten::item", at + 6, at + 108)
+        trace.call("cudaMemcpyAsync", at + 7, at + 106, number + 1)
+        trace.copy("Memcpy DtoH (Device -> Pageable)", at + 100, at + 102, number + 1)
+        trace.call("cudaDeviceSynchronize", at + 109, at + 112, number + 2)
+        trace.op("aten::work", at + 113, at + 200)
+        trace.launch("small", (at + 201, at + 203), (at + 206, at + 208), number + 3)
+        trace.call("cudaDeviceSynchronize", at + 204, at + 211, number + 4)
+        at += 214
+    return trace
+
+
+CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] = {
+    "launch_bound": (lambda: launching(20, 4), lambda: launching(20, 60)),
+    "values_read": (lambda: reading("aten::item", 200, 200), lambda: reading("aten::item", 5, 400)),
+    "explicit_synchronisation": (lambda: synchronising(200), lambda: synchronising(5, 2000)),
+    "pageable_copies": (lambda: uploading("Pageable"), lambda: uploading("Pinned")),
+    "data_loading_exposed": (lambda: loading(500), lambda: loading(20)),
+    "exposed_communication": (lambda: communicating(beside=False), lambda: communicating(beside=True)),
+    "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
+    "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
+    "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
+    "python_bound": (lambda: in_python(500), lambda: in_python(20)),
+    "no_python_stacks": (lambda: silent(3000), lambda: silent(3000, stacks=True)),
+    "gloo_communication": (lambda: with_gloo(runs=True), lambda: with_gloo(runs=False)),
+    "start_up_recorded": (lambda: starting_up(30_000), lambda: starting_up(3000)),
+    "no_sync_records": (lambda: without_records(records=False), lambda: without_records(records=True)),
+    "begun_too_late": (lambda: queued_before(100), lambda: queued_before(1500)),
+    "no_gpu_rows": (lambda: launches_only(gpu_rows=False), lambda: launches_only(gpu_rows=True)),
+}
+"""For each rule a trace of which it speaks, and one that differs in what it asks for."""
+
+OF_A_STEP = {"driver_allocations", "idle_between_steps"}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_path: Path) -> None:
+    speaks, silent_there = CASES[rule]
+    window = hg.step(1) if rule in OF_A_STEP else None
+    (tmp_path / "silent").mkdir()
+    assert rule in findings(speaks(), tmp_path, window)
+    assert rule not in findings(silent_there(), tmp_path / "silent", window)
+
+
+def test_every_rule_has_its_own_name() -> None:
+    names = [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_the_call_site_is_the_programs_own_line(tmp_path: Path) -> None:
+    found = findings(reading("aten::item", 200, 200, frame="train.py(12): step"), tmp_path)["values_read"]
+    assert found.evidence["sites"][0]["site"] == "train.py(12): step, aten::item"
+    assert found.evidence["waits"] == 5
+
+
+def test_what_waits_cost_is_what_running_ahead_would_save(tmp_path: Path) -> None:
+    found = findings(reading("aten::item", 200, 200), tmp_path)["values_read"]
+    # Five times 200 µs of the host's work, each of which the GPU's next 200 µs could have hidden.
+    assert 800_000 < (found.saves_at_most_ns or 0) < 1_050_000
+
+
+def test_a_value_read_once_at_the_end_of_a_launch_bound_loop_is_no_reason(tmp_path: Path) -> None:
+    trace = launching(20, 4)
+    trace.op("aten::item", 1620, 1640)
+    trace.call("cudaMemcpyAsync", 1621, 1632, 901)
+    trace.copy("Memcpy DtoH (Device -> Pageable)", 1626, 1628, 901)
+    found = findings(trace, tmp_path)
+    assert "launch_bound" in found
+    assert "values_read" not in found
+
+
+def test_allocations_of_the_first_step_are_warm_up(tmp_path: Path) -> None:
+    assert "driver_allocations" not in findings(stepping(100), tmp_path, hg.step(0))
+
+
+def test_advice_is_ordered_by_what_it_saves_and_never_saves_more_than_the_window(tmp_path: Path) -> None:
+    facts = PathFacts(hg.critical_path(stepping(100, 300).graph(tmp_path), hg.step(1)))
+    saved = [finding.saves_at_most_ns or 0 for finding in advice_of(facts)]
+    assert saved == sorted(saved, reverse=True)
+    assert max(saved) <= facts.path.length_ns
+
+
+def covered_silence(times: int, cover_us: float) -> TraceBuilder:
+    """Silences of 400 µs that end with a kernel's end, which runs for so much of each."""
+    trace, at = TraceBuilder(), 0.0
+    for number in range(1, 2 * times, 2):
+        trace.op("aten::work", at, at + 5)
+        trace.launch("dispatch", (at + 5, at + 9), (at + 409 - cover_us, at + 409), number)
+        trace.op("aten::next", at + 410, at + 420)
+        trace.launch("gemm", (at + 421, at + 425), (at + 428, at + 440), number + 1, stream=20)
+        at += 442
+    return trace
+
+
+@pytest.mark.parametrize(("times", "cover_us", "warned"), [(2, 395, False), (2, 100, False)])
+def test_the_guard_wants_several_covered_silences(times: int, cover_us: float, warned: bool, tmp_path: Path) -> None:
+    assert ("host_may_poll" in findings(covered_silence(times, cover_us), tmp_path)) == warned
+
+
+def test_the_guard_lowers_the_confidence_of_the_verdict_and_silences_advice_about_the_host() -> None:
+    assert guard_rates("spinning", range(6), 100) == {"misled": 6, "misled, warned": 6}
+
+
+@pytest.mark.parametrize("family", ["pytorch", "experts", "arbitrary"])
+def test_the_guard_is_silent_on_programs_that_do_not_spin(family: str) -> None:
+    assert guard_rates(family, range(8), 300)["others, warned"] == 0
+
+
+def test_following_advice_saves_time_on_simulated_programs() -> None:
+    counts = rates("pytorch", range(8), 300)
+    assert sum(count for (_, key), count in counts.items() if key == "fired") > 5
+    assert sum(count for (_, key), count in counts.items() if key == "wrong") == 0
