@@ -838,6 +838,13 @@ COLUMNS = (
         ("tests/job/matching/test_host_communications.py",),
     ),
     Mutation(
+        "an all-gather loads the links like an all-reduce",
+        "hta_graph/job/matching/bandwidth.py",
+        '("allgather", lambda ranks: (ranks - 1) / ranks)',
+        '("allgather", lambda ranks: 2 * (ranks - 1) / ranks)',
+        ("tests/job/matching/test_bandwidth.py",),
+    ),
+    Mutation(
         "bounds are not asked about clocks",
         "hta_graph/job/matching/rank_clocks.py",
         "error, offset = min(found, default",

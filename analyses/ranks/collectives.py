@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,11 @@ from analyses.ranks.matched_collectives import Matched, matched_collectives, not
 from analyses.scope import Scope
 from analyses.tables import Table, joined
 from hta_graph.columns import ranked_by
+from hta_graph.job.matching.bandwidth import bus_factor
 from hta_graph.job.matching.collective_times import MATCHED_BY
 from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.rank_record import listed_ranks
+from hta_graph.trace.element_bytes import element_bytes
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -25,8 +28,9 @@ __all__ = ["TABLES", "answer", "collective_kernels", "collectives", "figure", "w
 COLLECTIVES = [
     *("scope", "collective", "number", "ranks", "last_rank"),
     *("waited_ns", "median_wait_ns", "longest_wait_ns", "transfer_ns"),
-    *("elements", "dtype", "matched_by", "group", "kernel"),
+    *("bytes", "algorithm_gbps", "bus_gbps", "missing", "elements", "dtype", "matched_by", "group", "kernel"),
 ]
+RATES = ("algorithm_gbps", "bus_gbps")
 KERNELS = [
     *("rank", "scope", "number", "event_index", "start_ns", "duration_ns"),
     *("arrival_ns", "wait_ns", "transfer_ns", "is_last"),
@@ -43,11 +47,12 @@ def collectives(matched: Sequence[Matched]) -> pd.DataFrame:
     Returns:
         scope, collective (its recorded name), number (in order of time), ranks (how many), last_rank (whose kernel
         started last), waited_ns (by all others, added up), median_wait_ns (of the others), longest_wait_ns, transfer_ns
-        (from the last start to the last end), elements (of the larger of input and output), dtype, matched_by, group,
-        kernel; most waiting first.
+        (from the last start to the last end), bytes (of the larger of input and output), algorithm_gbps and bus_gbps
+        (GB/s of the transfer, as nccl-tests define them), missing (ranks of the group that are not given), elements,
+        dtype, matched_by, group, kernel; most waiting first. What is not recorded is missing.
     """
     frame = joined([_collectives_of(item) for item in matched if len(item.found)], COLLECTIVES)
-    frame = frame.astype({"elements": "Int64"})
+    frame = frame.astype(dict.fromkeys(("elements", "bytes", "missing"), "Int64") | dict.fromkeys(RATES, "Float64"))
     return frame.sort_values(["waited_ns", "number"], ascending=[False, True], ignore_index=True)
 
 
@@ -57,29 +62,54 @@ def _collectives_of(item: Matched) -> pd.DataFrame:
     first, last = found.first, found.last
     # Who came last waited for nobody: of two ranks the median would be nothing.
     others = np.delete(np.arange(len(found.number)), last)
+    ranks, transfer = (
+        np.diff(first, append=len(found.number)),
+        np.maximum.reduceat(found.end, first) - found.arrival[last],
+    )
     columns = {
         "scope": item.label,
         "number": np.arange(len(found)),
-        "ranks": np.diff(first, append=len(found.number)),
+        "ranks": ranks,
         "last_rank": found.rank[last],
         "waited_ns": np.add.reduceat(found.wait, first),
         "median_wait_ns": ranked_by(found.number[others], found.wait[others], len(found), 50),
         "longest_wait_ns": np.maximum.reduceat(found.wait, first),
-        "transfer_ns": np.maximum.reduceat(found.end, first) - found.arrival[last],
+        "transfer_ns": transfer,
         "matched_by": [MATCHED_BY[by] for by in found.by.tolist()],
     }
-    kernels = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
-    recorded = zip(*(_recorded_of(item.ranks[rank], place) for rank, place in kernels), strict=True)
-    named = zip(("collective", "elements", "dtype", "group", "kernel"), recorded, strict=True)
-    return pd.DataFrame(columns | {name: pd.Series(values, dtype=object) for name, values in named})
+    members = zip(found.rank[last].tolist(), found.place[last].tolist(), strict=True)
+    recorded = [_recorded_of(item.ranks[rank], place) for rank, place in members]
+    sizes = zip(recorded, ranks.tolist(), transfer.tolist(), strict=True)
+    said = [one | _rates_of(one, count, time) for one, count, time in sizes]
+    return pd.DataFrame(columns | {name: pd.Series([one[name] for one in said], dtype=object) for name in said[0]})
 
 
-def _recorded_of(own: RankMembers, place: int) -> tuple[Any, ...]:
-    """Return what a rank's trace says about one of its kernels."""
+def _recorded_of(own: RankMembers, place: int) -> dict[str, Any]:
+    """Return what a rank's trace says about one of its communications."""
     said = {key: values[place] for key, values in own.said.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
-    largest = max(elements, default=None)
-    return said["Collective name"], largest, said["dtype"], own.group[place], own.name[place]
+    size, is_message = said["Group size"], own.is_message[place]
+    return {
+        "collective": "send_recv" if is_message else said["Collective name"],
+        "elements": max(elements, default=None),
+        "dtype": said["dtype"],
+        "group": own.group[place],
+        "kernel": own.name[place],
+        "members": size if isinstance(size, int) else len(listed_ranks(said["Process Group Ranks"])),
+    }
+
+
+def _rates_of(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str, Any]:
+    """Return how much a collective moved, how fast (GB/s: bytes by ns), and how many of its group are not there."""
+    width, factor = element_bytes(said["dtype"]), bus_factor(said["collective"], ranks)
+    size = said["elements"] * width if said["elements"] is not None and width and factor is not None else None
+    rate = size / transfer_ns if size is not None and transfer_ns else None
+    return {
+        "bytes": size,
+        "algorithm_gbps": rate,
+        "bus_gbps": None if rate is None else rate * (factor or 0.0),
+        "missing": max(said["members"] - ranks, 0) if said["members"] and said["collective"] != "send_recv" else None,
+    }
 
 
 def collective_kernels(matched: Sequence[Matched]) -> pd.DataFrame:

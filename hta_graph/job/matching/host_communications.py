@@ -158,6 +158,10 @@ def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, li
         "Process Group Name": [own and own.name for own in groups],
         "Process Group Ranks": [own and str(list(own.ranks)) for own in groups],
         "In msg nelems": size,
-        "Out msg nelems": size,
+        # An all-gather's row shows what the rank gives; it gets that of all.
+        "Out msg nelems": [
+            own * len(group.ranks) if own is not None and group is not None and kind == "all_gather" else own
+            for own, group, kind in zip(size, groups, kinds, strict=True)
+        ],
         "dtype": found.types,
     }

@@ -6,18 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Arguments", "element_bytes", "input_bytes", "tensor_sizes"]
+from hta_graph.trace.element_bytes import element_bytes
+
+__all__ = ["Arguments", "input_bytes", "tensor_sizes"]
 
 Arguments = dict[str, Any]
 """What the profiler recorded of an event, by its own keys."""
-
-BYTES = {
-    "bool": 1, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "half": 2, "bfloat16": 2, "short": 2,
-    "short int": 2, "int": 4, "unsigned int": 4, "float": 4, "double": 8, "long": 8, "long int": 8,
-    "complex<float>": 8, "complex<double>": 16, "complexfloat": 8, "complexdouble": 16, "uint16": 2, "uint32": 4,
-    "uint64": 8,
-}  # fmt: skip
-"""Bytes of an element by the names that PyTorch writes, in lower case and without ``c10::``; ``float8_…`` is 1."""
 
 MOST_ELEMENTS = 1 << 53
 """A larger tensor is taken for a broken number."""
@@ -55,9 +49,3 @@ def tensor_sizes(arguments: Arguments) -> list[int]:
     ]
     whole = [(shape, width) for shape, width in listed if shape and all(isinstance(side, int) for side in shape)]
     return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MOST_ELEMENTS]
-
-
-def element_bytes(dtype: object) -> int:
-    """Return the bytes of an element of a type, as PyTorch names it; 0 where the name is not known."""
-    name = str(dtype).lower().removeprefix("c10::")
-    return 1 if name.startswith("float8") else BYTES.get(name, 0)
