@@ -17,7 +17,7 @@ from hta_graph import build_graph
 from hta_graph.trace.read import read_traces
 from tests.support.command_line import run_command
 from tests.support.depth import deep
-from tests.support.poor_traces import POOR_TRACES, broken_off, cuda
+from tests.support.poor_traces import POOR_TRACES, broken_off, cpu_only, cuda, only_instants
 from tests.support.shared_traces import SHARED
 
 COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
@@ -28,11 +28,18 @@ NOTHING = re.compile(r"\b(nan|NaN|None|inf|<NA>|NaT)\b")
 """What a program prints where it has no number."""
 
 
+TELLING = (cpu_only, only_instants, cuda)
+"""A trace without GPU work, one without events that take time, a usual one: the others are looked at once or deep."""
+
+
 @pytest.fixture(scope="module", params=POOR_TRACES, ids=lambda make: make.__name__)
 def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp(request.param.__name__)
     paths = request.param(folder)
     return [*paths, *(["--salvage"] if request.param is broken_off else [])]
+
+
+BY_DEPTH = [make if make in TELLING else deep(make) for make in POOR_TRACES]
 
 
 def no_constant(text: str) -> Any:
@@ -97,6 +104,7 @@ def test_a_page_is_written_of_what_has_an_answer(name: str, tmp_path: Path, caps
     check(capsys, tmp_path, COMMANDS[name], cuda(tmp_path), plot=True)
 
 
+@pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run_command(capsys, *COMMANDS[name], *inputs)
@@ -106,6 +114,7 @@ def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys:
     assert not NOTHING.search(out), out
 
 
+@pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_step_is_answered_or_a_line_says_why_not(
     name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -33,6 +33,7 @@ from hta_graph.trace.read import read_rank
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import folder_contents, run_command
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED
 
 NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
@@ -149,7 +150,7 @@ def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
-@pytest.mark.parametrize("how", ["script", "standard input"])
+@pytest.mark.parametrize("how", [deep("script"), "standard input"])
 def test_a_script_needs_no_guard(tmp_path: Path, how: str) -> None:
     job_folder(tmp_path / "job", 0, 1)
     script = tmp_path / "script.py"
@@ -163,6 +164,7 @@ def test_a_script_needs_no_guard(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_real_ranks_are_those_that_one_process_reads() -> None:
     there = list(hg.read_graphs([NANOGPT / "rank3.json.gz", NANOGPT / "rank1.json.gz"], jobs=2))
     here = list(hg.read_graphs([NANOGPT / "rank3.json.gz", NANOGPT / "rank1.json.gz"], jobs=1))
@@ -208,32 +210,34 @@ KILLED = "os.kill(os.getpid(), 9)"
 HALFWAY = """sys.stdout.buffer.write(b'{"trace": {"path": "x"'), sys.stdout.flush(), os._exit(3)"""
 
 
-@pytest.mark.parametrize(
-    ("fault", "cause"),
-    [
-        (KILLED, r"the process that read it was killed \(signal 9\), perhaps for lack of memory; read fewer"),
-        (HALFWAY, r"the process that read it ended early \(status 3\); jobs=1 reads without"),
-        ("[][7]", r"reading it failed, IndexError: list index out of range; jobs=1 shows where"),
-        ("exec('raise MemoryError')", "not enough memory to read it"),
-        ("print('noise') or read(path, salvage=False)", ""),
-    ],
-    ids=["killed", "halfway", "defect", "memory", "noise"],
-)
+FAULTS = {
+    1: (KILLED, r"the process that read it was killed \(signal 9\), perhaps for lack of memory; read fewer"),
+    2: (HALFWAY, r"the process that read it ended early \(status 3\); jobs=1 reads without"),
+    4: ("[][7]", r"reading it failed, IndexError: list index out of range; jobs=1 shows where"),
+    5: ("exec('raise MemoryError')", "not enough memory to read it"),
+    6: ("print('noise') or read(path, salvage=False)", ""),
+}
+"""What happens when a rank is read, and what is said of it."""
+
+
 def test_a_process_that_fails_costs_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], fault: str, cause: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    faults = ", ".join(f'"trace_{9 - rank}.json.gz": lambda path: ({fault})' for rank, (fault, _) in FAULTS.items())
     program = f"""
         import os, sys; sys.path[:] = sys.argv[1:]
         import hta_graph.job.worker as worker; read = worker.read_trace
-        worker.read_trace = lambda path, salvage: ({fault}) if "_8.json" in str(path) else read(path, salvage=salvage)
+        faults = {{{faults}}}
+        whole = lambda path: read(path, salvage=False)
+        worker.read_trace = lambda path, salvage: faults.get(os.path.basename(path), whole)(path)
         worker.serve()"""
     monkeypatch.setattr(processes, "PROGRAM", textwrap.dedent(program))
-    path = job_folder(tmp_path, 0, 1, 2, 3) / "trace_8.json.gz"
+    job_folder(tmp_path, *range(8))
     errors: list[HtaGraphError] = []
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=2, report=errors.append)]
-    assert found == ([0, 2, 3] if cause else [0, 1, 2, 3])
-    assert [type(error) for error in errors] == [TraceError] * bool(cause)
-    for error in errors:
+    assert found == [0, 3, 6, 7]
+    causes = {tmp_path / f"trace_{9 - rank}.json.gz": cause for rank, (_, cause) in FAULTS.items() if cause}
+    for error, (path, cause) in zip(errors, causes.items(), strict=True):
         with pytest.raises(TraceError, match=f"^{path}: {cause}"):
             raise error
         on_command_line = f"{path}: {cause}".replace("jobs=1", "--jobs 1")
@@ -372,7 +376,7 @@ def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
 
 
 @needs_proc
-@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [signal.SIGKILL, deep(signal.SIGTERM)])
 def test_a_killed_program_leaves_no_process(tmp_path: Path, kind: signal.Signals) -> None:
     process = started_program(SLOW_READER, "info", job_folder(tmp_path, *range(4)), "--jobs", 2)
     workers = child_processes(process.pid)
@@ -384,6 +388,7 @@ def test_a_killed_program_leaves_no_process(tmp_path: Path, kind: signal.Signals
 
 @needs_proc
 @pytest.mark.shared
+@pytest.mark.slow
 def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -449,7 +454,7 @@ def test_bad_limits_are_usage_errors(
     assert message in err
 
 
-@pytest.mark.parametrize("limits", [["--jobs", "2"], ["--jobs", "2", "--memory", "1"], ["--memory", "1.5GiB"]])
+@pytest.mark.parametrize("limits", [deep(["--jobs", "2"]), ["--jobs", "2", "--memory", "1"], ["--memory", "1.5GiB"]])
 def test_limits_do_not_change_the_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, limits: list[str]) -> None:
     job_folder(tmp_path, 0, 1, 2)
     assert run_command(capsys, "info", tmp_path, "--json", "-", *limits) == run_command(
@@ -496,7 +501,7 @@ def on_screen(shown: str) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [deep(1), 2])
 def test_a_terminal_shows_a_bar_that_is_gone_at_the_end(tmp_path: Path, jobs: int) -> None:
     job_folder(tmp_path, 0, 1, 2)
     (tmp_path / "trace_8.json.gz").write_bytes(b"broken")

@@ -6,7 +6,10 @@ import gzip
 import json
 import os
 import re
+import subprocess
+import sys
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +95,16 @@ NOT_TRACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("case", NOT_TRACES)
+def each_command_in_turn(cases: Iterable[object]) -> list[Any]:
+    """Pair each case with one command, the next one with the next; in the deep run with the others, too."""
+    pairs = [(case, command, number) for number, case in enumerate(cases) for command in COMMANDS]
+    return [
+        (case, command) if command == COMMANDS[number % len(COMMANDS)] else deep(case, command)
+        for case, command, number in pairs
+    ]
+
+
+@pytest.mark.parametrize(("case", "command"), each_command_in_turn(NOT_TRACES))
 def test_what_is_no_trace_is_one_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, case: str, command: str
 ) -> None:
@@ -157,12 +168,13 @@ def whole_events(cut: int) -> int:
 
 
 TEXT = broken_off()[0].encode()
-CUTS = range(1, len(TEXT))
+CUTS = [pytest.param(5, id="every fifth byte"), pytest.param(1, id="every byte", marks=pytest.mark.slow)]
 
 
-def test_every_truncation_names_the_byte_and_the_number_of_whole_events(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", CUTS)
+def test_every_truncation_names_the_byte_and_the_number_of_whole_events(tmp_path: Path, stride: int) -> None:
     wrong = []
-    for cut in CUTS:
+    for cut in range(1, len(TEXT), stride):
         path = write_trace(tmp_path, TEXT[:cut])
         with pytest.raises(TraceError) as caught:
             hg.read_trace(path)
@@ -173,9 +185,10 @@ def test_every_truncation_names_the_byte_and_the_number_of_whole_events(tmp_path
     assert not wrong, (len(wrong), wrong[0])
 
 
-def test_a_truncated_file_is_said_to_break_off_at_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", CUTS)
+def test_a_truncated_file_is_said_to_break_off_at_its_end(tmp_path: Path, stride: int) -> None:
     wrong = []
-    for cut in CUTS:
+    for cut in range(1, len(TEXT), stride):
         path = write_trace(tmp_path, TEXT[:cut])
         with pytest.raises(TraceError) as caught:
             hg.read_trace(path)
@@ -185,9 +198,11 @@ def test_a_truncated_file_is_said_to_break_off_at_its_end(tmp_path: Path) -> Non
     assert not wrong, (len(wrong), wrong[0])
 
 
-def test_salvage_reads_exactly_the_whole_events_of_every_truncation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stride", CUTS)
+def test_salvage_reads_exactly_the_whole_events_of_every_truncation(tmp_path: Path, stride: int) -> None:
     wrong = []
-    for cut in range(whole_events(0) or broken_off()[1][0], len(TEXT)):
+    edges = {end + away for end in broken_off()[1] for away in (-1, 0, 1)} - {broken_off()[1][0] - 1}
+    for cut in sorted(edges | set(range(broken_off()[1][0], len(TEXT), stride))):
         trace = hg.read_trace(write_trace(tmp_path, TEXT[:cut]), salvage=True)
         if sorted(trace.events.index.tolist()) != list(range(whole_events(cut))) or not trace.salvaged:
             wrong.append(cut)
@@ -400,29 +415,24 @@ def test_many_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path
     assert all(f"({key})" in err for _, key in BAD_ROWS.values())
 
 
-@pytest.mark.parametrize("text", ["-1e99999999"])
-@pytest.mark.parametrize("place", ["correlation", "External id", "stream", "Fwd thread id", "header"])
-def test_an_enormous_exponent_costs_no_time(tmp_path: Path, place: str, text: str) -> None:
-    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "args": {place: f"@{text}@"}}
-    content = rows_of(OP, kernel)
-    if place == "header":
-        content = content.replace("{", f'{{"baseTimeNanoseconds": {text}, ', 1)
-    done = _limited("info", write_trace(tmp_path, content))
+def test_an_enormous_exponent_costs_no_time(tmp_path: Path) -> None:
+    text = "-1e99999999"
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}
+    places = ("correlation", "External id", "stream", "Fwd thread id")
+    contents = [rows_of(OP, kernel | {"args": {place: f"@{text}@"}}) for place in places]
+    contents.append(rows_of(OP).replace("{", f'{{"baseTimeNanoseconds": {text}, ', 1))
+    paths = [write_trace(tmp_path, content, f"{number}.json") for number, content in enumerate(contents)]
+    done = _limited(*paths)
     assert done == (0, True), done
 
 
-def _limited(*arguments: object) -> tuple[int, bool]:
-    """Run with three seconds of processor time; return the status and whether stderr is without a traceback."""
-    import subprocess
-    import sys
-
+def _limited(*paths: Path) -> tuple[int, bool]:
+    """Describe files in three seconds of processor time; return the status and whether no traceback was printed."""
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_CPU, (3, 3))\n"
-        "from analyses.command_line.cli import main\nsys.exit(main(sys.argv[1:]))"
+        "from analyses.command_line.cli import main\nsys.exit(any([main(['info', path]) for path in sys.argv[1:]]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], check=False, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], check=False, capture_output=True, text=True)
     return done.returncode, "Traceback" not in done.stderr
 
 
@@ -461,13 +471,13 @@ def expected_rows(row: str, field: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(
     ("row", "field", "inner", "values"),
-    [(*place, OTHER_TYPES[number % 10 :: 10]) for number, place in enumerate(PLACES)]
+    [(*place, OTHER_TYPES[number % 19 :: 19]) for number, place in enumerate(PLACES)]
     + [deep(*place, OTHER_TYPES) for place in PLACES],
 )
 def test_a_field_of_another_type_never_breaks_the_reading(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, row: str, field: str, inner: str, values: tuple[Any, ...]
 ) -> None:
-    """In the quick run each place is given two values, others at each place."""
+    """In the quick run each place is given one value, another at each place."""
     for value in values:
         changed = dict(FIELDS[row])
         changed[field] = changed["args"] | {inner: value} if inner else value
@@ -521,7 +531,15 @@ def test_names_with_odd_bytes_are_read(tmp_path: Path, raw: bytes, name: str) ->
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
-    "raw", [b"a\x01b", b"a\nb", b"\\u0000", b"\xff", b"\\ud800", b"\\udfff\\ud800", b"\\ud83d\\ude00"]
+    "raw",
+    [
+        b"a\x01b",
+        deep(b"a\nb"),
+        deep(b"\\u0000"),
+        b"\xff",
+        b"\\ud800",
+        *map(deep, (b"\\udfff\\ud800", b"\\ud83d\\ude00")),
+    ],
 )
 def test_odd_names_reach_every_output(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, raw: bytes, command: str

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example
 from hypothesis import strategies as st
 
 import hta_graph as hg
 from tests.support.builder import TraceBuilder
+from tests.support.depth import for_all
 
 ROW = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
 GPU = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": 5}
@@ -94,7 +95,7 @@ def test_base_time_counts_wherever_the_header_stands(tmp_path: Path, where: str)
     assert times(read(tmp_path, text)) == [(6001, 7001)]
 
 
-@given(st.lists(st.integers(0, LONGEST_RELATIVE_NS), min_size=1, max_size=60))
+@for_all(st.lists(st.integers(0, LONGEST_RELATIVE_NS), min_size=1, max_size=60), examples=400)
 @example([4_442_775_071_729_273, 4_398_046_511_104_001, 4_503_599_627_370_495])
 @example([2**52 + 1, 2**51 + 1, LONGEST_RELATIVE_NS - 1])
 def test_relative_floats_are_exact_up_to_a_quarter(tmp_path_factory: pytest.TempPathFactory, ns: list[int]) -> None:
@@ -109,13 +110,15 @@ def test_relative_floats_are_exact_where_float_spacing_is_nearly_a_nanosecond(tm
     assert sum(a != b for a, b in zip(found, ns, strict=True)) == 0
 
 
-@given(st.lists(st.integers(EPOCH_NS - 10**15, EPOCH_NS + 10**15), min_size=1, max_size=40), st.booleans())
+@for_all(
+    st.lists(st.integers(EPOCH_NS - 10**15, EPOCH_NS + 10**15), min_size=1, max_size=40), st.booleans(), examples=400
+)
 def test_epoch_decimals_are_exact(tmp_path_factory: pytest.TempPathFactory, ns: list[int], quoted: bool) -> None:
     printed = [f'"{microseconds(n)}"' if quoted else microseconds(n) for n in ns]
     assert [start for start, _ in times(read(tmp_path_factory.getbasetemp(), timed(*printed)))] == ns
 
 
-@given(st.lists(st.integers(0, 10**13), min_size=1, max_size=30))
+@for_all(st.lists(st.integers(0, 10**13), min_size=1, max_size=30), examples=400)
 def test_durations_are_exact(tmp_path_factory: pytest.TempPathFactory, ns: list[int]) -> None:
     rows = [ROW | {"dur": "D"} for _ in ns]
     text = json.dumps(rows)

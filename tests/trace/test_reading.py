@@ -12,7 +12,7 @@ import pytest
 import hta_graph as hg
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import two_steps
-from tests.support.shared_traces import SHARED, shared_traces
+from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 
 def columns(part: object) -> dict[str, np.ndarray]:
@@ -100,8 +100,8 @@ def test_reading_twice_gives_equal_columns(tmp_path: Path) -> None:
     assert all(np.array_equal(column, getattr(second.events, name)) for name, column in columns(first.events).items())
 
 
-def folder_trace(name: str) -> hg.Trace:
-    return hg.read_trace(next(path for path in shared_traces() if path.parent.name == name))
+def folder_file(name: str) -> Path:
+    return next(path for path in shared_traces() if path.parent.name == name)
 
 
 @pytest.mark.shared
@@ -118,11 +118,12 @@ def folder_trace(name: str) -> hg.Trace:
     ],
 )
 def test_real_files_hold_what_their_manifest_says(name: str, key: str, number: int) -> None:
-    graph = hg.build_graph(folder_trace(name))
+    graph = graph_of_file(folder_file(name))
     assert int((graph.events["kind"] == key).sum()) == number
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(hg.HtaGraphError, match="list without event objects"):
         hg.read_trace(SHARED / "traces" / "memory_timeline" / "memory_timeline.raw.gz")
@@ -133,7 +134,7 @@ def test_real_epoch_decimals_are_exact() -> None:
     import gzip
     import re
 
-    trace = folder_trace("ns_resolution_v100")
+    trace = hg.read_trace(folder_file("ns_resolution_v100"))
     text = gzip.decompress(trace.path.read_bytes()).decode()
     printed = [int(a) * 1000 + int(b) for a, b in re.findall(r'"ts": (\d+)\.(\d{3})\b', text)]
     assert len(printed) > 1000

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.sequences.edit_script import unedited
 from hta_graph.model import Ints
+from tests.support.depth import for_all
 
 CODES = st.lists(st.integers(0, 3), max_size=40).map(lambda codes: np.array(codes, np.int64))
 
@@ -32,7 +32,7 @@ def assert_valid(left: Ints, right: Ints, found: tuple[Ints, Ints]) -> None:
     assert (np.diff(found[1]) > 0).all()
 
 
-@given(CODES, CODES)
+@for_all(CODES, CODES, examples=400)
 def test_the_fewest_edits_leave_a_longest_common_subsequence(left: Ints, right: Ints) -> None:
     found = unedited(left, right, len(left) + len(right))
     assert found is not None
@@ -40,7 +40,7 @@ def test_the_fewest_edits_leave_a_longest_common_subsequence(left: Ints, right: 
     assert len(found[0]) == longest_common(left, right)
 
 
-@given(CODES, CODES)
+@for_all(CODES, CODES, examples=400)
 def test_the_limit_is_the_number_of_edits(left: Ints, right: Ints) -> None:
     edits = len(left) + len(right) - 2 * longest_common(left, right)
     assert unedited(left, right, edits) is not None
@@ -48,12 +48,12 @@ def test_the_limit_is_the_number_of_edits(left: Ints, right: Ints) -> None:
         assert unedited(left, right, edits - 1) is None
 
 
-@given(CODES, CODES)
+@for_all(CODES, CODES, examples=400)
 def test_alignments_are_valid(left: Ints, right: Ints) -> None:
     assert_valid(left, right, align(left, right))
 
 
-@given(CODES, st.data())
+@for_all(CODES, st.data(), examples=400)
 def test_one_edit_is_undone(left: Ints, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(left)))
     right = np.insert(left, at, data.draw(st.integers(0, 3)))

@@ -16,6 +16,7 @@ from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.export.json_text import to_json
 from tests.reason_proof import POVERTIES, Poverty, rates
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import graph_of_file, shared_traces
 
 
@@ -145,11 +146,12 @@ def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(
     assert path.unexplained["segment"].tolist() == [stretch["segment"] for stretch in document["unexplained"]]
 
 
+@pytest.mark.parametrize("programs", [4, deep(12)])
 @pytest.mark.parametrize("poverty", POVERTIES)
-def test_reasons_in_poor_recordings_of_simulated_programs_are_true(poverty: Poverty) -> None:
+def test_reasons_in_poor_recordings_of_simulated_programs_are_true(poverty: Poverty, programs: int) -> None:
     counts: Counter[tuple[str, bool]] = Counter()
     for family in ("pytorch", "arbitrary", "replays"):
-        counts += rates(family, poverty, range(12), 300)  # type: ignore[arg-type]
+        counts += rates(family, poverty, range(programs), 300)  # type: ignore[arg-type]
     wrong = sum(count for (reason, right), count in counts.items() if not right and reason != "unknown")
     assert wrong <= 1
 

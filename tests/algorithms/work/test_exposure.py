@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_graph.algorithms.time.intervals import union
 from hta_graph.algorithms.work.activities import Activities
 from hta_graph.algorithms.work.exposure import exposure
+from tests.support.depth import for_all
 
 Spans = list[tuple[int, int]]
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=8)
 
 
-@given(SPANS, SPANS)
+@for_all(SPANS, SPANS, examples=400)
 def test_exposures_sum_to_what_is_not_hidden(work: Spans, hiding: Spans) -> None:
     start = np.array([begin for begin, _ in work], np.int64)
     end = start + np.array([length for _, length in work], np.int64)

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from tests.support.command_line import (
     time_by_class,
     two_steps,
 )
+from tests.support.depth import deep
 
 EVENT_KINDS = {
     "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation",
@@ -430,12 +430,15 @@ def installed_program() -> Path:
 
 
 def test_help_takes_less_than_300_ms() -> None:
-    def once() -> float:
-        began = time.perf_counter()
-        subprocess.run([installed_program(), "--help"], check=True, capture_output=True)
-        return time.perf_counter() - began
+    """Of processor time, which other work on the machine lengthens little: the best of several tries counts."""
 
-    assert any(once() < 0.3 for _ in range(20)), "beside other work the best of several tries counts"
+    def once() -> float:
+        before = os.times()
+        subprocess.run([installed_program(), "--help"], check=True, capture_output=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    assert any(once() < 0.3 for _ in range(5))
 
 
 @pytest.mark.parametrize(
@@ -444,7 +447,7 @@ def test_help_takes_less_than_300_ms() -> None:
         (["--help"], {"rich", "numpy", "pandas", "msgspec", "orjson", "networkx", "rustworkx", "pyarrow"}),
         (["critical-path", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
         (["critical-path", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["info", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        deep(["info", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
         (["graph", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",
@@ -470,7 +473,7 @@ def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("arguments", [["--json", "-"], ["--json", "/dev/full"], []], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--json", "-"], deep(["--json", "/dev/full"]), []], ids=" ".join)
 def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = run_program("info", trace_file, *arguments, stdout=full)
@@ -478,7 +481,7 @@ def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> Non
     assert re.fullmatch(r"hta-graph: .*No space left on device.*\n", done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("command", ["info", "critical-path"])
+@pytest.mark.parametrize("command", [deep("info"), "critical-path"])
 def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command: str) -> None:
     trace = TraceBuilder(deviceProperties=[{"name": "A100"}])
     trace.op("opération 数", 0, 10)
@@ -487,7 +490,7 @@ def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command
     assert "0.010 ms" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--json", "-"], []], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--json", "-"], deep([])], ids=" ".join)
 def test_a_file_name_that_is_not_utf8_can_be_read(tmp_path: Path, arguments: list[str]) -> None:
     path = os.fsencode(tmp_path) + b"/tr\xff.json"
     two_steps().write(Path(os.fsdecode(path)))

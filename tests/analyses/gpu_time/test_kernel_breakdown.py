@@ -24,6 +24,7 @@ from hta_graph.errors import UsageError
 from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
@@ -202,7 +203,7 @@ def test_computation_is_not_taken_for_communication(name: str) -> None:
     assert not COMMUNICATION_KERNEL.search(name)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 15))])
 def test_types_partition_the_busy_time_of_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 40)), Dialect()).document))

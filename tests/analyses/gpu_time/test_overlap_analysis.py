@@ -27,6 +27,7 @@ from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import TraceError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
@@ -151,7 +152,7 @@ def test_a_file_that_is_gone_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert comm_comp_overlap([whole(0, graph)]).loc[0, "communication_ns"] == 25_000
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 15))])
 def test_exposures_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 40)), Dialect()).document))

@@ -18,6 +18,7 @@ from analyses.two_runs.kernels_in_order import kernel_changes
 from analyses.two_runs.run_diff import TABLES, answer, answer_of_comparison, between_runs, figure
 from hta_graph.algorithms.time.critical_path import critical_path
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.noisy_runs import noisy_run
 from tests.support.shared_traces import SHARED
 
@@ -226,10 +227,10 @@ def test_an_empty_answer_has_the_declared_columns(tmp_path: Path) -> None:
     assert {name for name, frame in tables.items() if len(frame)} == {"critical_path_by_class", "steps"}
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> list[hg.DependencyGraph]:
+@pytest.fixture(scope="module", params=[4, deep(6)])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[hg.DependencyGraph]:
     folder = tmp_path_factory.mktemp("noisy")
-    return [noisy_run(folder, seed) for seed in range(6)]
+    return [noisy_run(folder, seed) for seed in range(request.param)]
 
 
 def test_recordings_of_one_program_do_not_differ(program: list[hg.DependencyGraph]) -> None:

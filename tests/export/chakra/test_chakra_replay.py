@@ -25,6 +25,7 @@ from hta_graph.export.chakra.workload.replay_times import replay_times
 from hta_graph.links import LinkRule
 from tests.simulator import Dialect, Program, random_program, simulate, to_bytes, write
 from tests.simulator.program import Copy, GraphNode, Launch, Set
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED
 
 SEEDS = [seed for seed in range(40) if random_program(seed, size=400).launch_queue_depth > 1_000][:20]
@@ -78,7 +79,7 @@ def test_the_replay_takes_as_long_as_the_program(tmp_path: Path, seed: int) -> N
     assert predicted(recorded(program, tmp_path / "t.json"), 1) == pytest.approx(truth(program), rel=0.002)
 
 
-@pytest.mark.parametrize("factor", [0.25, 0.5, 2])
+@pytest.mark.parametrize("factor", [deep(0.25), 0.5, deep(2)])
 def test_the_dependencies_tell_how_long_it_would_take_on_another_gpu(tmp_path: Path, factor: float) -> None:
     """The trace is of one GPU, the truth is of the same program on another: they agree if the waits are right.
 
@@ -106,7 +107,7 @@ def prediction_errors(path: Path, factor: float, rules: Iterable[LinkRule]) -> n
 
 
 @pytest.mark.parametrize("profile", ["full", "gpu"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, deep(2), deep(3)])
 def test_files_of_random_programs_are_sound(tmp_path: Path, seed: int, profile: str) -> None:
     graph = recorded(random_program(seed, "arbitrary", 400), tmp_path / "t.json")
     convert([RankInput(0, graph)], tmp_path / "work", ConvertOptions(profile=profile, unknown="as-compute"))

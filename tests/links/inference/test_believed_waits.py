@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -168,8 +169,10 @@ def test_work_launched_in_the_file_waits_by_a_call_in_the_file(wait: bool, row: 
     assert believed(launched(wait=wait, row=row).graph(tmp_path)) == set()
 
 
-@pytest.mark.parametrize("programs", [6, deep(60)])
-@pytest.mark.parametrize("dialect", list(DIALECTS))
+@pytest.mark.parametrize(
+    ("dialect", "programs"),
+    [*product(("recorded", "no rows", "ROCm"), (6,)), *(deep(dialect, 60) for dialect in DIALECTS)],
+)
 def test_waits_in_recordings_of_simulated_programs_are_true(dialect: str, programs: int) -> None:
     counts: dict[str, Counter[str]] = {
         poverty: sum(

@@ -14,6 +14,7 @@ from tests.proof import graph_edges, read, true_edges
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.simulator.program import Gap, Launch, Op, Poll, Program, Stream
 from tests.simulator.programs import Family
+from tests.support.depth import deep
 
 S = Stream(7)
 SYNC_ROWS = ("none", "resolved")
@@ -82,10 +83,13 @@ def test_what_may_be_chance_is_no_edge(program: Program, why: str) -> None:
     assert polls_found(graph_of(program)) == 0, why
 
 
+@pytest.mark.parametrize(("programs", "least"), [(12, 100), deep(40, 400)])
 @pytest.mark.parametrize("sync_rows", SYNC_ROWS)
-def test_precision_and_recall_on_programs_with_experts_on_other_ranks(sync_rows: str) -> None:
+def test_precision_and_recall_on_programs_with_experts_on_other_ranks(
+    sync_rows: str, programs: int, least: int
+) -> None:
     score: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(programs):
         written = write(simulate(random_program(seed, "experts", 600)), Dialect(sync_rows=sync_rows))  # type: ignore[arg-type]
         truth, edges = true_edges(written, hidden=False), graph_edges(read(written))
         true_polls, polls = ({edge for edge in each if edge[0] == "host_poll"} for each in (truth, edges))
@@ -93,13 +97,14 @@ def test_precision_and_recall_on_programs_with_experts_on_other_ranks(sync_rows:
         score["wrong"] += len(polls - true_polls)
         score["missed"] += len(true_polls - polls)
     assert score["wrong"] == 0
-    assert score["right"] > 400
+    assert score["right"] > least
     assert score["right"] / (score["right"] + score["missed"]) > 0.6
 
 
+@pytest.mark.parametrize("programs", [10, deep(30)])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
-def test_no_other_program_spins(family: Family) -> None:
-    for seed in range(30):
+def test_no_other_program_spins(family: Family, programs: int) -> None:
+    for seed in range(programs):
         assert polls_found(graph_of(random_program(seed, family, 400))) == 0
 
 
