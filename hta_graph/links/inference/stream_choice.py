@@ -32,11 +32,11 @@ def item_ends(context: LinkContext) -> Ints:
     return last
 
 
-def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int) -> tuple[Ints, Codes]:
+def nearest_stream(ends: Ints, until: Ints, since: Ints, close_ns: int | Ints) -> tuple[Ints, Codes]:
     """Choose per row the column whose end lies in [since, until], nearest to ``until``, at most ``close_ns`` before."""
     # Rows are questions, columns streams: all streams are tried for all questions at once.
     lag = until[:, None] - ends
-    fits = (ends > NO_WORK) & (lag >= 0) & (lag <= close_ns) & (ends >= since[:, None])
+    fits = (ends > NO_WORK) & (lag >= 0) & (lag <= np.reshape(close_ns, (-1, 1))) & (ends >= since[:, None])
     lag = np.where(fits, lag, np.iinfo(np.int64).max)
     chosen = np.argmin(lag, axis=1) if lag.shape[1] else np.zeros(len(lag), np.int64)
     found = fits.any(axis=1)

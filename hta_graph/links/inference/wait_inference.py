@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.columns import distinct, looked_up
+from hta_graph.graph.coincidence import LEAST_LAG_NS
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.latest_records import latest_records
 from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_stream, tail_ends
@@ -18,13 +19,16 @@ __all__ = ["infer_waits"]
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
 
+CHANCE = 20
+"""At most one in so many holes may end like this by chance, where only a row without ids tells of the wait."""
+
 IMPOSSIBLE = NO_WORK - 1
 """In a table of ends: the stream's work ended after the work that would have waited for it began."""
 
 
 @dataclass(frozen=True)
 class _WaitQuestion:
-    """Wait calls, their waiting streams, likely records (-1: none), and the moments of both in the global order."""
+    """Wait calls (-1: only a row), their waiting streams, likely records (-1: none), and the moments of both."""
 
     call: Ids
     lane: Ids
@@ -57,8 +61,10 @@ class _Held:
     exists: Bools
 
 
-def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: Bools) -> ResolvedWaits:
+def infer_waits(context: LinkContext, calls: Ids, lane: Ids, place: Ints, *, lane_is_known: Bools) -> ResolvedWaits:
     """Infer the recorded stream of waits, and the waiting one where it is not known.
+
+    Of a wait whose call is not in the file (-1) nobody knows the thread: timing alone decides.
 
     The recorded stream is the other stream whose work ends just before the held-back work starts: its last work before
     the thread's latest record, else before the wait, else any. Where timing is silent it is the only other stream, else
@@ -69,7 +75,7 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: B
         stream 9          wait    [b            b could have started as soon as it was launched and its own stream
                        |free      |start        was free, but did not
     """
-    question = _question_of(context, calls, lane)
+    question = _question_of(context, calls, lane, place)
     answer = _by_timing(context, question)
     # Where timing is silent the waiting stream itself may be wrong: try the one that the thread launches on next.
     other = np.where((answer.column < 0) & ~lane_is_known, _stream_behind_own_record(context, question), -1)
@@ -80,12 +86,11 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, *, lane_is_known: B
     found = np.flatnonzero(_held_back(context, question).exists & (answer.column >= 0))
     streams = context.queues.homes()
     recorded = streams[answer.column] if len(streams) else question.lane
-    return ResolvedWaits(question.lane, question.place, recorded, answer.moment, answer.rule).take(found)
+    return ResolvedWaits(question.lane, place, recorded, answer.moment, answer.rule, calls).take(found)
 
 
-def _question_of(context: LinkContext, calls: Ids, lane: Ids) -> _WaitQuestion:
+def _question_of(context: LinkContext, calls: Ids, lane: Ids, place: Ints) -> _WaitQuestion:
     record = latest_records(context, calls, lane)
-    place = context.start_position(calls)
     return _WaitQuestion(calls, lane, record, place, np.where(record >= 0, context.start_position(record), place))
 
 
@@ -116,6 +121,15 @@ def _by_timing(context: LinkContext, question: _WaitQuestion) -> _InferredRecord
     return answer.where_unknown(_close_work(context, question, held))
 
 
+def _close_ns(question: _WaitQuestion, held: _Held, streams: int) -> Ints:
+    """Return how near an end must lie: where nobody's thread tells what was enqueued, chance must be improbable too."""
+    hole = held.start - held.free
+    rare = np.where(
+        hole >= CHANCE * streams * LEAST_LAG_NS, np.minimum(hole // (CHANCE * max(streams, 1)), CLOSE_NS), -1
+    )
+    return np.where(question.call >= 0, CLOSE_NS, rare)
+
+
 def _ends_before(context: LinkContext, question: _WaitQuestion, place: Ints) -> Ints:
     """Return when the last item of each other stream before each place ended."""
     streams = context.queues.homes()
@@ -125,7 +139,8 @@ def _ends_before(context: LinkContext, question: _WaitQuestion, place: Ints) -> 
 
 
 def _close_tail(context: LinkContext, question: _WaitQuestion, held: _Held, place: Ints) -> _InferredRecord:
-    column, rule = nearest_stream(_ends_before(context, question, place), held.start, held.free, CLOSE_NS)
+    ends = _ends_before(context, question, place)
+    column, rule = nearest_stream(ends, held.start, held.free, _close_ns(question, held, ends.shape[1]))
     return _InferredRecord(column, place, rule)
 
 
@@ -144,7 +159,7 @@ def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _
         known = (at >= 0) & (queues.item_place[item] < question.place) & (question.lane != stream)
         ends[:, column] = np.where(known, item_end[item], NO_WORK)
         moments[:, column] = queues.item_place[item] + 1
-    column_of, rule = nearest_stream(ends, held.start, held.free, CLOSE_NS)
+    column_of, rule = nearest_stream(ends, held.start, held.free, _close_ns(question, held, len(streams)))
     moment = moments[np.arange(len(column_of)), column_of] if len(streams) else question.place
     return _InferredRecord(column_of, moment, rule)
 
@@ -157,7 +172,7 @@ def _by_habit(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
     ends = _ends_before(context, question, question.record_place)
     # Still busy when the held-back work began: not waited for, but it has work, which counts against "only".
     ends[ends > held.start[:, None]] = IMPOSSIBLE
-    single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends > NO_WORK).any(axis=1)
+    single = ((ends != NO_WORK).sum(axis=1) == 1) & (ends > NO_WORK).any(axis=1) & (question.call >= 0)
     only = _InferredRecord(
         np.where(single, (ends > NO_WORK).argmax(axis=1), -1),
         question.record_place,

@@ -6,7 +6,7 @@ import numpy as np
 
 from hta_graph.columns import first_of_runs
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.points import end_point, event_of, start_point
+from hta_graph.graph.points import end_point, start_point
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.believed_waits import believed_waits
 from hta_graph.links.inference.wait_resolution import stream_waits
@@ -37,9 +37,9 @@ def _known_waits(context: LinkContext) -> tuple[EdgeTable, WaitCalls]:
     pair, waiting = queues.heads.expand(item)
     awaited, rule = captured.activity[pair], captured.rule[pair]
     place = waits.place[captured.query[pair]]
-    call = event_of(context.timeline.order[place])
+    call = waits.call[captured.query[pair]]
     # Of one pair's calls the recorded (rule 0) and then the earliest comes first, and is kept.
     order = np.lexsort((place, rule, awaited, waiting))
     chosen = order[first_of_runs(awaited[order], waiting[order])]
     edges = EdgeTable.of_kind(EdgeKind.EVENT_WAIT, end_point(awaited), start_point(waiting), rule).take(chosen)
-    return edges, WaitCalls(awaited, waiting, call).take(chosen)
+    return edges, WaitCalls(awaited, waiting, call).take(chosen[call[chosen] >= 0])

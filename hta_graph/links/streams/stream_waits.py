@@ -15,13 +15,17 @@ __all__ = ["Captured", "ResolvedWaits", "StreamWaits"]
 
 @dataclass(frozen=True, eq=False)
 class ResolvedWaits(Columns):
-    """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``."""
+    """At ``place`` stream ``lane`` was told to wait for what ``record_lane`` held at ``record_place``; by ``rule``.
+
+    By ``call``; -1 where only the profiler's record is in the file.
+    """
 
     lane: Ids
     place: Ints
     record_lane: Ids
     record_place: Ints
     rule: Codes
+    call: Ids
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,12 +29,15 @@ class SyncKind(Enum):
 class SyncRows:
     """Records of one kind: CPU call, stream, call that recorded the event, recorded stream; -1 where unknown.
 
-    A record may name a stream on which the trace shows no work at all: ``names_stream`` without ``record_lane``.
+    ``row`` is the record itself, ``record_correlation`` the number of the recording call, in the file or not. A record
+    may name a stream on which the trace shows no work at all: ``names_stream`` without ``record_lane``.
     """
 
+    row: Ids
     call: Ids
     lane: Ids
     record_call: Ids
+    record_correlation: Ints
     record_lane: Ids
     names_stream: Bools
 
@@ -51,9 +54,11 @@ def sync_records(trace: Trace, kind: SyncKind, calls_of: Callable[[Ints], Ids]) 
     chosen = trace.matching_names(re.compile(rf"^{kind.value}$"))[events.name[syncs.event]]
     rows = syncs.event[chosen]
     return SyncRows(
+        row=rows,
         call=calls_of(events.correlation[rows]),
         lane=events.lane[rows],
         record_call=calls_of(syncs.record_correlation[chosen]),
+        record_correlation=syncs.record_correlation[chosen],
         names_stream=syncs.wait_on_stream[chosen] >= 0,
         record_lane=_recorded_lanes(trace, rows, syncs.wait_on_stream[chosen].tolist()),
     )

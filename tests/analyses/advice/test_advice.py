@@ -233,6 +233,31 @@ def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_
     assert rule not in findings(silent_there(), tmp_path / "silent", window)
 
 
+@pytest.mark.parametrize(
+    ("holes", "said"),
+    [
+        ([400.0] * 6, "; 2.100 ms are nodes of graphs that were not recorded, in 6 of 6 replays"),
+        ([400.0, 90.0], ""),
+    ],
+)
+def test_a_graph_node_that_was_not_recorded_is_said_with_its_replays(
+    holes: list[float], said: str, tmp_path: Path
+) -> None:
+    """A graph of two nodes is replayed with a hole of so many µs between them, all above 50 µs of it unexplained."""
+    trace, at = TraceBuilder(), 0.0
+    for number, hole in enumerate(holes, 1):
+        trace.call("cudaGraphLaunch", at, at + 5, number)
+        trace.kernel("first", at + 10, at + 20, number)
+        trace.kernel("last", at + 20 + hole, at + 30 + hole, number)
+        trace.call("cudaDeviceSynchronize", at + 6, at + 33 + hole, 100 + number)
+        at += 40 + hole
+    finding = findings(trace, tmp_path)["unexplained"]
+    assert finding.text.endswith(said)
+    assert ("replays" in finding.text) == bool(said)
+    if said:
+        assert (finding.evidence["replays"], finding.evidence["replays_with_hole"]) == (6, 6)
+
+
 def test_every_rule_has_its_own_name() -> None:
     names = [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)]
     assert [name for name, count in Counter(names).items() if count > 1] == []

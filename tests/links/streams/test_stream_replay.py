@@ -120,7 +120,7 @@ def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.D
     waits = draw_waits(data, context, naive)
     columns = [np.array([wait[at] for wait in waits], np.int64) for at in range(4)]
     table = ResolvedWaits(columns[0].astype(np.int32), columns[1], columns[2].astype(np.int32), columns[3],
-                  np.zeros(len(waits), np.int8))  # fmt: skip
+                  np.zeros(len(waits), np.int8), np.full(len(waits), -1, np.int32))  # fmt: skip
     streams = StreamWaits(context.queues, table)
     asked = [(lane, place) for lane in sorted(naive.items) for place in range(0, len(context.timeline.order) + 1, 2)]
     lanes, places = np.array([lane for lane, _ in asked], np.int32), np.array([place for _, place in asked], np.int64)
