@@ -90,7 +90,7 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
     among, bound, largest, known = verdict(paths)
     assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
     assert bound == "The whole trace takes 90.0 µs; for 97 % of it the GPU computes."
-    assert largest == "The largest item on the critical path is kernel_1 (gpu_compute_bound): 0.087 ms in 1 call."
+    assert largest == "The largest item on the critical path is kernel_1 (GPU computes): 0.087 ms in 1 call."
     assert known == "Unexplained: nothing, every nanosecond has a cause."
 
 
