@@ -33,7 +33,8 @@ class Answer:
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
     long to read, for figures and JSON only. ``summed`` says of tables over what their times are added up, which titles
-    repeat. ``opening`` are notes that stand before the tables; ``keys`` is what JSON has beside them.
+    repeat, ``extents`` from where to where a window is whose name does not tell. ``opening`` are notes that stand
+    before the tables; ``keys`` is what JSON has beside them.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -43,6 +44,7 @@ class Answer:
     opening: Sequence[str] = ()
     keys: Mapping[str, Any] = field(default_factory=dict)
     summed: Mapping[str, str] = field(default_factory=dict)
+    extents: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -70,9 +72,10 @@ class Answer:
         return replace(self, speaks_flags=True)
 
     def title_of(self, name: str) -> str:
-        """Return a table's title: its name, and over what its times are added up."""
-        summed = self.summed.get(name)
-        return name.replace("_", " ") + (f" (sums over {summed})" if summed else "")
+        """Return a table's title: its name, over what its times are added up, from where to where its window is."""
+        said = [f"sums over {self.summed[name]}"] if name in self.summed else []
+        said += [self.extents[name]] if name in self.extents else []
+        return name.replace("_", " ") + (f" ({', '.join(said)})" if said else "")
 
     @property
     def main(self) -> pd.DataFrame:
@@ -104,11 +107,15 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what is zero in all rows, where a note says that nothing was recorded: it did not take no time."""
-    times = [name for name in map(str, frame.columns) if name.endswith("_ns")]
-    if times and not frame[times].to_numpy().any():
+    """Leave out what is zero in all rows, where a note says that nothing was recorded: it did not take no time.
+
+    A table that counts something is an answer, even if all its times are zero.
+    """
+    numbers = frame.select_dtypes("number").drop(columns=["rank", "step"], errors="ignore")
+    if len(numbers.columns) and not numbers.fillna(0).to_numpy().any():
         return frame.iloc[:0]
-    return frame.drop(columns=[name for name in times if name.startswith("gpu_") and not frame[name].any()])
+    unrecorded = [name for name in map(str, numbers) if name.startswith("gpu_") and name.endswith("_ns")]
+    return frame.drop(columns=[name for name in unrecorded if not frame[name].any()])
 
 
 def answer_lines(answer: Answer) -> list[Line]:

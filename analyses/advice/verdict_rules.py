@@ -12,7 +12,7 @@ from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.wording import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent
-from analyses.display.words import REASON
+from analyses.display.words import REASON, SHORT
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import distinct, summed_by
 from hta_graph.model import BoundBy, Reason
@@ -76,7 +76,7 @@ def largest_item(facts: PathFacts) -> PathFinding:
     name, bound, ns = facts.graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
     calls = len(distinct(pieces.event[owned[key == largest]]))
     text = (
-        f"the largest item on the critical path is {clipped(name, 80)} ({bound}): {duration_text(ns)} in "
+        f"the largest item on the critical path is {clipped(name, 80)} ({SHORT[bound]}): {duration_text(ns)} in "
         f"{counted(calls, 'call')}"
     )
     return PathFinding(text, {"name": name, "bound_by": bound, "time_ns": ns, "calls": calls})

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.progress import ProgressLine
@@ -75,6 +76,8 @@ class AskedRanks:
         _say_repairs(found.trace, say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
+        elif self.rank is None and (files := _count_files(self.inputs)) > 1:
+            say(f"rank {found.rank} of {files} files; --rank N asks about another")
         return found
 
     def _started(
@@ -96,6 +99,13 @@ class AskedRanks:
             say=line.say,
             progress=progress,
         )
+
+
+def _count_files(inputs: Sequence[str]) -> int:
+    """Count the files that inputs name."""
+    from hta_graph.trace.rank_files import expand
+
+    return len(expand([Path(item) for item in inputs]))
 
 
 def _say_repairs(trace: Trace, say: Callable[[str], None]) -> None:

@@ -159,7 +159,7 @@ def _section_table(shown: ShownTable, found: Answer, scope: Scope, timeline: Tim
         order = np.argsort(-frame[next(iter(shown.parts))].to_numpy(), kind="stable")
         frame, links = frame.iloc[order].reset_index(drop=True), [links[at] for at in order] if links else []
     keys = {f"{words} ms": colour for words, colour in shown.parts.values()} if len(shown.parts) > 1 else {}
-    return SectionTable(shown.name.replace("_", " "), frame, _row_bars(shown, frame), links, keys=keys)
+    return SectionTable(found.title_of(shown.name), frame, _row_bars(shown, frame), links, keys=keys)
 
 
 def _row_bars(shown: ShownTable, frame: pd.DataFrame) -> list[Bar]:

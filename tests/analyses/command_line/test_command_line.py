@@ -42,6 +42,13 @@ def trace_file(tmp_path: Path) -> Path:
     return two_steps().write(tmp_path / "trace.json")
 
 
+def test_an_answer_about_one_rank_says_that_there_are_more_files(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
+    assert run_command(capsys, "sync-deps", folder)[2] == "rank 0 of 4 files; --rank N asks about another\n"
+    for arguments in ((folder, "--rank", 1), (folder / "rank_0.json.gz",)):
+        assert run_command(capsys, "sync-deps", *arguments)[2] == ""
+
+
 # -- usage ------------------------------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,16 @@ def test_a_window_cuts_what_runs_across_its_ends(tmp_path: Path) -> None:
     assert temporal_breakdown([scope])[["window_ns", *PARTS]].to_numpy().tolist() == [[10_000, 5_000, 0, 0, 5_000]]
 
 
+def test_a_title_says_that_the_whole_trace_is_that_of_the_gpu(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 1), (10, 20), 1)
+    graph = trace.graph(tmp_path)
+    found = answer([whole(0, graph)])
+    assert found.title_of("temporal_breakdown") == "temporal breakdown (first to last GPU activity)"
+    window = answer([in_window(0, graph, between(0, 25_000))])
+    assert window.title_of("temporal_breakdown") == "temporal breakdown"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_parts_sum_to_the_window_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.answer import answer_document
+from analyses.answer import answer_document, answer_lines
 from analyses.hta.hta_queues import (
     hta_queue_length_summary,
     hta_queue_length_summary_from_time_series,
@@ -110,6 +110,18 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     assert hta_queue_length_summary(scopes) is None
     assert hta_queue_length_summary_from_time_series({}) is None
     assert hta_time_spent_blocked_on_full_queue(scopes, {}).empty
+
+
+def test_a_queue_that_holds_nobody_up_is_printed_above_the_note_on_amd(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.call("hipLaunchKernel", 0, 2, 1)
+    trace.kernel("k", 3, 5, 1)
+    title, table, *rest = answer_lines(answer([whole(0, trace.graph(tmp_path))]))
+    assert (title, rest[-1]) == (
+        "queue length: rank 0, whole trace",
+        "AMD's queues take more than 1,024 launches: a long one there holds nobody up",
+    )
+    assert table.rows[0][:3] == ["stream 0:1:7", "1", "1"]  # type: ignore[union-attr]
 
 
 def full_queue(launch: str) -> TraceBuilder:

@@ -42,6 +42,7 @@ def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     text = report.read_text()
     for title in ("Critical path", *(part.title for part in PARTS), "What is unexplained", "Look at it in the trace"):
         assert title in unescape(text), title
+    assert "launch stats (sums over launches, which wait side by side): " in unescape(text)
     said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
     assert said
     assert said[1].count("<p>") >= 4
@@ -90,7 +91,7 @@ def test_the_verdict_is_about_the_slowest_rank(tmp_path: Path) -> None:
     among, bound, largest, known = verdict(paths)
     assert among == "Rank 1 is the slowest of 2: 90.0 µs, the others 40.0 µs (median)."
     assert bound == "The whole trace takes 90.0 µs; for 97 % of it the GPU computes."
-    assert largest == "The largest item on the critical path is kernel_1 (gpu_compute_bound): 0.087 ms in 1 call."
+    assert largest == "The largest item on the critical path is kernel_1 (GPU computes): 0.087 ms in 1 call."
     assert known == "Unexplained: nothing, every nanosecond has a cause."
 
 
