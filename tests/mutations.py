@@ -985,6 +985,13 @@ COLUMNS = (
         ("tests/analyses/two_runs/test_caveats.py",),
     ),
     Mutation(
+        "a part that leaves its band by chance is said",
+        "analyses/two_runs/conclusion.py",
+        "size > SURELY_OF_A_PART * by_name",
+        "size > 0 * by_name",
+        ("tests/analyses/two_runs/test_run_diff.py",),
+    ),
+    Mutation(
         "wide noise hides that it hides",
         "analyses/two_runs/conclusion.py",
         "WIDE_NOISE = 0.1",
