@@ -1076,6 +1076,27 @@ COLUMNS = (
         ("tests/analyses/two_runs/test_run_diff.py",),
     ),
     Mutation(
+        "another program passes for a version of the first",
+        "analyses/two_runs/caveats.py",
+        "return min(sum(own[name]",
+        "return max(sum(own[name]",
+        ("tests/analyses/two_runs/test_caveats.py",),
+    ),
+    Mutation(
+        "a part that leaves its band by chance is said",
+        "analyses/two_runs/conclusion.py",
+        "size > SURELY_OF_A_PART * by_name",
+        "size > 0 * by_name",
+        ("tests/analyses/two_runs/test_run_diff.py",),
+    ),
+    Mutation(
+        "wide noise hides that it hides",
+        "analyses/two_runs/conclusion.py",
+        "WIDE_NOISE = 0.1",
+        "WIDE_NOISE = 10",
+        ("tests/analyses/two_runs/test_run_diff.py",),
+    ),
+    Mutation(
         "an option that is not recorded is on",
         "analyses/two_runs/environment.py",
         'trace.settings.get(key, "0")',

@@ -62,7 +62,8 @@ def gloo_communication(facts: PathFacts) -> PathFinding | None:
     text = (
         f"For {facts.told(time_ns)} no operator is open on the path's thread "
         f"while {quoted(longest)} runs on another one: it very probably waits for that communication, "
-        "which may include waiting for other ranks. Start it earlier, make it smaller, or send it through GPUs (NCCL)."
+        "which may include waiting for other ranks (hta-graph stragglers, with all ranks). Start it earlier, make it "
+        "smaller, or send it through GPUs (NCCL)."
     )
     return PathFinding(text, evidence, "medium", time_ns)
 

@@ -30,7 +30,7 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(loads),
     }  # fmt: skip
     remedy = (
-        "It runs in the training process itself: num_workers > 0 moves it to others"
+        "It runs in the measured process itself: num_workers > 0 moves it to others"
         if facts.graph.marks.loads_in_process.any()
         else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
     )

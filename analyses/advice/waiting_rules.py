@@ -73,7 +73,9 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     if not facts.is_worth(saved) or may_poll(facts):
         return None
     host_ns = int(waits.host.sum())
-    count = max(len(distinct(pieces.event[copying])), len(waits))
+    # A copy and its call are one copy; calls that are not in the file are -1.
+    passed = distinct(pieces.event[copying])
+    count = max(int(np.count_nonzero(np.isin(copies, passed) | np.isin(calls, passed[passed >= 0]))), len(waits))
     evidence = {
         "copies": count, "copying_ns": copying_ns, "waits": len(waits), "host_ns": host_ns,
         "largest": facts.largest_records(copying), "sites": facts.sites(waits.call, waits.host),

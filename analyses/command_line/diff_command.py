@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analyses.command_line.ask import write_answer
-from analyses.command_line.asked_ranks import AskedRanks
+from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError
@@ -81,13 +81,15 @@ def _fail_above(share: float, found: Comparison) -> None:
     """
     if found.refused:
         raise QueryError(f"--fail-above: whether the test is slower cannot be said: {found.refused}")
+    slower, least, noise = (
+        f"{value:.1%}".replace("%", " %") for value in (found.change_share, share, found.noise_share)
+    )
     if found.beyond_noise and found.change_share > share:
-        slower, least, noise = (
-            f"{value:.1%}".replace("%", " %") for value in (found.change_share, share, found.noise_share)
-        )
         raise QueryError(
             f"--fail-above: the test is {slower} slower, which is more than {least} and than noise ({noise})"
         )
+    if not found.beyond_noise and found.noise_share > share:
+        say(f"hta-graph: --fail-above: a test that is {least} slower would pass too, for noise is {noise}")
 
 
 def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
+from analyses.display.clocks import clock_notes
 from analyses.flags import LaunchStatsFlags
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
@@ -194,7 +195,10 @@ def answer(
         The tables ``launch_stats`` (by name of the call) and ``largest_overheads``, and the series ``launches``.
     """
     frame = launches(scopes, include_memory_events=not no_memory_events)
-    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    notes = [
+        *(note for scope in scopes if (note := _missing_note(scope))),
+        *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes}),
+    ]
     largest = _largest_overheads(frame)
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}

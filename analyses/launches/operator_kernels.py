@@ -10,6 +10,7 @@ import pandas as pd
 
 from analyses.answer import Answer, Note
 from analyses.display.charts import long_bars
+from analyses.display.clocks import clock_notes
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
 from analyses.flags import OperatorKernelsFlags
@@ -137,7 +138,11 @@ def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operat
     frame = operator_kernels(scopes, operators)
     answered = scopes_in(frame)
     notes = [_missing_note(scope, operators) for scope in scopes if (scope.rank, scope.label) not in answered]
-    return Answer({"operator_kernels": frame}, notes, summed={"operator_kernels": "occurrences"})
+    return Answer(
+        {"operator_kernels": frame},
+        [*notes, *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes})],
+        summed={"operator_kernels": "occurrences"},
+    )
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from analyses.display.terminal import clipped, duration_text
+from analyses.display.words import SHORT
 from analyses.two_runs.comparison import LEAST_OF_WINDOWS, Comparison
 from analyses.two_runs.noise import LEAST_OF_STEPS
 from analyses.two_runs.sides import Measure
@@ -25,14 +26,29 @@ LONGEST_NAME = 60
 FORM_OF_LABEL = re.compile(r" \((?:GPU|CPU) window\)$")
 """The measure says it already."""
 CLASSES_NAMED = 3
+SURELY_OF_A_PART = 1.5
+"""Of many parts one leaves its band by chance: so many bands have to be left where the whole does not differ."""
+WIDE_NOISE = 0.1
+"""A band above this is said to hide differences that people care for."""
 
 
-def conclusion_lines(found: Comparison, tables: Mapping[str, pd.DataFrame]) -> list[str]:
-    """Say whether the test is slower, how sure that is, and what accounts for most of it."""
-    return [_verdict_line(found), *_caution_lines(found), *_cause_lines(found, tables)]
+def conclusion_lines(found: Comparison, tables: Mapping[str, pd.DataFrame], caveats: Sequence[str] = ()) -> list[str]:
+    """Say whether the test is slower, how sure that is, and what accounts for most of it.
+
+    Args:
+        found: the lengths of both sides.
+        tables: what changed on the critical path, by class and by name.
+        caveats: what else than the program differs, as :func:`caveats` says it.
+    """
+    return [
+        _verdict_line(found, caveats),
+        *_caveat_lines(found, caveats),
+        *_caution_lines(found),
+        *_cause_lines(found, tables),
+    ]
 
 
-def _verdict_line(found: Comparison) -> str:
+def _verdict_line(found: Comparison, caveats: Sequence[str]) -> str:
     measure, change = found.control.measure, found.change_share
     lengths = _lengths_text(found)
     if found.refused:
@@ -42,11 +58,30 @@ def _verdict_line(found: Comparison) -> str:
         of = "" if measure == "window" else f" in {measure}"
         return f"No difference beyond noise{of}: {lengths} ({_percent(change, sign=True)}; {noise})."
     size = _percent(abs(change))
+    but = f", {_enumerated(caveats)}," if caveats else ""
     if measure == "whole trace":
         word = "longer" if change > 0 else "shorter"
-        return f"The whole trace of the test is {size} {word} ({lengths}; {noise})."
+        return f"The whole trace of the test{but} is {size} {word} ({lengths}; {noise})."
     word = "slower" if change > 0 else "faster"
-    return f"The test is {size} {word} {SLOWER_IN[measure]} ({lengths}; {noise})."
+    return f"The test{but} is {size} {word} {SLOWER_IN[measure]} ({lengths}; {noise})."
+
+
+def _enumerated(parts: Sequence[str]) -> str:
+    """Join parts as a sentence does.
+
+    >>> _enumerated(["on another GPU"]), _enumerated(["a", "b", "c"])
+    ('on another GPU', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def _caveat_lines(found: Comparison, caveats: Sequence[str]) -> list[str]:
+    """Say that a length must not be passed on as the effect of a change to the program."""
+    if not caveats or found.refused:
+        return []
+    said = ["More than a change to one program is compared here: do not pass this on as the effect of one."]
+    ranks = "Ranks of one job wait for each other: hta-graph stragglers, with all ranks, tells for which."
+    return [*said, ranks] if list(caveats) == ["as another rank"] else said
 
 
 def _lengths_text(found: Comparison) -> str:
@@ -78,16 +113,25 @@ def _caution_lines(found: Comparison) -> list[str]:
         counts = [len(side.lengths_ns) for side in (found.control, found.test)]
         only = "Only one window of each side was compared" if counts == [1, 1] else f"Only {_steps_text(counts)}"
         source = (
-            f"that of {found.repeats.units:,} repeated kernels and operators, at least {_percent(LEAST_OF_WINDOWS)}"
+            f"estimated from {found.repeats.units:,} repetitions of kernels and operators in them, "
+            f"at least {_percent(LEAST_OF_WINDOWS)}"
             if found.repeats.units
             else f"taken to be {_percent(LEAST_OF_WINDOWS)}, for nothing repeats in them"
         )
         said.append(f"{only}: the noise is {source}.")
     if found.control.warms_up and not found.refused:
-        said.append("Either step is the first of its recording, so it may hold a warm-up.")
+        said.append("Each step is the first of its recording and may hold a warm-up.")
     if found.control.measure == "whole trace" and not found.refused:
         said.append("That tells their speed only if both recorded the same amount of work.")
-    return said
+    return [*said, *_hidden_lines(found)]
+
+
+def _hidden_lines(found: Comparison) -> list[str]:
+    """Say that no difference beyond wide noise does not mean that there is none."""
+    if found.refused or found.beyond_noise or found.noise_share <= WIDE_NOISE:
+        return []
+    unseen = f"A difference below {_percent(found.noise_share)} would not be seen, so the runs need not be equally fast"
+    return [f"{unseen}: record ten steps or more of each."]
 
 
 def _steps_text(counts: list[int]) -> str:
@@ -103,15 +147,21 @@ def _cause_lines(found: Comparison, tables: Mapping[str, pd.DataFrame]) -> list[
         return _changed_in_spite(by_name, LEAST_OF_STEPS * found.control.median_ns)
     moved = _beyond_noise(tables["critical_path_by_class"]).head(CLASSES_NAMED)
     pairs = zip(moved["diff_ns"].tolist(), moved["bound_by"], strict=True)
-    listed = ", ".join(f"{signed_milliseconds(ns)} ms {bound}" for ns, bound in pairs)
+    listed = "; ".join(f"{_class_words(bound)} {signed_milliseconds(ns)} ms" for ns, bound in pairs)
     said = [f"On the critical path: {listed}."] if listed else []
     return [*said, *(f"The largest single change there: {_first_row(by_name)}." for _ in by_name.index[:1])]
 
 
+def _class_words(bound: str) -> str:
+    return bound if SHORT[bound] == bound else f"{SHORT[bound]} ({bound})"
+
+
 def _changed_in_spite(by_name: pd.DataFrame, least_ns: float) -> list[str]:
     """Name what changed by as much as the whole would have to, although the whole did not."""
-    large = by_name[by_name["diff_ns"].abs() > least_ns]
-    return [f"Beyond its own noise changed, on the critical path: {_first_row(large)}." for _ in large.index[:1]]
+    size = by_name["diff_ns"].abs()
+    large = by_name[(size > least_ns) & (size > SURELY_OF_A_PART * by_name["noise_ns"])]
+    said = "Yet a part of the critical path changed by more than its own noise, which the whole does not show"
+    return [f"{said}: {_first_row(large)}, noise ±{noise / 1e6:,.3f} ms." for noise in large["noise_ns"].tolist()[:1]]
 
 
 def _beyond_noise(frame: pd.DataFrame) -> pd.DataFrame:

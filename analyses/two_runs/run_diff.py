@@ -10,6 +10,7 @@ from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.window_text import rows_after_lines
 from analyses.scope import Scope
 from analyses.tables import Table
+from analyses.two_runs.caveats import caveats
 from analyses.two_runs.change_tables import (
     call_path_diff,
     path_class_diff,
@@ -84,11 +85,18 @@ def answer_of_comparison(found: Comparison) -> Answer:
         "kernels_in_order": kernel_changes(control, test),
         "by_name": time_by_name_diff(found),
     }
-    around, conclusion = environment(control, test), conclusion_lines(found, tables)
+    around = environment(control, test)
+    besides = caveats(control, test, around)
+    conclusion = conclusion_lines(found, tables, besides)
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
     opening = [*environment_lines(around), *conclusion]
-    keys = {"environment": records(around), "conclusion": " ".join(conclusion), **_comparison_keys(found)}
+    keys = {
+        "environment": records(around),
+        "conclusion": " ".join(conclusion),
+        "caveats": besides,
+        **_comparison_keys(found),
+    }
     return Answer(tables, _closing_lines(found), opening=opening, keys=keys)
 
 
@@ -123,7 +131,8 @@ def _steps_of_side(side: Side) -> list[dict[str, Any]]:
 
 def _closing_lines(found: Comparison) -> list[str]:
     """Say what a trace lacks, which ranks and windows the tables are about, and what lies behind a window's end."""
-    said = [missing for side in found.sides.values() if (missing := side.scope.missing())]
+    lacking = (side.scope.missing() for side in found.sides.values())
+    said = [missing for missing in dict.fromkeys(lacking) if missing]
     ranks = [
         f"rank {side.graph.rank} of the {name}" for name, side in found.sides.items() if side.graph.rank is not None
     ]

@@ -11,7 +11,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.marks import is_step
 from hta_graph.model import EventKind, Ids, kind_mask
 
-__all__ = ["CallPaths"]
+__all__ = ["NUMBER", "CallPaths"]
 
 FRAMES = (EventKind.CPU_OP, EventKind.ANNOTATION)
 NUMBER = re.compile(r"(?<!\w)\d+(?!\w)")

@@ -258,6 +258,19 @@ def test_a_graph_node_that_was_not_recorded_is_said_with_its_replays(
         assert (finding.evidence["replays"], finding.evidence["replays_with_hole"]) == (6, 6)
 
 
+def test_a_copy_and_its_call_on_the_path_are_one_copy(tmp_path: Path) -> None:
+    trace, at = TraceBuilder(), 0.0
+    for number in range(1, 15, 3):
+        trace.op("aten::copy_", at, at + 100)
+        trace.call("cudaMemcpyAsync", at + 1, at + 40, number)
+        trace.copy("Memcpy HtoD (Pageable -> Device)", at + 42, at + 80, number)
+        trace.call("cudaStreamSynchronize", at + 41, at + 85, number + 1)
+        trace.op("aten::work", at + 101, at + 150)
+        trace.launch("gemm", (at + 151, at + 155), (at + 160, at + 400), number + 2)
+        at += 160
+    assert findings(trace, tmp_path)["pageable_copies"].evidence["copies"] == 5
+
+
 def test_every_rule_has_its_own_name() -> None:
     names = [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)]
     assert [name for name, count in Counter(names).items() if count > 1] == []

@@ -65,6 +65,8 @@ def test_other_ranks_are_said_first(capsys: pytest.CaptureFixture[str], tmp_path
     out = run_command(capsys, "diff", control, other)[1]
     assert out.startswith("The environment differs: rank 0 … 1.\nNo difference beyond noise")
     assert "Compared: rank 0 of the control and rank 1 of the test." in out
+    assert "\nRanks of one job wait for each other: hta-graph stragglers" in out
+    assert command_json(capsys, "diff", control, other)["caveats"] == ["as another rank"]
 
 
 @pytest.mark.parametrize("share", ["5%", "5 %", "0.05", ".05"])
@@ -89,7 +91,9 @@ def test_noise_does_not_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     noisy = [
         recorded(tmp_path / f"{at}.json", [900, *steps]) for at, steps in enumerate([[80, 100, 120], [90, 115, 130]])
     ]
-    assert run_command(capsys, "diff", *noisy, "--fail-above", "1%")[0] == 0
+    status, _, err = run_command(capsys, "diff", *noisy, "--fail-above", "1%")
+    assert status == 0
+    assert "--fail-above: a test that is 1.0 % slower would pass too, for noise is " in err
 
 
 def test_what_cannot_be_compared_does_not_pass(

@@ -10,6 +10,7 @@ import pytest
 import hta_graph as hg
 from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
 from analyses.hta.hta_window import like_hta
+from analyses.launches import operator_kernels
 from analyses.launches.launch_stats import answer, figure, launch_stats, launches
 from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between, step
@@ -189,3 +190,15 @@ def test_a_median_and_95_percent_tell_of_single_launches(tmp_path: Path) -> None
     assert row["median_launch_delay_ns"] == usual(delays, 50)
     assert row["p95_launch_delay_ns"] == usual(delays, 95)
     assert row["median_overhead_ns"] == usual(frame["overhead_ns"], 50)
+
+
+@pytest.mark.parametrize("late", [3, -20])
+def test_a_gpu_clock_that_is_behind_is_said(tmp_path: Path, late: int) -> None:
+    trace = TraceBuilder()
+    for at in range(100, 4_100, 100):
+        trace.op("aten::mm", at, at + 5)
+        trace.launch("gemm", (at + 1, at + 3), (at + late, at + late + 9), at)
+    scopes = [whole(0, trace.graph(tmp_path))]
+    for found in (answer(scopes), operator_kernels.answer(scopes)):
+        said = [note for note in map(str, found.notes) if note.startswith("rank 0: clocks: the GPU's is at least")]
+        assert len(said) == (late < 0)
