@@ -125,8 +125,8 @@ MISTAKES = (
     of_advice(
         "every kernel is tiny",
         "launching_rules.py",
-        "events.end - events.start < TINY_NS",
-        "events.end - events.start < 10 * TINY_NS",
+        "events.end[owner] - events.start[owner] < TINY_NS",
+        "events.end[owner] - events.start[owner] < 10 * TINY_NS",
     ),
     of_advice(
         "stacks are asked for although they are there", "recording_rules.py", "if facts.has_stacks or not", "if not"
@@ -146,8 +146,8 @@ MISTAKES = (
     of_advice(
         "GPU rows are asked for although they are there",
         "recording_rules.py",
-        "if facts.graph.is_gpu.any() or not calls:",
-        "if not calls:",
+        "calls = 0 if facts.has_gpu_rows else int(",
+        "calls = int(",
     ),
     of_advice(
         "any call is start-up",
@@ -163,6 +163,30 @@ MISTAKES = (
     ),
     of_advice("a guard that warns of nothing", "polling_guard.py", "or count < FEWEST_SILENCES:", "or count < 10**6:"),
     of_advice("what little is worth is said", "path_facts.py", "WORTH_SAYING = 0.05", "WORTH_SAYING = 0.0001"),
+    of_advice(
+        "Python that is not on the path",
+        "launching_rules.py",
+        "in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION",
+        "in_python &= kind[pieces.event] == EventKind.CPU_OP",
+    ),
+    of_advice(
+        "every wait is an explicit synchronisation",
+        "waiting_rules.py",
+        "        ~every.reads & ~every.copies,\n",
+        "        every.reads,\n",
+    ),
+    of_advice(
+        "all kinds of waits although one is enough",
+        "waiting_rules.py",
+        "if any(facts.is_worth(saved_by_running_ahead(facts, kind)) for kind in kinds):",
+        "if not kinds:",
+    ),
+    of_advice(
+        "a bound without communication beside the path",
+        "communication_rules.py",
+        "saved = min(facts.work_ns(WorkType.COMMUNICATION), ",
+        "saved = min(exposed_ns, ",
+    ),
     of_advice(
         "no operator reads values",
         "host_waits.py",

@@ -46,7 +46,9 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         f"({largest[0][2]:,} ×){why}. It may include waiting for other ranks, which one rank "
         "cannot tell (hta-graph stragglers, with all ranks)."
     )
-    return PathFinding(text, evidence, "medium", exposed_ns)
+    # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
+    saved = min(facts.work_ns(WorkType.COMMUNICATION), facts.standing_without(WorkType.COMMUNICATION))
+    return PathFinding(text, evidence, "medium", saved)
 
 
 def gloo_communication(facts: PathFacts) -> PathFinding | None:

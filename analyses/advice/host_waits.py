@@ -12,21 +12,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.path_facts import HOST_CLASSES, PathFacts
 from hta_graph.columns import Columns
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, Ids, Ints
 
-__all__ = ["HostWaits", "host_waits", "saved_by_running_ahead"]
+__all__ = ["HostWaits", "host_waits", "saved_by_running_ahead", "saved_without_waits"]
 
 
-WORK_OF_HOST = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING, BoundBy.SYNC_OVERHEAD)
 WORK_OF_GPU = (
     BoundBy.GPU_COMPUTE_BOUND,
     BoundBy.GPU_COMMUNICATION_BOUND,
     BoundBy.GPU_MEMORY_BOUND,
     BoundBy.GPU_KERNEL_KERNEL_OVERHEAD,
 )
+LAGS_OF_WAITS = (BoundBy.SYNC_OVERHEAD, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+"""A call that does not wait returns at once, and what was launched ahead begins without the lag of its launch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ def host_waits(facts: PathFacts) -> HostWaits:
     waits = waits.take((waits.target_ns > window.start_ns) & (waits.target_ns <= window.end_ns))
     if not len(waits):
         return HostWaits.empty()
-    works = facts.when(facts.in_classes(*WORK_OF_HOST))
+    works = facts.when(facts.in_classes(*HOST_CLASSES, BoundBy.SYNC_OVERHEAD))
     begin = np.minimum(waits.source_ns, waits.target_ns).clip(min=window.start_ns)
     launched = facts.graph.edges_at(chain.edges[ROLE[kinds] == EdgeRole.LAUNCH]).target_ns
     back_on_gpu = _first_after(waits.target_ns, launched, window.end_ns)
@@ -66,7 +67,7 @@ def host_waits(facts: PathFacts) -> HostWaits:
     return HostWaits(waits.target, waits.inferred, begin, idle, host, *_kinds_of_waits(facts, waits.target))
 
 
-def saved_by_running_ahead(facts: PathFacts, waits: HostWaits, removed: Bools) -> int:
+def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
     """Return what the path would be shorter (ns) if the host did not wait where ``removed``, and launched ahead.
 
         with waits     host h1 | GPU g1 | host h2 | GPU g2        h1 + g1 + h2 + g2
@@ -76,15 +77,40 @@ def saved_by_running_ahead(facts: PathFacts, waits: HostWaits, removed: Bools) -
     The waits that stay divide the path; between two of them, work k begins at the earliest after all host time before
     it, and all GPU time from k on follows.
     """
-    works = facts.when(facts.in_classes(*WORK_OF_HOST))
-    on_gpu = facts.when(facts.in_classes(*WORK_OF_GPU))
-    moments = np.append(waits.begin, facts.path.window.end_ns)
-    host, gpu_before = works.covered_until(moments), np.append(0, on_gpu.covered_until(waits.begin))
-    first = np.flatnonzero(np.append(True, ~removed))
-    last = np.append(first[1:], len(moments)) - 1
+    if not removed.any():
+        return 0
+    host, gpu, _ = _times_until_waits(facts)
+    gpu_before = np.append(0, gpu[:-1])
+    first, last = _between_kept(removed)
     longest = np.maximum.reduceat(host - gpu_before, first)
     saved = int((host[last] - gpu_before[first] - longest).sum())
     return min(saved, facts.standing_ns)
+
+
+def saved_without_waits(facts: PathFacts, removed: Bools) -> int:
+    """Return :func:`saved_by_running_ahead` and what goes with the waits (ns): lags, values that are copied."""
+    *_, gone = _times_until_waits(facts)
+    first, last = _between_kept(removed)
+    itself = np.where(last > first, gone[last] - np.append(0, gone[:-1])[first], 0)
+    return min(saved_by_running_ahead(facts, removed) + int(itself.sum()), facts.standing_ns)
+
+
+def _between_kept(removed: Bools) -> tuple[Ints, Ints]:
+    """Return the first and the last work of each stretch that waits which stay divide."""
+    first = np.flatnonzero(np.append(True, ~removed))
+    return first, np.append(first[1:], len(removed) + 1) - 1
+
+
+@remembered
+def _times_until_waits(facts: PathFacts) -> tuple[Ints, Ints, Ints]:
+    """Return the host's time, the GPU's, and that of the waits themselves (ns) until each wait and the window's end."""
+    moments = np.append(host_waits(facts).begin, facts.path.window.end_ns)
+    copied = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
+    copied &= facts.owned_by(facts.graph.marks.copies_to_host)
+    gone = facts.in_classes(*LAGS_OF_WAITS) | copied
+    kinds = (facts.in_classes(*HOST_CLASSES), facts.in_classes(*WORK_OF_GPU) & ~copied, gone)
+    host, gpu, itself = (facts.when(chosen).covered_until(moments) for chosen in kinds)
+    return host, gpu, itself
 
 
 def _first_after(times: Ints, moments: Ints, otherwise: int) -> Ints:

@@ -46,7 +46,7 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
     pieces, events, steps = facts.path.pieces, facts.graph.event_table, facts.graph.steps()
     if not steps:  # nothing tells where the warm-up ends
         return None
-    chosen = picked(facts.graph.marks.allocation_call, pieces.event, otherwise=False)
+    chosen = facts.owned_by(facts.graph.marks.allocation_call)
     chosen &= pieces.start >= steps[0].end_ns
     time_ns = facts.time_of(chosen)
     saved = min(time_ns, facts.standing_ns)

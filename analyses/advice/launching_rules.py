@@ -9,7 +9,7 @@ from analyses.advice.host_waits import host_waits
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import may_poll
 from analyses.advice.wording import brief_duration, counted, quoted
-from hta_graph.columns import distinct, picked
+from hta_graph.columns import distinct
 from hta_graph.model import BoundBy, EventKind
 
 __all__ = ["launch_bound", "python_bound", "tiny_kernels"]
@@ -65,8 +65,8 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
     if not facts.has_stacks or may_poll(facts):
         return None
     pieces, kind = facts.path.pieces, facts.graph.event_table.kind
-    is_frame = picked(kind == EventKind.PYTHON_FUNCTION, pieces.event, otherwise=False)
-    in_python = facts.in_classes(BoundBy.CPU_GAP) & is_frame
+    in_python = facts.in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
+    in_python &= kind[pieces.event] == EventKind.PYTHON_FUNCTION
     time_ns = facts.time_of(in_python)
     saved = min(time_ns, facts.standing_ns)
     if not facts.is_worth(saved):
@@ -84,9 +84,10 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
 def tiny_kernels(facts: PathFacts) -> PathFinding | None:
     """Many kernels of a few µs follow each other on the path: fuse them (torch.compile, foreach optimizers)."""
     events, pieces = facts.graph.event_table, facts.path.pieces
-    tiny = (events.kind == EventKind.KERNEL) & (events.end - events.start < TINY_NS) & ~facts.graph.marks.communicates
-    chosen = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD)
-    chosen &= picked(tiny, pieces.event, otherwise=False)
+    chosen = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_KERNEL_KERNEL_OVERHEAD) & (pieces.event >= 0)
+    owner = pieces.event[chosen]
+    tiny = (events.kind[owner] == EventKind.KERNEL) & ~facts.graph.marks.communicates[owner]
+    chosen[chosen] = tiny & (events.end[owner] - events.start[owner] < TINY_NS)
     time_ns = facts.time_of(chosen)
     owners = distinct(pieces.event[chosen])
     count = len(owners)

@@ -12,8 +12,8 @@ import numpy as np
 from analyses.advice.wording import brief_duration, brief_share
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.intervals import Intervals, union
-from hta_graph.algorithms.work.activities import Activities, activities
-from hta_graph.columns import distinct, numbered_runs, summed_by
+from hta_graph.algorithms.work.activities import Activities, WorkType, activities
+from hta_graph.columns import distinct, first_of_runs, last_of_runs, numbered_runs, summed_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 
@@ -60,17 +60,30 @@ class PathFacts:
 
     def in_classes(self, *classes: BoundBy) -> Bools:
         """Mark the pieces of some classes."""
-        wanted = np.zeros(len(BoundBy), np.bool_)
-        wanted[list(classes)] = True
-        return wanted[self.path.pieces.bound]
+        bound = self.path.pieces.bound
+        found = np.zeros(len(bound), np.bool_)
+        for wanted in classes:
+            found |= bound == wanted
+        return found
+
+    def owned_by(self, rows: Bools) -> Bools:
+        """Mark the pieces that some of all events own."""
+        owner = self.path.pieces.event
+        return rows[owner] & (owner >= 0) if len(rows) else np.zeros(len(owner), np.bool_)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How long each piece is (ns)."""
+        return self.path.pieces.length
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""
-        return int(self.path.pieces.length[chosen].sum())
+        return int(self.lengths[chosen].sum())
 
     def when(self, chosen: Bools) -> Intervals:
-        """Return when some pieces are."""
-        return union(self.path.pieces.start[chosen], self.path.pieces.end[chosen])
+        """Return when some pieces are; they tile the window, and so neighbours touch."""
+        pieces = self.path.pieces
+        return Intervals(pieces.start[first_of_runs(chosen) & chosen], pieces.end[last_of_runs(chosen) & chosen])
 
     def class_ns(self, *classes: BoundBy) -> int:
         """Return the time of some classes (ns)."""
@@ -86,7 +99,7 @@ class PathFacts:
         pieces, names = self.path.pieces, self.graph.event_table.name
         rows = np.flatnonzero(chosen & (pieces.event >= 0))
         event, code = pieces.event[rows], names[pieces.event[rows]]
-        sums = summed_by(code, pieces.length[rows], len(self.graph.names))
+        sums = summed_by(code, self.lengths[rows], len(self.graph.names))
         largest = np.argsort(-sums, kind="stable")[:count]
         return [
             (self.graph.names[at], int(sums[at]), len(distinct(event[code == at])))
@@ -126,6 +139,11 @@ class PathFacts:
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
 
     @cached_property
+    def has_gpu_rows(self) -> bool:
+        """Whether the trace holds anything that a GPU did."""
+        return bool(self.graph.is_gpu.any())
+
+    @cached_property
     def busy(self) -> Intervals:
         """When the GPU works on anything."""
         return self.work.busy()
@@ -146,7 +164,18 @@ class PathFacts:
 
         Communication counts as work: that it waits for other ranks would not change.
         """
-        work = self.work
+        return self._standing_of(self.work)
+
+    def work_ns(self, kind: WorkType) -> int:
+        """Add up the GPU's work of a type (ns), whether it is on the path or not."""
+        chosen = self.work.type == kind
+        return int((self.work.end[chosen] - self.work.start[chosen]).sum())
+
+    def standing_without(self, left_out: WorkType) -> int:
+        """Return how long the busiest stream has nothing to do but work of some type (ns)."""
+        return self._standing_of(self.work.take(self.work.type != left_out))
+
+    def _standing_of(self, work: Activities) -> int:
         lanes = distinct(work.lane).tolist()
         totals = [union(work.start[work.lane == lane], work.end[work.lane == lane]).total for lane in lanes]
         return self.path.length_ns - max(totals, default=0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from analyses.advice.finding import PathFinding
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import may_poll
 from analyses.advice.wording import brief_duration, counted, quoted
-from hta_graph.columns import distinct, picked
+from hta_graph.columns import distinct
 from hta_graph.model import BoundBy, EventKind, Reason
 
 __all__ = ["begun_too_late", "no_gpu_rows", "no_python_stacks", "no_sync_records", "start_up_recorded"]
@@ -42,9 +44,10 @@ def no_python_stacks(facts: PathFacts) -> PathFinding | None:
 
 def no_sync_records(facts: PathFacts) -> PathFinding | None:
     """Calls wait for something that the trace does not name, and it holds no records of synchronisation."""
-    waits = (facts.path.pieces.reason == Reason.WAIT_WITHOUT_RECORD) & ~picked(
-        facts.graph.is_gpu, facts.path.pieces.event, otherwise=False
-    )
+    waits = facts.path.pieces.reason == Reason.WAIT_WITHOUT_RECORD
+    if not facts.is_worth(facts.time_of(waits)):
+        return None
+    waits &= ~facts.owned_by(facts.graph.is_gpu)
     time_ns = facts.time_of(waits)
     if not facts.is_worth(time_ns) or len(facts.graph.trace.syncs) or facts.graph.marks.amd_call.any():
         return None
@@ -70,8 +73,8 @@ def begun_too_late(facts: PathFacts) -> PathFinding | None:
 
 def no_gpu_rows(facts: PathFacts) -> PathFinding | None:
     """The host launches work, and the trace holds no row of a GPU."""
-    calls = int(facts.graph.marks.enqueueing_call.sum())
-    if facts.graph.is_gpu.any() or not calls:
+    calls = 0 if facts.has_gpu_rows else int(facts.graph.marks.enqueueing_call.sum())
+    if not calls:
         return None
     text = (
         f"The host makes {counted(calls, 'call')} that give a GPU work, but the trace holds none of it: record with "
@@ -87,9 +90,12 @@ def start_up_recorded(facts: PathFacts) -> PathFinding | None:
     if steps and path.window.step != steps[0].number and not path.window.is_whole:
         return None
     events, marks = graph.event_table, graph.marks
-    once = (events.kind == EventKind.RUNTIME) & (events.end - events.start >= START_UP_CALL_NS)
-    once &= ~(marks.blocking_call | marks.enqueueing_call)
-    chosen = facts.in_classes(BoundBy.CPU_BOUND) & picked(once, path.pieces.event, otherwise=False)
+    once = np.flatnonzero(events.end - events.start >= START_UP_CALL_NS)
+    once = once[events.kind[once] == EventKind.RUNTIME]
+    once = once[~(marks.blocking_call[once] | marks.enqueueing_call[once])]
+    if not len(once):
+        return None
+    chosen = facts.in_classes(BoundBy.CPU_BOUND) & facts.owned_by(facts.marked(once))
     time_ns = facts.time_of(chosen)
     if not facts.is_worth(time_ns):
         return None

@@ -22,6 +22,9 @@ __all__ = ["bound_by", "clock_fault", "largest_item", "largest_unexplained", "un
 SECOND_CLASS = 0.1
 """Another class is named beside the largest one from this share of the window on."""
 
+LONGEST_SENTENCE = 160
+"""The sentence to forward fits a line of a message."""
+
 ALIKE = 0.05
 """Latency and iteration are both told where they differ by more than this."""
 
@@ -35,15 +38,16 @@ def bound_by(facts: PathFacts) -> PathFinding:
     who = "" if path.graph.rank is None else f"rank {path.graph.rank}: "
     if not path.length_ns:
         return PathFinding(f"{who}{window_name(window)} takes no time", {"window_ns": 0})
-    parts = [f"for {brief_share(facts.share(ns))} of it {brief_class(bound)}" for bound, ns in named or ordered[:1]]
+    shares = [(brief_share(facts.share(ns)), brief_class(bound)) for bound, ns in named or ordered[:1]]
+    parts = [f"for {share}{'' if at else ' of it'} {what}" for at, (share, what) in enumerate(shares)]
     evidence: dict[str, Any] = {
         "window_ns": path.length_ns, "bound_by": ordered[0][0], "time_ns": ordered[0][1],
-        "share": ordered[0][1] / facts.length_ns, "gpu_idle_ns": facts.gpu_idle_ns if path.graph.is_gpu.any() else None,
+        "share": ordered[0][1] / facts.length_ns, "gpu_idle_ns": facts.gpu_idle_ns if facts.has_gpu_rows else None,
     }  # fmt: skip
-    text = (
-        f"{who}{window_name(window)} takes {brief_duration(path.length_ns)}{_iteration_text(path)}; {', '.join(parts)}"
-    )
-    return PathFinding(text, evidence, _confidence(facts))
+    lead = f"{who}{window_name(window)} takes {brief_duration(path.length_ns)}{_iteration_text(path)}; "
+    while len(parts) > 1 and len(lead + ", ".join(parts)) > LONGEST_SENTENCE:
+        parts.pop()
+    return PathFinding(lead + ", ".join(parts), evidence, _confidence(facts))
 
 
 def _iteration_text(path: CriticalPath) -> str:
@@ -52,7 +56,7 @@ def _iteration_text(path: CriticalPath) -> str:
     tells = window.step is not None and window.form == "usual" and path.graph.is_gpu.any()
     if not tells or abs(window.gpu_ns - path.length_ns) <= ALIKE * path.length_ns:
         return ""
-    return f" from its start to the end of its last work (an iteration takes {brief_duration(window.gpu_ns)})"
+    return f" until its last work ends (an iteration takes {brief_duration(window.gpu_ns)})"
 
 
 def _confidence(facts: PathFacts) -> Confidence:
@@ -71,7 +75,7 @@ def largest_item(facts: PathFacts) -> PathFinding:
     if not len(owned):
         return PathFinding("nothing that was recorded lies on the critical path", {})
     key = facts.graph.event_table.name[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
-    sums = summed_by(key, pieces.length[owned], classes * len(facts.graph.names))
+    sums = summed_by(key, facts.lengths[owned], classes * len(facts.graph.names))
     largest = int(np.argmax(sums))
     name, bound, ns = facts.graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
     calls = len(distinct(pieces.event[owned[key == largest]]))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.finding import Confidence, PathFinding
-from analyses.advice.host_waits import HostWaits, host_waits, saved_by_running_ahead
+from analyses.advice.host_waits import HostWaits, host_waits, saved_by_running_ahead, saved_without_waits
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import may_poll
 from analyses.advice.wording import brief_duration, counted, quoted
-from hta_graph.columns import distinct, picked
+from hta_graph.columns import distinct
 from hta_graph.model import Bools, BoundBy, Ids
 
 __all__ = ["explicit_synchronisation", "pageable_copies", "values_read", "waits_of_all_kinds"]
@@ -46,7 +46,7 @@ def waits_of_all_kinds(facts: PathFacts) -> PathFinding | None:
     """No kind of wait alone costs much, since the others stay, but all together do."""
     every = host_waits(facts)
     kinds = (every.reads, every.copies, ~every.reads & ~every.copies)
-    if any(facts.is_worth(saved_by_running_ahead(facts, every, kind)) for kind in kinds if kind.any()):
+    if any(facts.is_worth(saved_by_running_ahead(facts, kind)) for kind in kinds):
         return None
     return _waiting_finding(
         facts,
@@ -62,15 +62,14 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     graph, pieces, every = facts.graph, facts.path.pieces, host_waits(facts)
     copies = np.flatnonzero(graph.marks.pageable_upload)
     calls = graph.launching_call[copies]
-    involved = np.zeros(len(graph.event_table), np.bool_)
-    involved[copies] = involved[calls[calls >= 0]] = True
+    involved = facts.marked(np.append(copies, calls))
     # A lag of the launch is no copying.
     copying = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
-    copying &= picked(involved, pieces.event, otherwise=False)
+    copying &= facts.owned_by(involved)
     held = every.copies & _holds_upload(facts, every, calls[calls >= 0])
     waits, copying_ns = every.take(held), facts.time_of(copying)
-    saved = min(copying_ns + saved_by_running_ahead(facts, every, held), facts.standing_ns)
-    if not facts.is_worth(saved) or may_poll(facts):
+    worth = min(copying_ns + saved_by_running_ahead(facts, held), facts.standing_ns)
+    if not facts.is_worth(worth) or may_poll(facts):
         return None
     host_ns = int(waits.host.sum())
     # A copy and its call are one copy; calls that are not in the file are -1.
@@ -86,6 +85,7 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
         "the host, which had to wait for the copy. Pin the memory and copy with non_blocking=True, or keep the data "
         "on the GPU."
     )
+    saved = min(copying_ns + saved_without_waits(facts, held), facts.standing_ns)
     return PathFinding(text, evidence, _confidence(waits), saved)
 
 
@@ -98,8 +98,7 @@ def _holds_upload(facts: PathFacts, waits: HostWaits, calls: Ids) -> Bools:
 
 def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: str, remedy: str) -> PathFinding | None:
     """Tell of waits without which the host could launch ahead, where that would hide enough of its work."""
-    saved = saved_by_running_ahead(facts, every, chosen) if chosen.any() else 0
-    if not facts.is_worth(saved) or may_poll(facts):
+    if not facts.is_worth(saved_by_running_ahead(facts, chosen)) or may_poll(facts):
         return None
     waits = every.take(chosen)
     host_ns = int(waits.host.sum())
@@ -112,7 +111,7 @@ def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: st
         f"The host {what} {times}{_site_text(evidence)} and so cannot launch ahead: for {facts.told(host_ns)}"
         f" the GPU then waits for the host. {remedy}."
     )
-    return PathFinding(text, evidence, _confidence(waits), saved)
+    return PathFinding(text, evidence, _confidence(waits), saved_without_waits(facts, chosen))
 
 
 def _site_text(evidence: Mapping[str, Any]) -> str:
