@@ -182,6 +182,12 @@ MISTAKES = (
         "if not kinds:",
     ),
     of_advice(
+        "a host beside a busy GPU is blamed",
+        "polling_guard.py",
+        "return may_poll(facts) or gpu_busy_meanwhile(facts) is not None",
+        "return may_poll(facts)",
+    ),
+    of_advice(
         "a bound without communication beside the path",
         "communication_rules.py",
         "saved = min(facts.work_ns(WorkType.COMMUNICATION), ",

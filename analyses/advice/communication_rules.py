@@ -40,14 +40,15 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     # Where no cause has most of the time none is told.
     why = f"; for the most part {CAUSES[cause]}" if 2 * cause_ns > on_path_ns else ""
+    # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
+    saved = min(facts.work_ns(WorkType.COMMUNICATION), facts.standing_without(WorkType.COMMUNICATION))
+    beside = " What could be saved counts communication beside the path, too." if saved > on_path_ns else ""
     text = (
         f"Communication takes {facts.told(on_path_ns)} of the path, for "
         f"{brief_duration(exposed_ns)} of which nothing computes; mostly {quoted(largest[0][0])} "
         f"({largest[0][2]:,} ×){why}. It may include waiting for other ranks, which one rank "
-        "cannot tell (hta-graph stragglers, with all ranks)."
+        f"cannot tell (hta-graph stragglers, with all ranks).{beside}"
     )
-    # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
-    saved = min(facts.work_ns(WorkType.COMMUNICATION), facts.standing_without(WorkType.COMMUNICATION))
     return PathFinding(text, evidence, "medium", saved)
 
 
