@@ -182,10 +182,10 @@ MISTAKES = (
         "if not kinds:",
     ),
     of_advice(
-        "a host beside a busy GPU is blamed",
-        "polling_guard.py",
-        "return may_poll(facts) or gpu_busy_meanwhile(facts) is not None",
-        "return may_poll(facts)",
+        "a host beside a busy GPU is blamed without doubt",
+        "launching_rules.py",
+        '"low" if gpu_busy_meanwhile(facts) else sure',
+        "sure",
     ),
     of_advice(
         "a bound without communication beside the path",

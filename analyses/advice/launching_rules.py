@@ -7,7 +7,7 @@ import numpy as np
 from analyses.advice.finding import PathFinding
 from analyses.advice.host_waits import host_waits
 from analyses.advice.path_facts import PathFacts
-from analyses.advice.polling_guard import host_is_doubtful
+from analyses.advice.polling_guard import gpu_busy_meanwhile, may_poll
 from analyses.advice.wording import brief_duration, counted, quoted
 from hta_graph.columns import distinct
 from hta_graph.model import BoundBy, EventKind
@@ -37,7 +37,7 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     # After a wait the GPU is idle for another reason; other rules tell it.
     host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.standing_ns)
-    if not facts.is_worth(host_ns, LAUNCHING_SHARE) or not facts.is_worth(saved) or host_is_doubtful(facts):
+    if not facts.is_worth(host_ns, LAUNCHING_SHARE) or not facts.is_worth(saved) or may_poll(facts):
         return None
     own = facts.work.take(facts.work.call >= 0)
     when, events = facts.when(on_host), graph.event_table
@@ -57,12 +57,13 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         f"what it launches takes {brief_duration(typical)} (median). CUDA graphs, torch.compile, larger batches, or "
         "fewer and larger operators relieve the host."
     )
-    return PathFinding(text, evidence, "medium" if facts.has_stacks else "high", saved)
+    sure = "medium" if facts.has_stacks else "high"
+    return PathFinding(text, evidence, "low" if gpu_busy_meanwhile(facts) else sure, saved)
 
 
 def python_bound(facts: PathFacts) -> PathFinding | None:
     """Python that runs between operators holds the GPU up: named by its frames, where they are recorded."""
-    if not facts.has_stacks or host_is_doubtful(facts):
+    if not facts.has_stacks or may_poll(facts):
         return None
     pieces, kind = facts.path.pieces, facts.graph.event_table.kind
     in_python = facts.in_classes(BoundBy.CPU_GAP) & (pieces.event >= 0)
@@ -78,7 +79,7 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
         f"{quoted(name)} ({brief_duration(largest_ns)}). Move that out of the loop, or to another thread or process; "
         "the recording of stacks itself makes Python slower."
     )
-    return PathFinding(text, evidence, "medium", saved)
+    return PathFinding(text, evidence, "low" if gpu_busy_meanwhile(facts) else "medium", saved)
 
 
 def tiny_kernels(facts: PathFacts) -> PathFinding | None:

@@ -15,7 +15,7 @@ from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import BoundBy
 
-__all__ = ["gpu_busy_meanwhile", "host_is_doubtful", "host_may_poll", "may_poll"]
+__all__ = ["gpu_busy_meanwhile", "host_may_poll", "may_poll"]
 
 SHORTEST_SILENCE_NS = 100_000
 """Python between two operators of a loop takes less, mostly 2 to 50 µs."""
@@ -76,11 +76,6 @@ def gpu_busy_meanwhile(facts: PathFacts) -> PathFinding | None:
         "the GPU, or a wait for the GPU was missed."
     )
     return PathFinding(text, evidence, "medium")
-
-
-def host_is_doubtful(facts: PathFacts) -> bool:
-    """Tell whether the GPU would hardly gain by a faster host: it works meanwhile, or the host waits for it unseen."""
-    return may_poll(facts) or gpu_busy_meanwhile(facts) is not None
 
 
 def _silences(facts: PathFacts) -> tuple[int, int, int]:
