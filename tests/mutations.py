@@ -184,8 +184,8 @@ MISTAKES = (
     of_advice(
         "a host beside a busy GPU is blamed without doubt",
         "launching_rules.py",
-        '"low" if gpu_busy_meanwhile(facts) else sure',
-        "sure",
+        "    if gpu_busy_meanwhile(facts):\n",
+        "    if may_poll(facts):\n",
     ),
     of_advice(
         "a bound without communication beside the path",

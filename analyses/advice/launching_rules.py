@@ -57,8 +57,9 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         f"what it launches takes {brief_duration(typical)} (median). CUDA graphs, torch.compile, larger batches, or "
         "fewer and larger operators relieve the host."
     )
-    sure = "medium" if facts.has_stacks else "high"
-    return PathFinding(text, evidence, "low" if gpu_busy_meanwhile(facts) else sure, saved)
+    if gpu_busy_meanwhile(facts):
+        return PathFinding(text, evidence, "low", saved)
+    return PathFinding(text, evidence, "medium" if facts.has_stacks else "high", saved)
 
 
 def python_bound(facts: PathFacts) -> PathFinding | None:

@@ -278,9 +278,14 @@ def test_every_rule_of_advice_has_both_traces() -> None:
 
 
 def test_a_host_that_launches_beside_a_busy_gpu_is_blamed_with_doubt(tmp_path: Path) -> None:
-    """Launches every 20 µs: where they take 14 µs each the GPU works for most of the host's time."""
-    busy, idle = findings(launching(20, 14), tmp_path), findings(launching(20, 4), tmp_path)
+    """Launches every 20 µs of 8 µs each; another stream works for 6 µs of the time in between."""
+    trace = launching(20, 8)
+    for number in range(78):
+        at = 20 * number
+        trace.launch("other", (at + 5.5, at + 6.5), (at + 20, at + 26), 1_000 + number, stream=20)
+    busy, idle = findings(trace, tmp_path), findings(launching(20, 8), tmp_path)
     assert "gpu_busy_meanwhile" in busy
+    assert "gpu_busy_meanwhile" not in idle
     assert (busy["launch_bound"].confidence, idle["launch_bound"].confidence) == ("low", "high")
 
 
