@@ -782,10 +782,10 @@ TRACES = SHARED / "traces"
 REAL_PAIRS = [
     ("megatron_tp2_v100", 0, "record function id", 1_880, 245, 0, 11, 93, 25),
     ("megatron_tp2_v100", 1, "record function id", 1_880, 245, 0, 11, 93, 25),
-    ("dlrm_8xv100", 0, "name and order on each thread", 1_672, 261, 0, 10, 41, 13),
-    ("dlrm_8xv100", 1, "name and order on each thread", 1_672, 262, 64, 10, 41, 13),
+    ("dlrm_8xv100", 0, "name and order on each thread", 1_672, 261, 0, 10, 41, 14),
+    ("dlrm_8xv100", 1, "name and order on each thread", 1_672, 262, 64, 10, 41, 14),
     ("dlrm_8xv100", 4, "name and order on each thread", 1_672, 273, 0, 10, 41, 15),
-    ("dlrm_8xv100", 7, "name and order on each thread", 1_672, 262, 0, 10, 41, 15),
+    ("dlrm_8xv100", 7, "name and order on each thread", 1_672, 262, 0, 10, 41, 16),
     ("execution_trace_sample", 0, "External id = rf_id + 0", 36, 4, 0, 3, 0, 0),
 ]
 """Folder, rank, method, matched operators, GPU nodes, unplaced ones, and waits for the GPU, a thread, a stream."""
