@@ -184,9 +184,10 @@ def sync_dependencies(graph: DependencyGraph, window: Window | None = None) -> p
 
     Columns: direction (gpu_to_cpu or gpu_to_gpu), kind, evidence, source_index, source_name, source_external_id (the
     activity waited for; the id of the innermost operator around its launch call), sync_index, sync_name (the CPU call
-    that waited, or that made the stream wait), target_index, target_name, target_external_id (the next operator on
-    the call's thread after it returned, or the activity that waited), lag_ns (from the source's end to the call's
-    return or the target's start), binding (it ended the wait: it finished last), rule, clamped (a clock fault, lag 0).
+    that waited, or that made the stream wait; missing where no call shows it), target_index, target_name,
+    target_external_id (the next operator on the call's thread after it returned, or the activity that waited), lag_ns
+    (from the source's end to the call's return or the target's start), binding (it ended the wait: it finished last),
+    rule, clamped (a clock fault, lag 0).
 
     Args:
         graph: a dependency graph.
