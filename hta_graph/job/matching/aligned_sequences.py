@@ -78,9 +78,8 @@ def aligned(left: Happened, right: Happened) -> Alignment:
         return best
     # What is paired tells how far clocks are apart, and how well that is known. What then does not overlap in time is
     # two communications, of which either rank lost the other.
-    apart = right.end[best.right] - left.end[best.left]
-    offset = int(np.median(apart))
-    usual = int(np.median(np.abs(apart - offset)))
+    offset = best.offset(left, right)
+    usual = int(np.median(np.abs(right.end[best.right] - left.end[best.left] - offset)))
     offset = 0 if best is agreeing and abs(offset) <= ERRORS * usual else offset
     return _aligned_at(left, right, offset, min(ERRORS * usual + LEAST_SLACK_NS, MOST_SLACK_NS))
 

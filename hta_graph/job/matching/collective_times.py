@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.columns import looked_up, pair_key
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.matched_ranks import match_ranks
-from hta_graph.job.matching.rank_clocks import clocks_agree, rank_clocks
+from hta_graph.job.matching.rank_clocks import rank_clocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord, listed_ranks
 from hta_graph.model import Bools, Ints
@@ -91,7 +91,7 @@ class Collectives:
 
 
 @dataclass(frozen=True)
-class _KernelChannel:
+class _MeetingChannel:
     """Communications of one id, of one group and number, or of one group; ``by`` says which."""
 
     by: int
@@ -104,7 +104,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
 
     Members belong together by their recorded communication id, else by group and sequence number, else by order: each
     group's lists are aligned with gaps, by what each did and when it ended. What was matched by order has to overlap in
-    time. Where clocks differ is seen, and corrected, by the ends of what belongs together.
+    time. Where clocks differ is seen, and corrected, by what belongs together.
     """
     records = [
         RankRecord(rank, labels, ranks[rank].arrival, ranks[rank].end) for rank, labels in _labels_by_rank(ranks)
@@ -115,12 +115,12 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     offsets = _clock_offsets(matched, ranks)
     # Order alone may pair wrongly, but members of one collective run at one time: the last comes before any goes.
     kept = [(by, meeting) for by, meeting in matched if by != ORDER or _overlap_in_time(meeting, ranks, offsets)]
-    cut += sum(map(len, (meeting for _, meeting in matched))) - sum(map(len, (meeting for _, meeting in kept)))
+    cut += sum(len(meeting) for _, meeting in matched) - sum(len(meeting) for _, meeting in kept)
     return _in_order_of_time(kept, ranks, offsets, alone=cut)
 
 
-def _labels_by_rank(ranks: Mapping[int, RankMembers]) -> Iterator[tuple[int, list[Label[_KernelChannel]]]]:
-    """Yield each rank and its communications' channels; sends and receives have none."""
+def _labels_by_rank(ranks: Mapping[int, RankMembers]) -> Iterator[tuple[int, list[Label[_MeetingChannel]]]]:
+    """Yield each rank and its communications' channels; a message whose peer is not known has none."""
     groups = {rank: set(own.group) for rank, own in ranks.items()}
     members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
     for rank, own in ranks.items():
@@ -135,28 +135,28 @@ def _labels_by_rank(ranks: Mapping[int, RankMembers]) -> Iterator[tuple[int, lis
             own.needed.tolist(),
             strict=True,
         )
-        labels: list[Label[_KernelChannel]] = []
+        labels: list[Label[_MeetingChannel]] = []
         for is_message, comms_id, sequence, group, name, size, needed in said:
             if is_message:
                 labels.append(_message_label(rank, group, name, size, needed))
                 continue
             if comms_id is not None:
-                channel = _KernelChannel(COMMS_ID, (comms_id,), members[group])
+                channel = _MeetingChannel(COMMS_ID, (comms_id,), members[group])
             elif sequence is not None and group is not None:
-                channel = _KernelChannel(SEQUENCE, (group, sequence), members[group])
+                channel = _MeetingChannel(SEQUENCE, (group, sequence), members[group])
             else:
-                channel = _KernelChannel(ORDER, (group,), members[group])
+                channel = _MeetingChannel(ORDER, (group,), members[group])
             labels.append(Label(channel, (name,), size=size, waits=needed == ALL))
         yield rank, labels
 
 
-def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[_KernelChannel]:
+def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[_MeetingChannel]:
     """Label a message by sender and receiver; one whose peer is not known is compared with nobody."""
     if peer < 0:
         return Label(None)
     receives = name.endswith("recv")
     way = (peer, rank) if receives else (rank, peer)
-    return Label(_KernelChannel(ORDER, (group, way), frozenset(way)), ("message",), size=size, waits=receives)
+    return Label(_MeetingChannel(ORDER, (group, way), frozenset(way)), ("message",), size=size, waits=receives)
 
 
 def _members_of(group: str | None, groups: Mapping[int, set[str | None]]) -> frozenset[int]:
@@ -175,7 +175,7 @@ def _clock_offsets(matched: Sequence[tuple[int, Meeting]], ranks: Mapping[int, R
     """
     numbered = [meeting for by, meeting in matched if by != ORDER]
     asked = numbered or [meeting for _, meeting in matched]
-    if clocks_agree(asked, ranks) or not (numbered or len(asked) >= FEWEST):
+    if not numbered and len(asked) < FEWEST:
         return dict.fromkeys(ranks, 0)
     return {rank: clock.offset_ns for rank, clock in rank_clocks(asked, ranks).items()}
 

@@ -19,7 +19,7 @@ import numpy as np
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 
-__all__ = ["RankClock", "clocks_agree", "rank_clocks"]
+__all__ = ["RankClock", "rank_clocks"]
 
 USUAL_TO_STANDARD = 1.48
 """The standard deviation of a normal distribution, in medians of the absolute deviation."""
@@ -53,21 +53,20 @@ class _PairEvidence:
             found.append((spread + abs(allowed - middle), allowed))
         if self.least > np.iinfo(np.int64).min and self.least <= self.most < np.iinfo(np.int64).max:
             found.append(((self.most - self.least) // 2, (self.most + self.least) // 2))
-        error, offset = min(found, default=(np.iinfo(np.int64).max, 0))
+        # Of messages one way only one bound is known: no more is corrected than it asks for.
+        error, offset = min(found, default=(np.iinfo(np.int64).max, min(max(0, self.least), self.most)))
         return offset, error
 
 
-def clocks_agree(meetings: Iterable[Meeting], ranks: Mapping[int, RankMembers], slack: int = 0) -> bool:
-    """Tell whether the clocks, as they are, contradict nothing that ranks did together, by more than a slack (ns)."""
-    pairs = _evidence_of(meetings, ranks).values()
-    return all(pair.least <= slack and pair.most >= -slack for pair in pairs)
-
-
 def rank_clocks(meetings: Iterable[Meeting], ranks: Mapping[int, RankMembers]) -> dict[int, RankClock]:
-    """Return each rank's clock; ranks that did nothing together are compared through others, along the surest way."""
-    found = {
-        pair: (*evidence.estimate(), len(evidence.ends)) for pair, evidence in _evidence_of(meetings, ranks).items()
-    }
+    """Return each rank's clock: all agree, unless something that ranks did together contradicts that.
+
+    Ranks that did nothing together are then compared through others, along the surest way.
+    """
+    evidence = _evidence_of(meetings, ranks)
+    if all(pair.least <= 0 <= pair.most for pair in evidence.values()):
+        return dict.fromkeys(ranks, RankClock())
+    found = {ends: (*pair.estimate(), len(pair.ends)) for ends, pair in evidence.items()}
     edges: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
     for (first, second), (offset, error, count) in found.items():
         edges[first].append((error, second, offset, count))

@@ -17,6 +17,7 @@ from hta_graph.export.json_text import to_json
 from tests.reason_proof import POVERTIES, Poverty, rates
 from tests.support.builder import TraceBuilder
 from tests.support.depth import deep
+from tests.support.queued_work import long_queued
 from tests.support.shared_traces import graph_of_file, shared_traces
 
 
@@ -66,15 +67,6 @@ def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("holes", [[400, 400], [400, 400, 5], [400, 20, 400]])
 def test_a_hole_in_few_or_in_some_replays_is_not(tmp_path: Path, holes: list[float]) -> None:
     assert {reason for reason, *_ in replayed(holes, tmp_path)} == {"unknown"}
-
-
-def long_queued(begins: float) -> TraceBuilder:
-    """The recording's first kernel starts 900 µs after its launch, which is so many µs after the recording's begin."""
-    trace = TraceBuilder()
-    trace.op("aten::zeros", 0, 2)
-    trace.launch("gemm", (begins, begins + 5), (begins + 905, begins + 950), 1)
-    trace.call("cudaStreamSynchronize", begins + 6, begins + 953, 2)
-    return trace
 
 
 def test_the_first_work_after_a_long_queued_launch_was_held_by_older_work(tmp_path: Path) -> None:

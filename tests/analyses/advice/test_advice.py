@@ -15,6 +15,7 @@ from analyses.advice.path_facts import PathFacts
 from analyses.advice.verdict_rules import LONGEST_SENTENCE
 from tests.advice_proof import guard_rates, rates
 from tests.support.builder import TraceBuilder
+from tests.support.queued_work import long_queued
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -169,14 +170,6 @@ def without_records(records: bool) -> TraceBuilder:
     return trace
 
 
-def queued_before(begins: float) -> TraceBuilder:
-    trace = TraceBuilder()
-    trace.op("aten::zeros", 0, 2)
-    trace.launch("gemm", (begins, begins + 5), (begins + 905, begins + 950), 1)
-    trace.call("cudaStreamSynchronize", begins + 6, begins + 953, 2)
-    return trace
-
-
 def launches_only(gpu_rows: bool) -> TraceBuilder:
     trace = TraceBuilder()
     trace.call("cudaLaunchKernel", 0, 5, 1)
@@ -218,7 +211,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "gloo_communication": (lambda: with_gloo(runs=True), lambda: with_gloo(runs=False)),
     "start_up_recorded": (lambda: starting_up(30_000), lambda: starting_up(3000)),
     "no_sync_records": (lambda: without_records(records=False), lambda: without_records(records=True)),
-    "begun_too_late": (lambda: queued_before(100), lambda: queued_before(1500)),
+    "begun_too_late": (lambda: long_queued(100), lambda: long_queued(1500)),
     "no_gpu_rows": (lambda: launches_only(gpu_rows=False), lambda: launches_only(gpu_rows=True)),
 }
 """For each rule a trace of which it speaks, and one that differs in what it asks for."""
@@ -345,7 +338,7 @@ SENTENCES: dict[str, tuple[Callable[[], TraceBuilder], hg.Window, str]] = {
     ),
     "a step whose work lags": (behind, hg.step(1), "step 1 takes 500.0 µs until its last work ends (an"),
     "no cause is known": (
-        lambda: queued_before(100), hg.whole(),
+        lambda: long_queued(100), hg.whole(),
         "the whole trace takes 1.05 ms; for 81 % of it no cause is known",
     ),
 }  # fmt: skip
