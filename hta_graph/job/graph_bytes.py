@@ -54,7 +54,7 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     trace: Trace = _read_table(Trace, head["trace"], source)
     edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
     calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
-    return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, head["notes"], calls)
+    return DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls)
 
 
 def _describe_table(table: Any, columns: list[Column]) -> Described:
