@@ -30,7 +30,8 @@ EVENT_KINDS = {
     "sync_record", "memory", "overhead", "other",
 }  # fmt: skip
 SEGMENT_KEYS = {
-    "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over", "rank", "reason",
+    "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over", "rank",
+    "reason",
 }  # fmt: skip
 EDGE_KEYS = {
     "kind", "evidence", "clamped", "source_index", "source_point", "target_index", "target_point", "lag_ns",
