@@ -50,10 +50,8 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
     found = match_collectives(members)
     moved = {rank: _moved_graph(graph, found.offsets.get(rank, 0)) for rank, graph in by_rank.items()}
-    started = [graph.event_table.start for graph in moved.values()]
-    ended = [graph.event_table.end for graph in moved.values()]
-    met = met_members(found, members, started, ended)
     host = [_host_work(graph, members[rank], found.offsets.get(rank, 0)) for rank, graph in moved.items()]
+    met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
     joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings)
     timeline, notes = Timeline(joined.trace), Counter[str]()
@@ -66,8 +64,8 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
         for part, work in zip(joined.parts, host, strict=True)
         for rule in (host_work_edges, collective_wait)
     ]
-    row = first[met.part] + met.row
-    added += [collective(met, row, rendezvous), point_to_point(met, row)]
+    row, begin = first[met.part] + met.row, first[met.part] + met.begin
+    added += [collective(met, row, rendezvous), point_to_point(met, row, begin)]
     edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
     clocks = _clock_table(found, by_rank)
     return JobGraph(
