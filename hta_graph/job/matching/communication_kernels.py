@@ -30,8 +30,9 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
     # Whom a kernel's send or receive concerns is not read yet, so it is compared with nobody.
     needed = [UNKNOWN if name in MESSAGES else ALL for name in said["Collective name"]]
     group = _groups_on_lanes(said, work.lane)
+    on_gpu = np.ones(len(work.row), np.bool_)
     return RankMembers(
-        work.row, work.call, work.start, work.start, work.end, np.array(needed, np.int64), names, group, said
+        work.row, work.call, work.start, work.start, work.end, np.array(needed, np.int64), on_gpu, names, group, said
     )
 
 
