@@ -145,10 +145,10 @@ def _is_equal(pair: PairClock) -> bool:
 
 def _followed_from_lowest(pairs: Mapping[Pair, PairClock], ranks: Sequence[int]) -> dict[int, RankClock]:
     """Carry the lowest rank's clock to all that can be compared with it; then that of the lowest one that is left."""
-    ways: dict[int, list[tuple[int, int, PairClock]]] = defaultdict(list)
+    ways: dict[int, dict[int, PairClock]] = defaultdict(dict)
     for (one, other), pair in pairs.items():
-        ways[one].append((pair.error, other, pair))
-        ways[other].append((pair.error, one, replace(pair, line=pair.line.reversed())))
+        ways[one][other] = pair
+        ways[other][one] = replace(pair, line=pair.line.reversed())
     clocks: dict[int, RankClock] = {}
     for lowest in ranks:
         if lowest not in clocks:
@@ -156,21 +156,22 @@ def _followed_from_lowest(pairs: Mapping[Pair, PairClock], ranks: Sequence[int])
     return clocks
 
 
-def _follow_surest(
-    lowest: int, ways: Mapping[int, list[tuple[int, int, PairClock]]], clocks: dict[int, RankClock]
-) -> None:
-    """Carry a rank's clock to all that it can be compared with, the surest comparison first."""
+def _follow_surest(lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]) -> None:
+    """Carry a rank's clock to all that it can be compared with, along the surest ways."""
     clocks[lowest] = RankClock(reference=lowest)
     reached = [lowest]
     while True:
-        # Of all comparisons that lead to a new rank the surest; ties: the lowest ranks.
-        found = [(error, own, rank) for own in reached for error, rank, _ in ways.get(own, ()) if rank not in clocks]
+        # The new rank that is known best from here: Dijkstra's way, with errors as lengths. Ties: the lowest ranks.
+        found = [
+            (min(clocks[own].error + pair.error, UNKNOWN_ERROR), own, rank)
+            for own in reached
+            for rank, pair in ways.get(own, {}).items()
+            if rank not in clocks
+        ]
         if not found:
             return
-        error, own, rank = min(found)
-        pair = next(pair for _, other, pair in ways[own] if other == rank)
-        known = clocks[own]
-        total = min(known.error + error, UNKNOWN_ERROR)
+        total, own, rank = min(found)
+        pair, known = ways[own][rank], clocks[own]
         clocks[rank] = RankClock(pair.line.then(known.line), total, pair.meetings, lowest)
         reached.append(rank)
 
