@@ -14,7 +14,8 @@ __all__ = ["ALL", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMem
 ALL, NOBODY, UNKNOWN = -1, -2, -3
 """Whom a member of a collective waits for, where it is not one rank."""
 
-MESSAGES = ("send", "recv")
+MESSAGES = ("send", "recv", "send_recv")
+"""Operations that concern two ranks; of the last kind is a kernel that does not say which it is."""
 RECORDED = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
 COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
 SIZES = ("In msg nelems", "Out msg nelems", "dtype")
