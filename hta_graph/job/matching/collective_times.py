@@ -12,7 +12,7 @@ from hta_graph.columns import Columns, looked_up, pair_key
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
 from hta_graph.job.matching.clock_evidence import members_of_meetings
-from hta_graph.job.matching.left_out import BEYOND_PHYSICS, NO_PARTNER, OUTSIDE, LeftOut, left_out, reasons_of
+from hta_graph.job.matching.left_out import BEYOND_PHYSICS, NO_PARTNER, OUTSIDE, LeftOut, summed_left_out, why_left_out
 from hta_graph.job.matching.matched_ranks import match_ranks
 from hta_graph.job.matching.meeting_channels import MATCHED_BY, ORDER, records_of
 from hta_graph.job.matching.rank_clocks import JobClocks, job_clocks
@@ -136,7 +136,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     members = members.take(possible[members.number])
     members = replace(members, number=(np.cumsum(possible) - 1)[members.number])
     doubtful = ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
-    reasons = reasons_of(channels, [meeting for _, meeting in matched], ranks, clocks)
+    reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
     return _in_order_of_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
@@ -144,7 +144,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         np.array([not doubtful.isdisjoint(meeting.items()) for _, meeting in matched], np.bool_),
         clocks,
         reasons,
-        tuple(left_out(reasons, ranks)),
+        tuple(summed_left_out(reasons, ranks)),
     )
 
 

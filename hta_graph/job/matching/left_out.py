@@ -23,8 +23,8 @@ __all__ = [
     "OUTSIDE",
     "REASONS",
     "LeftOut",
-    "left_out",
-    "reasons_of",
+    "summed_left_out",
+    "why_left_out",
 ]
 
 MATCHED, ALONE, NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, NOT_RECORDED = range(6)
@@ -48,7 +48,7 @@ class LeftOut:
     share: float
 
 
-def reasons_of(
+def why_left_out(
     channels: Iterable[MatchedChannel[MeetingChannel]],
     kept: Collection[Meeting],
     ranks: Mapping[int, RankMembers],
@@ -94,7 +94,7 @@ def _outside(
     return outside
 
 
-def left_out(reasons: Mapping[int, Codes], ranks: Mapping[int, RankMembers]) -> list[LeftOut]:
+def summed_left_out(reasons: Mapping[int, Codes], ranks: Mapping[int, RankMembers]) -> list[LeftOut]:
     """Add up what is left out, by reason; most time first."""
     code = np.concatenate([reasons[rank] for rank in ranks]) if ranks else np.zeros(0, np.int8)
     time = np.concatenate([own.end - own.start for own in ranks.values()]) if ranks else np.zeros(0, np.int64)
