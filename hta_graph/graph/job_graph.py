@@ -58,7 +58,7 @@ class Members(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Clocks(Columns):
-    """How far each rank's clocks are ahead, in order of rank; see :attr:`JobGraph.clocks`."""
+    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: nothing tells it."""
 
     rank: Ints
     offset: Ints
@@ -193,7 +193,7 @@ class JobGraph(DependencyGraph):
             "offset_ns": table.offset,
             "gpu_offset_ns": table.gpu_offset,
             "drift_ppm": table.drift_ppm,
-            "error_ns": table.error,
+            "error_ns": none_where(table.error.astype(object), table.error < 0),
             "collectives": table.collectives,
         })  # fmt: skip
 

@@ -36,7 +36,7 @@ PROGRAMS = (
     Program.of(*[Launch(Stream(), 30_000)] * 1_500),
 )
 """Together they have edges of every kind: the last one fills the queue of its stream."""
-WORK = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER)
+WORK = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
 """Roles of edges whose time is somebody's work, so that there is no lag to name."""
 
 every_kind = pytest.mark.parametrize("kind", EdgeKind, ids=lambda kind: kind.label)

@@ -47,12 +47,16 @@ def arrival_points(graph: DependencyGraph, known: HostWork) -> tuple[Ids, Bools]
 
 
 def _from_calls(graph: DependencyGraph, work: HostWork) -> EdgeTable:
-    """Lead from where the rank arrived to the start of the work."""
-    known = work.take(work.call >= 0)
-    event, at_end = arrival_points(graph, known)
-    return EdgeTable.between(
-        EdgeKind.THREAD_HANDOFF, event, known.row, from_end=at_end, to_end=False, rule=Rule.CALL_OF_WORKER
-    )
+    """Lead from where the rank arrived to the start of the work: of a message's row on the same thread."""
+    found = []
+    for is_message, kind, rule in (
+        (False, EdgeKind.THREAD_HANDOFF, Rule.CALL_OF_WORKER),
+        (True, EdgeKind.THREAD_ORDER, Rule.RECORDED),
+    ):
+        known = work.take((work.call >= 0) & (work.is_message == is_message))
+        event, at_end = arrival_points(graph, known)
+        found.append(EdgeTable.between(kind, event, known.row, from_end=at_end, to_end=False, rule=rule))
+    return EdgeTable.join(found)
 
 
 def _along_workers(graph: DependencyGraph, work: HostWork) -> EdgeTable:

@@ -10,7 +10,8 @@ import numpy as np
 from hta_graph.columns import Columns
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_work import HostWork, arrival_points
-from hta_graph.job.matching.collective_times import ORDER, Collectives
+from hta_graph.job.matching.collective_times import Collectives
+from hta_graph.job.matching.meeting_channels import ORDER
 from hta_graph.job.matching.rank_members import ALL, MESSAGES, RankMembers
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 
