@@ -174,7 +174,7 @@ class JobGraph(DependencyGraph):
             self._trace, self._edges, self._parts, self._originals, self.members, self.clock_table,
             doubtful=np.flatnonzero(between), notes=self._notes, wait_calls=self._wait_calls,
         )  # fmt: skip
-        apart._timeline = self._timeline  # noqa: SLF001 - the same points
+        apart._timeline = self._timeline
         return apart
 
     @property

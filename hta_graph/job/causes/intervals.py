@@ -33,13 +33,13 @@ class Waits(Columns):
 
 @dataclass(frozen=True)
 class Interval:
-    """The members that one rank's way back from ``member`` passed, down to where it met the other, latest first.
+    """The ways of one rank, latest first, from a member back to where it met another rank, at ``since_ns``.
 
-    Each is passed at its end (the rank had waited for it) or at its arrival; so is the meeting, at ``since_ns``.
+    ``waited`` are the members between that it had waited for; ``went_on`` tells whether it had for ``meeting`` too.
     """
 
-    member: int
-    passed: Sequence[tuple[int, bool]]
+    ways: Sequence[int]
+    waited: Sequence[int]
     meeting: int
     went_on: bool
     since_ns: int
@@ -54,7 +54,7 @@ def waits_of(job: JobGraph) -> Waits:
     last_of[members.number[last]] = last
     waiter = matched[members.wait[matched] > 0]
     late = last_of[members.number[waiter]]
-    error = job.clock_table.error
+    error = job.clock_table.error.clip(min=0)
     doubt = error[members.part[waiter]] + picked(error, picked(members.part, late), otherwise=0)
     waits = Waits(waiter, late, members.wait[waiter], (late >= 0) & (late != waiter) & (members.wait[waiter] > doubt))
     came = picked(members.arrival, late)
@@ -67,7 +67,7 @@ def common_intervals(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> tu
     Who came last to a meeting need not have waited for its end: for that rank it counts when it came. Where the
     recording shows no such meeting it is the first one that both came to, though it held neither.
     """
-    mine, theirs = _Way(job, ways, waiter), _Way(job, ways, late)
+    mine, theirs = _WayBack(job, ways, waiter), _WayBack(job, ways, late)
     common = -1
     while (side := max(mine, theirs, key=lambda own: own.next_ns)).next_ns > NEVER:
         number = side.advance()
@@ -78,38 +78,54 @@ def common_intervals(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> tu
     return None if common < 0 else (mine.until(common), theirs.until(common))
 
 
-def _both_go_on(mine: _Way, theirs: _Way, number: int) -> bool:
-    ways = mine.met[number], theirs.met[number]
-    return all(at_end or is_last for _, at_end, is_last in ways) and any(at_end for _, at_end, _ in ways)
+def _both_go_on(mine: _WayBack, theirs: _WayBack, number: int) -> bool:
+    sides = mine.met[number], theirs.met[number]
+    return all(side.went_on or side.is_last for side in sides) and any(side.went_on for side in sides)
 
 
-class _Way:
-    """One rank's way back, member by member."""
+@dataclass(frozen=True)
+class _Met:
+    """A meeting on a rank's way back: after how many ways it comes, at its end or before; if the rank came last."""
+
+    after: int
+    member: int
+    went_on: bool
+    is_last: bool
+    time_ns: int
+
+
+class _WayBack:
+    """One rank's ways, one after the other."""
 
     def __init__(self, job: JobGraph, ways: OwnWays, member: int) -> None:
-        self._members, self._ways, self._member = job.members, ways, member
-        self._head, self._passed = member, list[tuple[int, bool]]()
-        self._times = list[int]()
-        self.met = dict[int, tuple[int, bool, bool]]()
-        """By number of a meeting: its place among the members passed, whether at its end, whether this rank came last."""
+        self._members, self._ways = job.members, ways
+        self._passed, self._waited = [member], list[tuple[int, int]]()
+        self.met = dict[int, _Met]()
+        """By the numbers of meetings."""
 
     @property
     def next_ns(self) -> int:
-        """When the next member back is met; NEVER where the recording tells of none."""
-        return int(self._ways.before_ns[self._head]) if self._ways.before[self._head] >= 0 else NEVER
+        """When the next way is met; NEVER where the recording tells of none."""
+        head = self._passed[-1]
+        return int(self._ways.before_ns[head]) if self._ways.before[head] >= 0 else NEVER
 
     def advance(self) -> int:
-        """Go back to the next member; return the number of its meeting (-1: with nobody)."""
-        at_end = bool(self._ways.went_on[self._head])
-        self._times.append(self.next_ns)
-        self._head = int(self._ways.before[self._head])
-        number = int(self._members.number[self._head])
+        """Go on to the next way; return the number of the meeting that it leads to (-1: none)."""
+        head = self._passed[-1]
+        way, went_on, time_ns = int(self._ways.before[head]), bool(self._ways.went_on[head]), self.next_ns
+        member = int(self._ways.member[way])
+        number, after = int(self._members.number[member]), len(self._passed)
+        self._passed.append(way)
+        if went_on:
+            self._waited.append((after, member))
+        if member == self._ways.member[head]:  # its own way from where it left the thread
+            return -1
         if number >= 0:
-            self.met.setdefault(number, (len(self._passed), at_end, bool(self._members.is_last[self._head])))
-        self._passed.append((self._head, at_end))
+            self.met.setdefault(number, _Met(after, member, went_on, bool(self._members.is_last[member]), time_ns))
         return number
 
     def until(self, number: int) -> Interval:
         """Return what lies after a meeting."""
-        place, at_end, _ = self.met[number]
-        return Interval(self._member, self._passed[:place], self._passed[place][0], at_end, self._times[place])
+        met = self.met[number]
+        waited = [member for after, member in self._waited if after < met.after]
+        return Interval(self._passed[: met.after], waited, met.member, met.went_on, met.time_ns)

@@ -46,9 +46,9 @@ class Profile(Columns):
 
 @dataclass(frozen=True)
 class Profiles:
-    """Of each member what its rank did since the member before (``since``), and until it arrived (``lag``).
+    """What ranks did on each of their ways (``since``), and until each member arrived (``lag``).
 
-    ``transfer`` is what the time of the member itself counts as.
+    ``transfer`` is what the time of a member itself counts as.
     """
 
     doings: Doings
@@ -62,16 +62,15 @@ def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Pro
 
     Numbers that stand alone in names are read as ``#``: they count steps and iterations.
     """
-    graph, count = job.ranks_apart, len(job.members)
+    graph, count = job.ranks_apart, len(ways.member)
+    walks = count + len(job.members)
     stretches = Stretches.join([ways.since, replace(ways.lag, walk=ways.lag.walk + count)])
     ever = np.iinfo(np.int64)
-    accounts = Accounting(graph, data_load).divide(
-        stretches, np.full(2 * count, ever.min), np.full(2 * count, ever.max)
-    )
+    accounts = Accounting(graph, data_load).divide(stretches, np.full(walks, ever.min), np.full(walks, ever.max))
     owner, bound = owners_and_classes(graph, accounts, stretches)
-    transfers = np.full(count, BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
+    transfers = np.full(len(job.members), BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
     doings, doing = _numbered_doings(job, np.append(owner, job.members.row), np.append(bound, transfers))
-    parts = _per_walk(stretches.walk[accounts.stretch], doing, accounts.end - accounts.start, 2 * count)
+    parts = _per_walk(stretches.walk[accounts.stretch], doing, accounts.end - accounts.start, walks)
     return Profiles(doings, parts[:count], parts[count:], doing[len(owner) :])
 
 
