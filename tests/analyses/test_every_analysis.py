@@ -129,7 +129,7 @@ UNANSWERED = {
 """Arguments to which an answer says what to ask instead."""
 
 
-@pytest.mark.parametrize("make", POOR_TRACES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", BY_DEPTH, ids=lambda make: make.__name__)
 def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_path: Path) -> None:
     graphs = [build_graph(trace) for trace in read_traces(make(tmp_path), salvage=True)]
     scopes = [whole(at, graph) for at, graph in enumerate(graphs)]
