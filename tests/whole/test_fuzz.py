@@ -44,9 +44,9 @@ def test_every_kind_of_damage_damages() -> None:
     assert [make_case(1, number) for number in range(20)] == [make_case(1, number) for number in range(20)]
     whole = {raw for _, raw in seeds()}
     for at, damage in enumerate(DAMAGES):
-        made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(24)]
+        made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(12)]
         assert {case.damage for case in made} == {damage}
-        assert sum(case.raw not in whole for case in made) >= 9
+        assert sum(case.raw not in whole for case in made) >= 4
     assert len(DAMAGES) == len(BYTES) + len(STRUCTURAL)
 
 

@@ -15,6 +15,7 @@ from hta_graph.errors import UsageError
 from hta_graph.model import EventKind
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import graph_of_file, shared_traces
 
 
@@ -123,7 +124,7 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
         owners(training_step().graph(tmp_path), "colour")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_own_weights_sum_to_all_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 40)), Dialect()).document))
