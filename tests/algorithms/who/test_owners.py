@@ -157,7 +157,7 @@ def test_operators_are_those_around_the_launch_and_frames_those_open_then() -> N
     graph = hg.build_graph(hg.read_trace(path))
     events, work = graph.trace.events, activities(graph)
     kinds = {"operator": EventKind.CPU_OP, "frame": EventKind.PYTHON_FUNCTION, "annotation": EventKind.ANNOTATION}
-    sample = np.arange(0, len(work), 97)
+    sample = np.arange(0, len(work), 389)
     for kind, code in kinds.items():
         found = owners(graph, kind).innermost(work.call[sample])
         rows = np.flatnonzero(events.kind == code)
