@@ -50,7 +50,7 @@ class _Dump(msgspec.Struct):
 
 @dataclass(frozen=True)
 class FlightRecord:
-    """A rank's collectives in the order of their calls: group, number within it, kind, elements (-1: none), time (ns)."""
+    """A rank's collectives in the order of their calls: group, number in it, kind, elements (-1: none), time (ns)."""
 
     group: list[str]
     sequence: Ints
