@@ -44,7 +44,7 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
         an immutable graph: that of each rank, in one time, and the points where ranks meet.
 
     Raises:
-        QueryError: there is no graph, or two are of one rank.
+        QueryError: there is no graph, two are of one rank, or they are of jobs of different sizes.
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
     """
     by_rank = _graphs_by_rank(graphs)
@@ -127,7 +127,23 @@ def _graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGr
         found[rank] = graph
     if not found:
         raise QueryError("a job has at least one rank; give the graphs of its ranks")
+    _refuse_other_jobs(found)
     return dict(sorted(found.items()))
+
+
+def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
+    """Refuse ranks whose files say that they are of jobs of different sizes.
+
+    Raises:
+        QueryError: two files name different numbers of ranks.
+    """
+    sizes = {graph.trace.world_size: graph.path for graph in graphs.values() if graph.trace.world_size is not None}
+    if len(sizes) > 1:
+        (one, first), (other, second) = list(sizes.items())[:2]
+        raise QueryError(
+            f"{second}: is of a job of {other} ranks, {first} of one of {one}; give the ranks of one job, "
+            "or ask about each with its own file"
+        )
 
 
 def _moved_graph(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:

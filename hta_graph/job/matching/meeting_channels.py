@@ -32,12 +32,19 @@ class MeetingChannel:
 def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChannel]]:
     """Return what the matcher looks at; a message whose peer is not known is compared with nobody."""
     groups = {rank: set(own.group) for rank, own in ranks.items()}
+    ways = _ways_of_groups(ranks)
     members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
-    return [RankRecord(rank, list(_labels_of(rank, own, members)), own.arrival, own.end) for rank, own in ranks.items()]
+    return [
+        RankRecord(rank, list(_labels_of(rank, own, members, ways)), own.arrival, own.end)
+        for rank, own in ranks.items()
+    ]
 
 
 def _labels_of(
-    rank: int, own: RankMembers, members: Mapping[str | None, frozenset[int]]
+    rank: int,
+    own: RankMembers,
+    members: Mapping[str | None, frozenset[int]],
+    ways: Mapping[str | None, int],
 ) -> Iterator[Label[MeetingChannel]]:
     said = zip(
         own.is_message,
@@ -57,9 +64,9 @@ def _labels_of(
             continue
         by: int
         key: tuple[object, ...]
-        if comms_id is not None:
+        if comms_id is not None and ways[group] == COMMS_ID:
             by, key = COMMS_ID, (comms_id,)
-        elif sequence is not None and group is not None:
+        elif sequence is not None and group is not None and ways[group] <= SEQUENCE:
             by, key = SEQUENCE, (group, sequence)
         else:
             by, key = ORDER, (group,)
@@ -67,6 +74,18 @@ def _labels_of(
         count = ranks_in_group if isinstance(ranks_in_group, int) else 0
         channel = MeetingChannel(by, key, known, max(count, len(known)))
         yield Label(channel, (name,), size=size, waits=needed == ALL)
+
+
+def _ways_of_groups(ranks: Mapping[int, RankMembers]) -> dict[str | None, int]:
+    """Return the surest way in which each group's communications can be matched: that which all of its ranks have."""
+    found: dict[str | None, int] = {}
+    for own in ranks.values():
+        ids = {group for group, value in zip(own.group, own.said["Comms Id"], strict=True) if value is not None}
+        numbered = {group for group, value in zip(own.group, own.said["Seq"], strict=True) if value is not None}
+        for group in dict.fromkeys(own.group):
+            way = COMMS_ID if group in ids else SEQUENCE if group in numbered else ORDER
+            found[group] = max(found.get(group, COMMS_ID), way)
+    return found
 
 
 def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[MeetingChannel]:
