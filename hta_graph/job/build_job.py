@@ -34,11 +34,12 @@ from hta_graph.trace.read import Say
 __all__ = ["build_job", "read_job"]
 
 
-def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
+def build_job(graphs: Iterable[DependencyGraph], *, matched: Collectives | None = None) -> JobGraph:
     """Join the graphs of a job's ranks into one.
 
     Args:
         graphs: one for each rank; a rank that the file does not tell counts by its place.
+        matched: what their communications belong to, if they were matched before.
 
     Returns:
         an immutable graph: that of each rank, in one time, and the points where ranks meet.
@@ -49,7 +50,7 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
     """
     by_rank = _graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
-    found = match_collectives(members)
+    found = match_collectives(members) if matched is None else matched
     moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
     host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
     met = met_members(found, members, list(moved.values()), host)

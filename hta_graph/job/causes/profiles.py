@@ -20,16 +20,19 @@ from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
 
 __all__ = ["Doings", "Profile", "Profiles", "profiles"]
 
+NO_ROW = "(no row)"
+"""What a thread's time that no row lies over is called."""
+
 STEP = "ProfilerStep"
 """What time in a step that nothing else owns is called: steps differ by their numbers only."""
 
 
 @dataclass(frozen=True)
 class Doings:
-    """What ranks may do more of than others, in order of its texts: where, what (None: nobody's), of which class."""
+    """What ranks may do more of than others, in order of its texts: where, what, of which class."""
 
     call_path: Sequence[str]
-    name: Sequence[str | None]
+    name: Sequence[str]
     bound: Sequence[BoundBy]
 
     def __len__(self) -> int:
@@ -91,9 +94,9 @@ def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, I
     listed = [
         (paths.label(at // classes // names), at // classes % names - 1, BoundBy(at % classes)) for at in key.tolist()
     ]
-    texts = [(path, "" if code < 0 else _text_of(job.names[code]), bound) for path, code, bound in listed]
+    texts = [(path, NO_ROW if code < 0 else _text_of(job.names[code]), bound) for path, code, bound in listed]
     number = {text: at for at, text in enumerate(sorted(set(texts)))}
-    doings = Doings(*zip(*((path, name or None, bound) for path, name, bound in number), strict=True))
+    doings = Doings([path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number])
     return doings, np.array([number[text] for text in texts], np.int64)[place]
 
 
