@@ -51,11 +51,10 @@ def ddp(shape: JobShape) -> JobProgram:
     sizes = [1 << 20] * shape.layers
     if rng.random() < 0.5:
         sizes[0], sizes[-1] = 300_000, 800_000
-    reads = [rng.random() < 0.5 for _ in range(shape.steps)]
 
     def steps(script: RankScript) -> list[Statement]:
         found: list[Statement] = []
-        for number in range(shape.steps):
+        for _ in range(shape.steps):
             buckets = [script.meet("all_reduce", world, shape.transfer_ns, size) for size in sizes]
             backward = [
                 (script.layer("AddmmBackward0", "backward", 2 * shape.compute_ns), *bucket.ask) for bucket in buckets
@@ -67,7 +66,6 @@ def ddp(shape: JobShape) -> JobProgram:
                     _forward(script, shape),
                     script.backward(_joined(*backward)),
                     script.optimizer(shape.compute_ns // 2),
-                    script.read_loss() if reads[number] else (),
                 )
             )
         return found

@@ -15,12 +15,15 @@ def awaited_ranks(meet: Meet, rank: int) -> frozenset[int]:
     """Return whom a rank waits for in a communication.
 
     All of the group where all give to all; the root where it alone gives; the root waits for all where it alone takes;
-    a receiver for its sender, a sender for its receiver unless the message goes into a buffer.
+    a receiver for its sender, a sender for its receiver unless the message goes into a buffer. Gloo's reduce is a ring,
+    which nobody leaves early.
     """
     others = frozenset(meet.group.ranks) - {rank}
     match meet.kind:
         case "broadcast" | "scatter":
             return others & {meet.other}
+        case "reduce" if meet.on_cpu:
+            return others
         case "reduce" | "gather":
             return others if rank == meet.other else frozenset()
         case "send" if meet.buffered:

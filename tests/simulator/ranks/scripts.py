@@ -55,6 +55,7 @@ class RankScript:
     def __init__(self, rank: int, backend: Backend, seed: int, faults: Iterable[Fault] = ()) -> None:
         self.rank = rank
         self.on_gpu = backend == "nccl"
+        self.seed = seed
         self.rng = random.Random(f"{seed} {rank}")
         self.device = rank % DEVICES
         self.compute = Stream(7, self.device)
@@ -78,8 +79,10 @@ class RankScript:
     def step(self, *parts: Body) -> Annotation:
         """Return a profiler step of parts, and go on to the next one."""
         body = tuple(statement for part in parts for statement in part)
-        self.step_number += 1
-        return Annotation(f"ProfilerStep#{self.step_number - 1}", body)
+        number, self.step_number = self.step_number, self.step_number + 1
+        # Most scripts look at the loss now and then, so the host is never many steps ahead.
+        reads = self.read_loss() if self.on_gpu and (number + self.seed) % 2 else ()
+        return Annotation(f"ProfilerStep#{number}", body + reads)
 
     def backward(self, body: Body) -> Body:
         """Return a backward pass: on a GPU the autograd thread's, on the CPU the caller's own."""
@@ -113,7 +116,9 @@ class RankScript:
         self.events += 2
         own_ns = max(2_000, int(ns * self.rng.uniform(0.95, 1.05)))
         where = Stream(group.stream if stream is None else stream, self.device)
-        taking_part = Meet(kind, group, own_ns, where, elements, other, buffered, self.events, is_synchronous)
+        taking_part = Meet(
+            kind, group, own_ns, where, elements, other, buffered, self.events, is_synchronous, not self.on_gpu
+        )
         return self._on_stream(taking_part) if self.on_gpu else self._on_host(taking_part)
 
     def program(self, steps: Iterable[Statement]) -> Program:

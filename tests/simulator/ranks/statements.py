@@ -43,6 +43,7 @@ class Meet(Statement):
     """By what :class:`Await` refers to it (on the CPU)."""
     is_synchronous: bool = False
     """Whether the caller says that it waits at once (on the CPU)."""
+    on_cpu: bool = False
 
 
 @dataclass(frozen=True, repr=False)
