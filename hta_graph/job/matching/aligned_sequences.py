@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,18 @@ FEWEST = 3
 
 COMPARED = 512
 """How many of the left ones are compared with all right ones to find the usual distance."""
+
+NEAR = 4
+"""How many places on an entry is compared, where both lists are equally long."""
+
+WORTH_ALONE = 0.25
+"""What a pair is worth whose ends are far apart; close ones are worth one more. So few close pairs go before many."""
+
+TOGETHER_NS, ALWAYS = 50_000, 0.9
+"""How close ends are, and of how many pairs, where senders wait for their receivers."""
+
+CLEARLY = 1.2
+"""How much better pairs have to be with clocks that differ than with clocks that agree."""
 
 PAIRED, LEFT_ALONE, RIGHT_ALONE = 1, 2, 3
 
@@ -56,7 +68,17 @@ class Alignment:
 
     def offset(self, left: Happened, right: Happened) -> int:
         """Return by how much the right clock is ahead, as the pairs' ends say (ns)."""
-        return int(np.median(right.end[self.right] - left.end[self.left])) if len(self.left) else 0
+        return int(np.median(self.apart(left, right))) if len(self.left) else 0
+
+    def apart(self, left: Happened, right: Happened) -> Ints:
+        """Return how far the right clock seems to be ahead at each pair (ns).
+
+        Members that wait for each other end together. Of others only one that went before the other came tells.
+        """
+        ours, theirs = left.take(self.left), right.take(self.right)
+        behind = np.where(theirs.waits, np.minimum(theirs.end - ours.start, 0), 0)
+        ahead = np.where(ours.waits, np.maximum(theirs.start - ours.end, 0), 0)
+        return np.where(ours.waits & theirs.waits, theirs.end - ours.end, behind + ahead)
 
 
 def aligned(left: Happened, right: Happened) -> Alignment:
@@ -69,17 +91,28 @@ def aligned(left: Happened, right: Happened) -> Alignment:
         left    a  b  b     b  c  a
         right      b  b  x  b  c  a  a
     """
+    if left.waits.any() and right.waits.any():
+        return _aligned_by_time(left, right)
+    # Senders may wait for their receivers too, or may not: if they do, both always end together.
+    waiting = replace(left, waits=np.ones_like(left.waits)), replace(right, waits=np.ones_like(right.waits))
+    together = _aligned_by_time(*waiting)
+    usual = np.abs(together.apart(*waiting) - together.offset(*waiting))
+    is_proven = len(usual) >= FEWEST and float(np.mean(usual <= TOGETHER_NS)) >= ALWAYS
+    return together if is_proven else _aligned_by_time(left, right)
+
+
+def _aligned_by_time(left: Happened, right: Happened) -> Alignment:
     agreeing = best = _aligned_at(left, right, 0, MOST_SLACK_NS)
     if len(agreeing.left) < min(len(left), len(right)):
         others = [_aligned_at(left, right, offset, MOST_SLACK_NS) for offset in _possible_offsets(left, right)]
         best = max(others, key=lambda found: found.score)
-        best = best if len(best.left) > max(len(agreeing.left), FEWEST - 1) else agreeing
+        best = best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing
     if not len(best.left):
         return best
     # What is paired tells how far clocks are apart, and how well that is known. What then does not overlap in time is
     # two communications, of which either rank lost the other.
     offset = best.offset(left, right)
-    usual = int(np.median(np.abs(right.end[best.right] - left.end[best.left] - offset)))
+    usual = int(np.median(np.abs(best.apart(left, right) - offset)))
     offset = 0 if best is agreeing and abs(offset) <= ERRORS * usual else offset
     return _aligned_at(left, right, offset, min(ERRORS * usual + LEAST_SLACK_NS, MOST_SLACK_NS))
 
@@ -127,8 +160,11 @@ def _aligned_at(left: Happened, right: Happened, offset: int, slack: int) -> Ali
     """Find the best pairs for one distance of clocks: the longest common subsequence, weighted by closeness."""
     if len(left) == len(right):
         worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
-        # Nothing seems lost, and in order all may have met: the usual case of a job.
-        if worth.all():
+        # Nothing seems lost, and each fits the one at its place as well as those beside it: the usual case of a job.
+        if worth.all() and not any(
+            (_worth_of(left.take(ours), right.take(theirs), slice(None), slice(None), offset, slack) > worth[ours]).any()
+            for ours, theirs in _beside(len(left))
+        ):
             every = np.arange(len(left))
             return Alignment(every, every, float(worth.sum()))
     width = min(2 * BAND + 1, len(right))
@@ -158,9 +194,19 @@ def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, off
     may_meet = (~right.waits[band] | (end >= left.start[at] - slack)) & (
         ~left.waits[at] | (left.end[at] >= start - slack)
     )
-    # Only those that wait for each other end together.
-    closeness = np.where(right.waits[band] & left.waits[at], 1, 0.01) / (1 + np.abs(end - left.end[at]) / CLOSE_NS)
-    return np.where(alike & may_meet, 1 + closeness, 0.0)
+    # Members that wait for each other end together; one that waits alone ends soon after both have come.
+    both, one = right.waits[band] & left.waits[at], right.waits[band] | left.waits[at]
+    late = np.where(right.waits[band], end, left.end[at]) - np.maximum(start, left.start[at])
+    apart = np.where(both, np.abs(end - left.end[at]), np.abs(late))
+    closeness = np.where(both | (one & (late >= 0)), 1, 0.01) / (1 + apart / CLOSE_NS)
+    return np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0)
+
+
+def _beside(count: int) -> list[tuple[slice, slice]]:
+    """List how entries stand beside those of a few places on, either way."""
+    near = range(1, min(NEAR, count))
+    ahead = [(slice(None, -by), slice(by, None)) for by in near]
+    return ahead + [(theirs, ours) for ours, theirs in ahead]
 
 
 def _traced_back(came_from: Steps, begin: Ints, score: float) -> Alignment:
