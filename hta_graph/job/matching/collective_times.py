@@ -54,6 +54,8 @@ class Collectives:
     """By how much (ns) clocks were set back, per rank."""
     alone: int
     """Communications of all ranks that are left out: they have no partner on every rank of their group."""
+    ambiguous: int = 0
+    """Those among them that have partners, but others fit about as well."""
 
     def __len__(self) -> int:
         return len(self.by)
@@ -112,11 +114,13 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     channels = match_ranks(records, strict=False)
     matched = [(found.channel.by, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
     cut = sum(len(places) for found in channels if len(found.channel.members) > 1 for places in found.cut.values())
+    ambiguous = sum(len(meeting) for found in channels for meeting in found.ambiguous)
     offsets = _clock_offsets(matched, ranks)
     # Order alone may pair wrongly, but members of one collective run at one time: the last comes before any goes.
     kept = [(by, meeting) for by, meeting in matched if by != ORDER or _overlap_in_time(meeting, ranks, offsets)]
     cut += sum(len(meeting) for _, meeting in matched) - sum(len(meeting) for _, meeting in kept)
-    return _in_order_of_time(kept, ranks, offsets, alone=cut)
+    found = _in_order_of_time(kept, ranks, offsets, alone=cut + ambiguous)
+    return replace(found, ambiguous=ambiguous)
 
 
 def _labels_by_rank(ranks: Mapping[int, RankMembers]) -> Iterator[tuple[int, list[Label[_MeetingChannel]]]]:

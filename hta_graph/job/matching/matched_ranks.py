@@ -20,9 +20,9 @@ import numpy as np
 
 from hta_graph.job.matching.agreeing_shifts import CollectiveError, agreeing_shifts
 from hta_graph.job.matching.aligned_ranks import aligned_ranks
-from hta_graph.job.matching.aligned_sequences import Happened
 from hta_graph.job.matching.rank_record import ChannelT, Meeting, Places, RankRecord
-from hta_graph.model import Ints
+from hta_graph.job.matching.weighed_pairs import Happened
+from hta_graph.model import Bools, Ints
 
 __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 
@@ -31,13 +31,15 @@ __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 class MatchedChannel(Generic[ChannelT]):
     """One channel's communications: what its ranks did together, in order, as rank → place in its record; what is cut.
 
-    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded.
+    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded, ``ambiguous`` what ranks
+    did together in order, but it may as well have been with others of the same kind.
     """
 
     channel: ChannelT
     recorded: Places
     together: Sequence[Meeting]
     cut: Places
+    ambiguous: Sequence[Meeting] = ()
 
 
 def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> list[MatchedChannel[ChannelT]]:
@@ -56,19 +58,26 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
     if strict:
         _refuse_silent_members(recorded, by_rank.keys())
     found = []
+    unsure: Mapping[int, Bools] = {}
     for channel, places in recorded.items():
         if strict:
             shift = agreeing_shifts(channel, places, by_rank)
             positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
         else:
-            positions = aligned_ranks(_happened(places, by_rank))
+            positions, unsure = aligned_ranks(_happened(places, by_rank))
         # A rank that is not given cannot be asked for its part.
         needed = set(places) if strict else by_rank.keys() & set(channel.members)
         together, cut = _laid_beside(places, positions, needed)
         if strict and not together:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
-        found.append(MatchedChannel(channel, places, together, cut))
+        ambiguous = [meeting for meeting in together if _is_ambiguous(meeting, places, unsure)] if unsure else []
+        sure = [meeting for meeting in together if meeting not in ambiguous] if ambiguous else together
+        found.append(MatchedChannel(channel, places, sure, cut, ambiguous))
     return found
+
+
+def _is_ambiguous(meeting: Meeting, places: Places, unsure: Mapping[int, Bools]) -> bool:
+    return any(bool(unsure[rank][list(places[rank]).index(place)]) for rank, place in meeting.items())
 
 
 def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT]:
