@@ -63,6 +63,7 @@ def read_host_communications(graph: DependencyGraph) -> RankMembers:
         events.start[found.rows],
         events.end[found.rows],
         np.array(needed, np.int64),
+        np.zeros(len(found.rows), np.bool_),
         found.names,
         [None if own is None else str(own) for own in group],
         _said_of(found, group),

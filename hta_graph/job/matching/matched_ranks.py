@@ -12,7 +12,7 @@ beside the others'. For simulators none may be missing inside, and one shift per
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -31,15 +31,15 @@ __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 class MatchedChannel(Generic[ChannelT]):
     """One channel's communications: what its ranks did together, in order, as rank → place in its record; what is cut.
 
-    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded, ``ambiguous`` what ranks
-    did together in order, but it may as well have been with others of the same kind.
+    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded, ``guessed`` those (rank,
+    place) that would fit about as well with another one.
     """
 
     channel: ChannelT
     recorded: Places
     together: Sequence[Meeting]
     cut: Places
-    ambiguous: Sequence[Meeting] = ()
+    guessed: Collection[tuple[int, int]] = ()
 
 
 def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> list[MatchedChannel[ChannelT]]:
@@ -58,8 +58,8 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
     if strict:
         _refuse_silent_members(recorded, by_rank.keys())
     found = []
-    unsure: Mapping[int, Bools] = {}
     for channel, places in recorded.items():
+        unsure: Mapping[int, Bools] = {}
         if strict:
             shift = agreeing_shifts(channel, places, by_rank)
             positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
@@ -70,14 +70,9 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
         together, cut = _laid_beside(places, positions, needed)
         if strict and not together:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
-        ambiguous = [meeting for meeting in together if _is_ambiguous(meeting, places, unsure)] if unsure else []
-        sure = [meeting for meeting in together if meeting not in ambiguous] if ambiguous else together
-        found.append(MatchedChannel(channel, places, sure, cut, ambiguous))
+        guessed = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
+        found.append(MatchedChannel(channel, places, together, cut, guessed))
     return found
-
-
-def _is_ambiguous(meeting: Meeting, places: Places, unsure: Mapping[int, Bools]) -> bool:
-    return any(bool(unsure[rank][list(places[rank]).index(place)]) for rank, place in meeting.items())
 
 
 def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT]:
