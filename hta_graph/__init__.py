@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
     from hta_graph.graph import DependencyGraph
+    from hta_graph.graph.job_graph import JobGraph
+    from hta_graph.job.build_job import build_job, read_job
     from hta_graph.job.reading import read_graphs
     from hta_graph.links import DEFAULT_RULES
     from hta_graph.trace import Trace, read_trace, read_traces
@@ -30,13 +32,16 @@ _HOME = {
     "DEFAULT_RULES": "links",
     "DependencyGraph": "graph",
     "HtaGraphError": "errors",
+    "JobGraph": "graph.job_graph",
     "Trace": "trace",
     "annotation": "algorithms.time.windows",
     "between": "algorithms.time.windows",
     "build_graph": "build",
+    "build_job": "job.build_job",
     "critical_path": "algorithms.time.critical_path",
     "load_graph": "export.parquet",
     "read_graphs": "job.reading",
+    "read_job": "job.build_job",
     "read_trace": "trace",
     "read_traces": "trace",
     "render": "export.picture",
@@ -51,13 +56,16 @@ __all__ = [
     "CriticalPath",
     "DependencyGraph",
     "HtaGraphError",
+    "JobGraph",
     "Trace",
     "annotation",
     "between",
     "build_graph",
+    "build_job",
     "critical_path",
     "load_graph",
     "read_graphs",
+    "read_job",
     "read_trace",
     "read_traces",
     "render",

@@ -14,7 +14,7 @@ from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
 from hta_graph.trace.table import Trace
 
-__all__ = ["build_graph"]
+__all__ = ["build_graph", "sound_edges"]
 
 
 def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> DependencyGraph:
@@ -27,16 +27,28 @@ def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> Depe
     Returns:
         an immutable graph; ``graph.diagnostics`` counts what was repaired or left out.
     """
-    timeline = Timeline(trace.events, len(trace.lanes.labels))
+    timeline = Timeline(trace)
     context = LinkContext(trace, timeline)
     edges = EdgeTable.join([rule(context) for rule in rules])
     notes = context.notes
     notes["nesting_violations"] = timeline.calls.violations
-    # Faults first: an edge that is dropped for its times can close no cycle.
-    edges = _without_clock_faults(edges, timeline, notes)
-    edges = _without_cycles(edges, timeline, notes)
+    edges = sound_edges(edges, timeline, notes)
     counts = {key: notes[key] for key in BUILD_DIAGNOSTICS}
     return DependencyGraph(trace, timeline, edges, counts, context.wait_calls)
+
+
+def sound_edges(edges: EdgeTable, timeline: Timeline, notes: Counter[str], known: EdgeTable | None = None) -> EdgeTable:
+    """Leave out edges that go back in time by more than a clock fault, or that close a cycle; count both.
+
+    Args:
+        edges: edges, checked here.
+        timeline: the order of their points.
+        notes: is told what was left out and what goes back a little.
+        known: edges that are sound alone; they are returned first.
+    """
+    # Faults first: an edge that is dropped for its times can close no cycle.
+    edges = _without_clock_faults(edges, timeline, notes)
+    return _without_cycles(edges if known is None else EdgeTable.join([known, edges]), timeline, notes)
 
 
 def _without_clock_faults(edges: EdgeTable, timeline: Timeline, notes: Counter[str]) -> EdgeTable:

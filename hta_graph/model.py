@@ -72,6 +72,8 @@ class EventKind(_Named):
     GPU_ANNOTATION = 9
     MEMORY = 10
     OTHER = 11
+    RENDEZVOUS = 12
+    """Where ranks meet in one collective: an instant of a job, no row of any trace."""
 
 
 class EdgeKind(_Named):
@@ -92,6 +94,9 @@ class EdgeKind(_Named):
     RUNTIME_LOCK = 12
     QUEUE_FULL = 13
     HOST_POLL = 14
+    COLLECTIVE = 15
+    POINT_TO_POINT = 16
+    COLLECTIVE_WAIT = 17
 
 
 class Evidence(_Named):
@@ -129,6 +134,12 @@ class Rule(_Named):
     """Work that stood still went on so soon after another stream's work that chance is improbable."""
     SAME_EXTERNAL_ID = 12
     """A call and a kernel that alone have one External id, and the call names the kernel; no row has a correlation."""
+    ALIGNED_SEQUENCES = 13
+    """The ranks' communications aligned in their order; nothing numbers them."""
+    CALL_OF_WORKER = 14
+    """A group's calls and the rows of its workers in their order."""
+    SILENCE_UNTIL_WORK_END = 15
+    """The calling thread stood still, in no operator of its own, while its collective ended."""
 
 
 class BoundBy(_Named):
@@ -215,6 +226,8 @@ class EdgeRole(_Named):
     """CPU → CPU: a thread goes on where another one stopped; a lag."""
     RELEASE = 7
     """GPU → CPU: from an activity's start; it runs until it lets the thread go on, whatever came before on that."""
+    TRANSFER = 8
+    """Between ranks: from when all came that were needed, what takes part in a communication does its own work."""
 
 
 class EdgeEnd(_Named):
@@ -237,6 +250,7 @@ class EdgeMeaning:
         gap_owner: after whom that cause is named.
         holds: whether a thread stands still until the target: exports let its next work wait for the source.
         exported: of synchronisation, what waits: ``"cpu"`` (a call) or ``"gpu"`` (a stream).
+        of_job: whether it takes several ranks to find such an edge.
         colour: of its arrows in pictures.
     """
 
@@ -249,6 +263,7 @@ class EdgeMeaning:
     gap_owner: EdgeEnd = EdgeEnd.TARGET
     holds: bool = False
     exported: str | None = None
+    of_job: bool = False
 
 
 SOURCE, TARGET = EdgeEnd
@@ -308,6 +323,17 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
     EdgeKind.HOST_POLL: EdgeMeaning(
         "the host spins until a running kernel lets it go on", EdgeRole.RELEASE, "#c49c00",
         gap=GapCause.HOST_BLOCKED, gap_owner=SOURCE, holds=True,
+    ),
+    EdgeKind.COLLECTIVE: EdgeMeaning(
+        "a collective ends on no rank before the ranks came that it needs", EdgeRole.TRANSFER, "#c2185b", of_job=True,
+    ),
+    EdgeKind.POINT_TO_POINT: EdgeMeaning(
+        "a message arrives after it was sent, and a large one leaves when it is received", EdgeRole.TRANSFER, "#7b1fa2",
+        of_job=True,
+    ),
+    EdgeKind.COLLECTIVE_WAIT: EdgeMeaning(
+        "a thread goes on when the communication that it waits for has ended", EdgeRole.RESUMPTION, "#00838f",
+        lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD, holds=True, of_job=True,
     ),
 }  # fmt: skip
 """What each edge kind means; a kind without a row is an error when this module is imported."""

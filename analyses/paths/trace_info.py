@@ -26,7 +26,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
         "rank": graph.rank,
         "world_size": graph.trace.world_size,
         "events": len(events),
-        "kinds": {kind.label: int(kinds[kind]) for kind in EventKind},
+        "kinds": {kind.label: int(kinds[kind]) for kind in EventKind if kind != EventKind.RENDEZVOUS},
         "lanes": [
             {"lane": label, "events": int(count)} for label, count in zip(graph.lanes.labels, per_lane, strict=True)
         ],

@@ -174,12 +174,13 @@ def _check_codes(trace: Trace, edges: EdgeTable, calls: WaitCalls) -> None:
 
 def _graph_of_tables(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
     lanes = header["lanes"]
-    parts = [freeze(np.array(lanes[name], np.int64)) for name in ("device", "context", "stream")]
+    is_stream = freeze(np.array(lanes["is_stream"], np.bool_))
+    device, context, stream = (freeze(np.array(lanes[name], np.int64)) for name in ("device", "context", "stream"))
     trace = Trace(
         path=Path(header["path"]),
         events=tables["events"],
         names=tuple(header["names"]),
-        lanes=LaneTable(tuple(lanes["labels"]), freeze(np.array(lanes["is_stream"], np.bool_)), *parts),
+        lanes=LaneTable(tuple(lanes["labels"]), is_stream, device, context, stream),
         syncs=tables["syncs"],
         copies=tables["copies"],
         flows=tables["flows"],
@@ -194,4 +195,4 @@ def _graph_of_tables(header: dict[str, Any], tables: dict[str, Any]) -> Dependen
     _check_codes(trace, edges, calls)
     if not isinstance(header["building"], dict) or not isinstance(header["reading"], dict):
         raise TypeError("its counts are not counts")
-    return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, header["building"], calls)
+    return DependencyGraph(trace, Timeline(trace), edges, header["building"], calls)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,8 @@ from hta_graph.graph.nesting import Nesting
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.reach import reachable, shortest_path
 from hta_graph.graph.timeline import Timeline
-from hta_graph.graph.views import edges_frame, events_frame, to_networkx, to_rustworkx
-from hta_graph.model import EDGE_MEANING, WALKABLE, Bools, EdgeKind, EventKind, Evidence, Ids, Ints, kind_mask
+from hta_graph.graph.views import POINT_NAMES, edges_frame, events_frame, to_networkx, to_rustworkx
+from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import rustworkx
 
-__all__ = ["BUILD_DIAGNOSTICS", "DIAGNOSTICS", "DependencyGraph"]
+__all__ = ["BUILD_DIAGNOSTICS", "DIAGNOSTICS", "DependencyGraph", "EventName", "KeptColumns", "RankPart"]
 
 BUILD_DIAGNOSTICS: dict[str, str] = {
     "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
@@ -53,6 +53,29 @@ BUILD_DIAGNOSTICS: dict[str, str] = {
 
 DIAGNOSTICS: dict[str, str] = {**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS}
 """All keys of ``graph.diagnostics``."""
+
+
+EventName = int | tuple[int, int]
+"""An event's ``event_index``; of a job its rank and that."""
+
+
+@dataclass(frozen=True)
+class RankPart:
+    """One rank of a graph: its own graph in the same time, and where its rows and lanes begin among all."""
+
+    place: int
+    rank: int
+    graph: DependencyGraph
+    first_row: int
+    first_lane: int
+
+    def of_job(self, rows: Any) -> Any:
+        """Turn rows of the rank's graph into the job's; -1 stays -1."""
+        return np.where(np.asarray(rows) >= 0, np.asarray(rows) + self.first_row, -1)
+
+    def of_rank(self, rows: Any) -> Any:
+        """Turn the job's rows into those of the rank's graph; -1 stays -1."""
+        return np.where(np.asarray(rows) >= 0, np.asarray(rows) - self.first_row, -1)
 
 
 class DependencyGraph:
@@ -104,6 +127,20 @@ class DependencyGraph:
         return self._trace.rank
 
     @property
+    def parts(self) -> tuple[RankPart, ...]:
+        """The ranks that the graph consists of, in the same time: itself, unless it is that of a job."""
+        return (RankPart(0, self.rank or 0, self, 0, 0),)
+
+    def part_of(self, rows: Ids | Ints) -> Ids:
+        """Return the place among ``parts`` of the rank whose each row is; -1 for row -1."""
+        return np.where(rows >= 0, 0, -1).astype(np.int32)
+
+    @property
+    def doubtful_edges(self) -> Ints:
+        """The rows of edges that bind nothing, since the error of the clocks is larger than what they tell."""
+        return np.empty(0, np.int64)
+
+    @property
     def event_table(self) -> EventTable:
         """The events as columns, for algorithms."""
         return self._trace.events
@@ -122,6 +159,11 @@ class DependencyGraph:
     def is_gpu(self) -> Bools:
         """Mark the GPU activities."""
         return self._trace.is_gpu
+
+    @property
+    def is_activity(self) -> Bools:
+        """Mark what runs beside the threads: GPU activities, and of a job what workers did with other ranks."""
+        return self._trace.is_activity
 
     def name_of(self, row: int) -> str:
         """Return the name of an event."""
@@ -275,7 +317,7 @@ class DependencyGraph:
             if counts[kind].any()
         }
 
-    def event(self, event_index: int) -> pd.Series[Any]:
+    def event(self, event_index: EventName) -> pd.Series[Any]:
         """Return one event.
 
         Raises:
@@ -283,29 +325,29 @@ class DependencyGraph:
         """
         return self.events_of(np.array([self._row_with_index(event_index)])).iloc[0]
 
-    def predecessors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
+    def predecessors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges into an event's start and end from other events, optionally of some kinds only."""
         return self._edges_touching(event_index, self._edges.target, kinds)
 
-    def successors(self, event_index: int, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
+    def successors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges from an event's start and end to other events, optionally of some kinds only."""
         return self._edges_touching(event_index, self._edges.source, kinds)
 
-    def ancestors(self, event_index: int) -> pd.DataFrame:
+    def ancestors(self, event_index: EventName) -> pd.DataFrame:
         """Return the events without which this one could not have ended."""
         return self._reachable_events(end_point(np.array([self._row_with_index(event_index)])), backward=True)
 
-    def descendants(self, event_index: int) -> pd.DataFrame:
+    def descendants(self, event_index: EventName) -> pd.DataFrame:
         """Return the events that could not have happened before this one started."""
         return self._reachable_events(start_point(np.array([self._row_with_index(event_index)])), backward=False)
 
-    def path_between(self, source_index: int, target_index: int) -> pd.DataFrame:
+    def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
         """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
         ends = np.array([self._row_with_index(source_index), self._row_with_index(target_index)])
         found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
         return self._edge_frame(self._edges.take(found))
 
-    def neighbourhood(self, event_index: int, depth: int = 1) -> DependencyGraph:
+    def neighbourhood(self, event_index: EventName, depth: int = 1) -> DependencyGraph:
         """Return the subgraph of the events at most ``depth`` edges away, in either direction."""
         near = np.array([self._row_with_index(event_index)])
         source, target = event_of(self._edges.source), event_of(self._edges.target)
@@ -351,7 +393,7 @@ class DependencyGraph:
             keep &= events.start <= end_ns
         return self._induced_subgraph(np.flatnonzero(keep))
 
-    def subgraph(self, event_indices: Iterable[int]) -> DependencyGraph:
+    def subgraph(self, event_indices: Iterable[EventName]) -> DependencyGraph:
         """Return the graph of these events and of the edges between them.
 
         Raises:
@@ -363,7 +405,8 @@ class DependencyGraph:
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
         """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
-        return to_networkx(self._trace, self._walkable_points(), self._edges, self._timeline.times)
+        points = self._walkable_points()
+        return to_networkx(self._trace, points, self._edges, self._timeline.times, self._node_names(points))
 
     def to_rustworkx(self) -> rustworkx.PyDiGraph[int, int]:
         """Return a rustworkx graph; a node's payload is its point (2 × row of ``events``, + 1 for the end).
@@ -379,8 +422,13 @@ class DependencyGraph:
     def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
         return edges_frame(self._trace, edges, self._timeline.times)
 
+    def _node_names(self, points: Ids) -> list[tuple[Any, ...]]:
+        """Name points for people: (event_index, "start" | "end")."""
+        index = self._trace.events.index[event_of(points)].tolist()
+        return [(of, POINT_NAMES[point & 1]) for of, point in zip(index, points.tolist(), strict=True)]
+
     def _walkable_points(self) -> Ids:
-        rows = np.flatnonzero(kind_mask(self._trace.events.kind, WALKABLE))
+        rows = np.unique(event_of(self._timeline.order))
         return np.sort(np.concatenate([start_point(rows), end_point(rows)]))
 
     @cached_property
@@ -389,7 +437,9 @@ class DependencyGraph:
         rows[self._trace.events.index] = np.arange(len(self._trace.events), dtype=np.int32)
         return rows
 
-    def _row_with_index(self, event_index: int) -> int:
+    def _row_with_index(self, event_index: EventName) -> int:
+        if isinstance(event_index, tuple):
+            raise QueryError(f"{self.path}: an event of one rank is named by its number alone, not by {event_index}")
         row = int(self._row_of_index[event_index]) if 0 <= event_index < len(self._row_of_index) else -1
         if row < 0:
             raise QueryError(
@@ -397,7 +447,7 @@ class DependencyGraph:
             )
         return row
 
-    def _edges_touching(self, event_index: int, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
+    def _edges_touching(self, event_index: EventName, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
         row = self._row_with_index(event_index)
         # Without the edges from an event's own start to its own end: nobody means those by neighbours.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
@@ -416,18 +466,33 @@ class DependencyGraph:
 
     def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
         """Keep these canonical rows and the edges between them; their order, and so all results, stay as they are."""
+        kept = self._kept_columns(rows)
+        return DependencyGraph(kept.trace, Timeline(kept.trace), kept.edges, self._notes, kept.wait_calls)
+
+    def _kept_columns(self, rows: Ints) -> KeptColumns:
         trace = self._trace.select(rows)
         number = np.full(len(self._trace.events), -1, np.int32)
         number[rows] = np.arange(len(rows), dtype=np.int32)
         point = np.stack([start_point(number), end_point(number)], axis=1).ravel()
         point[np.repeat(number < 0, 2)] = -1
         source, target = point[self._edges.source], point[self._edges.target]
-        inside = (source >= 0) & (target >= 0)
+        inside = np.flatnonzero((source >= 0) & (target >= 0))
         edges = replace(self._edges.take(inside), source=freeze(source[inside]), target=freeze(target[inside]))
         calls = self._wait_calls
-        kept = WaitCalls(picked(number, calls.source), picked(number, calls.target), picked(number, calls.call))
-        kept = kept.take((kept.source >= 0) & (kept.target >= 0) & (kept.call >= 0))
-        return DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, self._notes, kept)
+        waits = WaitCalls(picked(number, calls.source), picked(number, calls.target), picked(number, calls.call))
+        waits = waits.take((waits.source >= 0) & (waits.target >= 0) & (waits.call >= 0))
+        return KeptColumns(trace, edges, waits, number, inside)
+
+
+@dataclass(frozen=True)
+class KeptColumns:
+    """A part of a graph's columns; each old row's new one (-1: left out), and the old rows of the edges that stay."""
+
+    trace: Trace
+    edges: EdgeTable
+    wait_calls: WaitCalls
+    number: Ids
+    edge_rows: Ints
 
 
 def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> list[int]:
@@ -435,7 +500,8 @@ def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> l
     for name in chosen:
         if name not in known:
             raise QueryError(f"there is no {what} {name!r}; there are: {', '.join(known[:20])}")
-    return [known.index(name) for name in chosen]
+    # Ranks of a job have threads and streams of equal names: all of them are meant.
+    return [code for code, name in enumerate(known) if name in set(chosen)]
 
 
 def _compiled_pattern(pattern: str) -> re.Pattern[str]:

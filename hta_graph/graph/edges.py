@@ -41,6 +41,21 @@ class EdgeTable(Columns):
         return cls.of_kind(kind, end_point(source), end_point(target) if to_end else start_point(target))
 
     @classmethod
+    def between(
+        cls,
+        kind: EdgeKind,
+        source: Ids | Ints,
+        target: Ids | Ints,
+        *,
+        from_end: Bools | bool,
+        to_end: Bools | bool,
+        rule: Rule | Codes = Rule.RECORDED,
+    ) -> EdgeTable:
+        """Make edges of one kind from starts or ends of events to starts or ends of others."""
+        first = np.where(from_end, end_point(source), start_point(source))
+        return cls.of_kind(kind, first, np.where(to_end, end_point(target), start_point(target)), rule)
+
+    @classmethod
     def distinct(cls, kind: EdgeKind, source: Ids, target: Ids, rule: Codes) -> EdgeTable:
         """Make edges of one kind, each pair of points once; what is recorded wins over what is inferred."""
         chosen = np.lexsort((rule, source, target))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.columns import freeze, looked_up
-from hta_graph.model import GPU_KINDS, Bools, Ids, Ints, kind_mask
+from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable
 
 __all__ = ["end_point", "event_of", "is_end", "ordered_points", "point_times", "start_point"]
 
 # Classes of points at one instant, in the order in which they happen.
-GPU_END, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO, GPU_ZERO, GPU_START = range(7)
+GPU_END, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO, GPU_ZERO, GPU_START, RENDEZVOUS = range(8)
 
 
 def start_point(events: Ids | Ints) -> Ids:
@@ -47,24 +47,23 @@ def point_times(events: EventTable) -> Ints:
     return times
 
 
-def ordered_points(events: EventTable, rows: Ints) -> Ids:
-    """Return the points of rows in the order in which they happened.
+def ordered_points(events: EventTable, rows: Ints, is_activity: Bools) -> Ids:
+    """Return the points of rows in the order in which they happened; ``is_activity`` marks what is on no thread.
 
     At equal times on a thread: ends, then starts, outer before inner; a zero-length row on a boundary lies inside the
     row that ends there. GPU ends come before and GPU starts after what the CPU does at that instant.
 
         time t    GPU ends | rows without length whose lane ends a row here | CPU ends | CPU starts | …
-                  … | rows without length alone | GPU rows without length | GPU starts
+                  … | rows without length alone | GPU rows without length | GPU starts | rendezvous of ranks
     """
     # Ends go in reverse, so that of rows that end together the one listed last, the innermost, ends first.
     zero = events.start[rows] == events.end[rows]
     starts, zeros, ends = rows[~zero], rows[zero], rows[~zero][::-1]
     items = np.concatenate([ends, zeros, starts])
-    gpu = kind_mask(events.kind, GPU_KINDS)
     group = np.concatenate([
-        np.where(gpu[ends], GPU_END, CPU_END),
-        np.where(gpu[zeros], GPU_ZERO, np.where(_at_an_end(events, zeros, ends), CPU_ZERO_AT_END, CPU_ZERO)),
-        np.where(gpu[starts], GPU_START, CPU_START),
+        np.where(is_activity[ends], GPU_END, CPU_END),
+        _classes_without_length(events, zeros, ends, is_activity),
+        np.where(is_activity[starts], GPU_START, CPU_START),
     ])  # fmt: skip
     time = np.concatenate([events.end[ends], events.start[zeros], events.start[starts]])
     origin = time.min() if len(time) else 0
@@ -79,6 +78,12 @@ def ordered_points(events: EventTable, rows: Ints) -> Ids:
     second = np.cumsum(repeats)[is_pair[order]] - 1
     points[second] += 1
     return freeze(points.astype(np.int32))
+
+
+def _classes_without_length(events: EventTable, zeros: Ints, ends: Ints, is_activity: Bools) -> Ints:
+    on_thread = np.where(_at_an_end(events, zeros, ends), CPU_ZERO_AT_END, CPU_ZERO)
+    meets = events.kind[zeros] == EventKind.RENDEZVOUS
+    return np.where(meets, RENDEZVOUS, np.where(is_activity[zeros], GPU_ZERO, on_thread))
 
 
 def _at_an_end(events: EventTable, zeros: Ints, ends: Ints) -> Bools:

@@ -9,8 +9,8 @@ import numpy as np
 from hta_graph.columns import freeze, pair_key
 from hta_graph.graph.nesting import Nesting, nest
 from hta_graph.graph.points import event_of, ordered_points, point_times
-from hta_graph.model import CPU_KINDS, WALKABLE, EventKind, Ids, Ints, kind_mask
-from hta_graph.trace.table import EventTable
+from hta_graph.model import CPU_KINDS, EventKind, Ids, Ints, kind_mask
+from hta_graph.trace.table import Trace
 
 __all__ = ["Timeline"]
 
@@ -18,15 +18,16 @@ __all__ = ["Timeline"]
 class Timeline:
     """The points of a trace's walkable rows in one global order, and the nesting of rows on each thread."""
 
-    def __init__(self, events: EventTable, lane_count: int) -> None:
-        self._events = events
-        self._lane_count = lane_count
-        self.times = freeze(point_times(events))
+    def __init__(self, trace: Trace) -> None:
+        self._events = trace.events
+        self._lane_count = len(trace.lanes.labels)
+        self._is_activity = trace.is_activity
+        self.times = freeze(point_times(trace.events))
 
     @cached_property
     def order(self) -> Ids:
         """All points of walkable rows in the order in which they happened (:func:`ordered_points`)."""
-        return ordered_points(self._events, np.flatnonzero(kind_mask(self._events.kind, WALKABLE)))
+        return self._in_order(np.flatnonzero(kind_mask(self._events.kind, CPU_KINDS) | self._is_activity))
 
     @cached_property
     def position(self) -> Ids:
@@ -50,4 +51,7 @@ class Timeline:
     def lookups(self, *kinds: EventKind) -> Nesting:
         """Nest rows of kinds that are looked up and never walked (annotations, Python frames)."""
         rows = np.flatnonzero(kind_mask(self._events.kind, kinds))
-        return nest(self._events, self.times, ordered_points(self._events, rows), self._lane_count)
+        return nest(self._events, self.times, self._in_order(rows), self._lane_count)
+
+    def _in_order(self, rows: Ints) -> Ids:
+        return ordered_points(self._events, rows, self._is_activity)

@@ -123,19 +123,20 @@ def to_rustworkx(points: Ids, edges: EdgeTable) -> rustworkx.PyDiGraph[int, int]
     return graph
 
 
-def to_networkx(trace: Trace, points: Ids, edges: EdgeTable, times: Ints) -> networkx.MultiDiGraph[Any]:
-    """Build a networkx multigraph of (event_index, "start" | "end") nodes with the columns as attributes."""
+def to_networkx(
+    trace: Trace, points: Ids, edges: EdgeTable, times: Ints, names: Sequence[tuple[Any, ...]]
+) -> networkx.MultiDiGraph[Any]:
+    """Build a networkx multigraph of named points with the columns as attributes."""
     import networkx
 
     graph: networkx.MultiDiGraph[Any] = networkx.MultiDiGraph()
     columns = {key: column.tolist() for key, column in event_columns(trace, points >> 1).items()}
-    for at, (point, time) in enumerate(zip(points.tolist(), times[points].tolist(), strict=True)):
-        node = (columns["event_index"][at], POINT_NAMES[point & 1])
+    for at, (node, time) in enumerate(zip(names, times[points].tolist(), strict=True)):
         graph.add_node(node, time_ns=time, **{key: values[at] for key, values in columns.items()})
     listed = {key: column.tolist() for key, column in edge_columns(trace, edges, times).items()}
-    for at in range(len(edges)):
-        source = (listed["source_index"][at], listed["source_point"][at])
-        target = (listed["target_index"][at], listed["target_point"][at])
+    name_of = dict(zip(points.tolist(), names, strict=True))
+    for at, (source, target) in enumerate(zip(edges.source.tolist(), edges.target.tolist(), strict=True)):
         attributes = {key: listed[key][at] for key in ("evidence", "clamped", "lag_ns")}
-        graph.add_edge(source, target, key=listed["kind"][at], kind=listed["kind"][at], **attributes)
+        kind = listed["kind"][at]
+        graph.add_edge(name_of[source], name_of[target], key=kind, kind=kind, **attributes)
     return graph

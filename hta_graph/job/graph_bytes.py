@@ -59,7 +59,7 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     trace: Trace = _read_table(Trace, head["trace"], source)
     edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
     calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
-    graph = DependencyGraph(trace, Timeline(trace.events, len(trace.lanes.labels)), edges, head["notes"], calls)
+    graph = DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls)
     if head["members"] is not None:
         remember(read_members, graph, _read_table(RankMembers, head["members"], source))
     return graph

@@ -24,6 +24,7 @@ __all__ = [
     "Step",
     "SyncTable",
     "Trace",
+    "activity_mask",
 ]
 
 READING_DIAGNOSTICS: dict[str, str] = {
@@ -66,13 +67,21 @@ class EventTable(Columns):
 
 @dataclass(frozen=True)
 class LaneTable:
-    """CPU threads and GPU streams; device, context and stream are -1 where absent."""
+    """CPU threads and GPU streams; device, context and stream are -1 where absent.
+
+    Of a job there are lanes besides for what CPU threads did with other ranks (``is_communication``).
+    """
 
     labels: tuple[str, ...]
     is_stream: Bools
     device: Ints
     context: Ints
     stream: Ints
+    is_communication: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        if not len(self.is_communication):
+            object.__setattr__(self, "is_communication", freeze(np.zeros(len(self.labels), np.bool_)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +110,14 @@ class Flows(Columns):
     start_lane: Ids
     end_time: Ints
     end_lane: Ids
+
+
+def activity_mask(events: EventTable, lanes: LaneTable) -> Bools:
+    """Mark the rows with points that are on no thread: GPU activities, communication on CPUs, rendezvous."""
+    activities = kind_mask(events.kind, (*GPU_KINDS, EventKind.RENDEZVOUS))
+    if lanes.is_communication.any():
+        activities |= lanes.is_communication[events.lane]
+    return activities
 
 
 @dataclass(frozen=True)
@@ -146,6 +163,11 @@ class Trace:
     def is_gpu(self) -> Bools:
         """Mark the GPU activities."""
         return kind_mask(self.events.kind, GPU_KINDS)
+
+    @cached_property
+    def is_activity(self) -> Bools:
+        """Mark what runs beside the threads: GPU activities, and of a job what workers did with other ranks."""
+        return freeze(activity_mask(self.events, self.lanes))
 
     def select(self, rows: Ints) -> Trace:
         """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""

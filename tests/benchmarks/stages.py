@@ -50,7 +50,7 @@ def measure(path: Path) -> dict[str, float]:
     rows = RowReader(path, content)
     collected = watch.time("rows and columns", lambda: collect(rows))
     trace = watch.time("assemble", lambda: assemble(path, collected, rows.facts))
-    timeline = Timeline(trace.events, len(trace.lanes.labels))
+    timeline = Timeline(trace)
     watch.time("order and nesting", lambda: (timeline.position, timeline.calls))
     context = LinkContext(trace, timeline)
     for rule in DEFAULT_RULES:

@@ -154,7 +154,7 @@ def test_shuffling_rows_changes_nothing_but_indices(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["nccl_args_a100", "ns_resolution_v100", "cpu_only_gloo", "ascend_npu"])
 def test_sequence_numbers_say_what_the_arrows_say(name: str) -> None:
     trace = hg.read_trace(next((SHARED / "traces" / name).glob("*.gz")))
-    context = LinkContext(trace, Timeline(trace.events, len(trace.lanes.labels)))
+    context = LinkContext(trace, Timeline(trace))
     by_arrows = forward_backward(context)
     without = dataclasses.replace(trace, flows=Flows(*(np.empty(0, np.int64) for _ in range(4))))
     by_sequence = forward_backward(LinkContext(without, context.timeline))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -85,11 +86,14 @@ class Accounts(Columns):
 
 @remembered
 def explained_lags(graph: DependencyGraph) -> Ints:
-    """Return per edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the trace's median).
+    """Return per rank and edge kind the longest lag (ns) that counts as explained: max(50 µs, 5 × the usual one).
 
-    Medians are over lags that bound their target, so that its lane was idle; below 20 such lags 50 µs hold. Of a launch
-    only what follows the call's return is a lag. A GPU clock that is behind lengthens the lag of every return by as
-    much: that part is believed besides.
+    Medians are over a rank's lags that bound their target, so that its lane was idle; below 20 such lags 50 µs hold. Of
+    a launch only what follows the call's return is a lag. A GPU clock that is behind lengthens the lag of every return
+    by as much: that part is believed besides.
+
+    Returns:
+        A row per rank (``graph.parts``), a column per kind.
     """
     binding = binding_edges(graph)
     edges, times = graph.edge_table.take(binding[binding >= 0]), graph.timeline.times
@@ -98,13 +102,19 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     returned = graph.event_table.end[event_of(edges.source[launched])]
     lags[launched] = np.maximum(times[edges.target[launched]] - returned, 0)
     returns = np.isin(ROLE[:-1], EdgeRole.RETURN)
-    behind = np.where(returns, graph.diagnostics["gpu_clock_behind_ns"], 0)
+    clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.parts], np.int64)
+    behind = np.where(returns, clocks[:, None], 0)
     limits = LEAST_EXPLAINED_NS + behind
-    for kind in EdgeKind:
+    rank = graph.part_of(event_of(edges.target))
+    for place, kind in product(range(len(graph.parts)), EdgeKind):
         # A kind without a class for its lag has none that could be usual.
-        own = lags[edges.kind == kind] - behind[kind]
-        if EDGE_MEANING[kind].lag is not None and len(own) >= FEWEST_LAGS:
-            limits[kind] = behind[kind] + max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
+        if EDGE_MEANING[kind].lag is not None:
+            of_kind = edges.kind == kind
+            own = lags[of_kind & (rank == place)]
+            # A rank with few such lags is judged by those of all.
+            own = (own if len(own) >= FEWEST_LAGS else lags[of_kind]) - behind[place, kind]
+            if len(own) >= FEWEST_LAGS:
+                limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
     return limits
 
 
@@ -117,8 +127,8 @@ class Accounting:
     def __init__(self, graph: DependencyGraph, data_load: Sequence[str]) -> None:
         self._graph = graph
         self._events = graph.event_table
-        # One entry more for kind -1: where no edge is known nothing counts as an explained lag.
-        self._limits = np.append(explained_lags(graph), 0)
+        # One kind more for kind -1: where no edge is known nothing counts as an explained lag.
+        self._limits = np.pad(explained_lags(graph), ((0, 0), (0, 1)))
         self._loads_data = graph.marks.loads_data(data_load)
 
     def divide(self, stretches: Stretches, start: Ints, end: Ints) -> Accounts:
@@ -146,7 +156,7 @@ class Accounting:
         part[role == EdgeRole.THREAD] = TimePart.WORK
         # Between activities that overlap an edge leads from the earlier one's start, which still runs.
         overlaps = (role == EdgeRole.STREAM) & ~is_end(stretches.source)
-        part[(role == EdgeRole.ACTIVITY) | (role == EdgeRole.RELEASE) | overlaps] = TimePart.ACTIVITY
+        part[np.isin(role, (EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER)) | overlaps] = TimePart.ACTIVITY
         part[role < 0] = TimePart.START
         # Whatever the edge means: before its source the work was still on its way.
         part[stretches.pending] = TimePart.PENDING
@@ -156,8 +166,10 @@ class Accounting:
         """Return who works: the activity, or the innermost open row of a thread; where none is the part is idle."""
         owner = np.full(len(part), -1, np.int32)
         runs, on_thread = part == TimePart.ACTIVITY, part == TimePart.WORK
-        owner[runs] = event_of(stretches.source[runs])
-        owner[on_thread] = self._graph.calls.owner[self._place_on_thread[stretches.source[on_thread]]]
+        # From where ranks met on, what takes part runs for itself.
+        transfers = ROLE[stretches.kind[runs]] == EdgeRole.TRANSFER
+        owner[runs] = event_of(np.where(transfers, stretches.target[runs], stretches.source[runs]))
+        owner[on_thread] = picked(self._graph.calls.owner, self._place_on_thread[stretches.source[on_thread]])
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
@@ -176,7 +188,8 @@ class Accounting:
         lags, of = accounts.take(lagging), stretches.take(lagging)
         launched = ROLE[of.kind] == EdgeRole.LAUNCH
         returned = np.where(launched, self._events.end[event_of(of.source)], of.start).clip(of.start, of.end)
-        known_from = np.maximum(returned, of.end - self._limits[of.kind])
+        rank = self._graph.part_of(event_of(of.target))
+        known_from = np.maximum(returned, of.end - self._limits[rank, of.kind])
         start = accounts.start.copy()
         start[lagging] = known_from
         call, excess = (np.full(len(lags), part, np.int8) for part in (TimePart.CALL, TimePart.EXCESS))

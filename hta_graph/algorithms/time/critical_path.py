@@ -80,6 +80,13 @@ class CriticalPath:
         return 1.0 - unexplained / self.length_ns if self.length_ns else 1.0
 
     @cached_property
+    def by_rank_ns(self) -> dict[int, int]:
+        """Time (ns) on each rank, in order of rank; they sum to the window."""
+        parts = self.graph.parts
+        sums = summed_by(self.pieces.part, self.pieces.length, len(parts))
+        return {part.rank: int(sums[part.place]) for part in parts}
+
+    @cached_property
     def by_reason_ns(self) -> dict[str, int]:
         """Unexplained time (ns) per reason, longest first; only the reasons that occur."""
         lost = self.pieces.take(self.pieces.reason >= 0)
@@ -133,8 +140,14 @@ class CriticalPath:
             "name": texts_of_codes(self.graph.names, picked(events.name, pieces.event)),
             "lane": texts_of_codes(self.graph.lanes.labels, pieces.lane),
             "carried_over": self._carried_over(pieces),
+            "rank": np.array(self._rank_names(), object)[pieces.part],
             "reason": reasons,
         }
+
+    def _rank_names(self) -> list[int | None]:
+        """Return the number of each rank; of one alone it may not be known."""
+        parts = self.graph.parts
+        return [self.graph.rank] if len(parts) == 1 else [part.rank for part in parts]
 
     def unexplained_columns(self) -> dict[str, Any]:
         """Return the columns of :attr:`unexplained` as arrays."""
@@ -184,7 +197,7 @@ class CriticalPath:
     def segments(self) -> pd.DataFrame:
         """The segments in order of time.
 
-        Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over,
+        Columns: start_ns, end_ns, duration_ns, edge, evidence, bound_by, event_index, name, lane, carried_over, rank,
         reason (why it is unexplained; None for all others).
         """
         import pandas as pd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from hta_graph.algorithms.time.sinks import step_sinks
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, question_text, refuse_two_windows, step, whole
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EdgeKind
 
@@ -41,6 +43,8 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     steps = graph.steps()
     if not steps:
         return ()
+    if isinstance(graph, JobGraph):
+        return _lengths_of_job(graph)
     # step 1    |---CPU---|
     # step 2              |---CPU---|
     # GPU           |=====1=====|=====2=====|
@@ -58,6 +62,23 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     candidate[0] &= not candidate[1:].any()
     columns = (iteration.tolist(), (sinks - starts).tolist(), candidate.tolist(), busy.tolist())
     return tuple(StepLength(item.number, *of) for item, *of in zip(steps, *columns, strict=True))
+
+
+def _lengths_of_job(job: JobGraph) -> tuple[StepLength, ...]:
+    """Measure every iteration of a job; candidates are the steps that most ranks have and propose."""
+    of_ranks = [length for part in job.parts for length in step_lengths(part.graph)]
+    proposed = Counter(length.number for length in of_ranks if length.is_candidate)
+    busy = {length.number for length in of_ranks if length.launches_work}
+    found = []
+    for item in job.steps():
+        try:
+            window = step(item.number)(job)
+        except QueryError:  # an earlier step's work ends after it: nothing of it stands alone
+            continue
+        is_candidate = proposed[item.number] == max(proposed.values())
+        iteration, latency = window.end_ns - window.start_ns, window.end_ns - item.start_ns
+        found.append(StepLength(item.number, iteration, latency, is_candidate, item.number in busy))
+    return tuple(found)
 
 
 def median_step(*, cpu_window: bool = False, gpu_window: bool = False) -> Window:
@@ -81,6 +102,11 @@ def median_step_of_job(
     A rank that lacks this step is asked about its own median step. Arguments and errors are those of
     :func:`median_step`.
     """
+    return _chosen_step(_number_for_job(graphs), "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)
+
+
+def _number_for_job(graphs: Sequence[DependencyGraph]) -> int | None:
+    """Return the step that most ranks have, of several the median by their median iteration over ranks."""
     lengths: dict[int, list[int]] = {}
     for graph in graphs:
         for length in step_lengths(graph):
@@ -88,14 +114,16 @@ def median_step_of_job(
                 lengths.setdefault(length.number, []).append(length.iteration_ns)
     most = max(map(len, lengths.values()), default=0)
     of_job = {number: _lower_median(found) for number, found in lengths.items() if len(found) == most}
-    number = _median_key(of_job) if of_job else None
-    return _chosen_step(number, "median_step_of_job", cpu_window=cpu_window, gpu_window=gpu_window)
+    return _median_key(of_job) if of_job else None
 
 
-def _chosen_step(number: int | None, question: str, *, cpu_window: bool, gpu_window: bool) -> Window:
+def _chosen_step(chosen_number: int | None, question: str, *, cpu_window: bool, gpu_window: bool) -> Window:
     refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
+        number = chosen_number
+        if isinstance(graph, JobGraph):
+            number = _number_for_job([part.graph for part in graph.parts])
         lengths = step_lengths(graph)
         if not lengths and (cpu_window or gpu_window):
             raise QueryError(f"{graph.path}: it has no steps; ask for the whole trace, an annotation or times")

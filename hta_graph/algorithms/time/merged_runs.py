@@ -53,7 +53,7 @@ def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
     """
     inside = _calls_told_apart(graph, pieces, -(-window_ns // TOLD_APART))
     stack = np.where(_stays_apart(graph, pieces), pieces.event, inside)
-    columns = pieces.bound, pieces.lane, pieces.inferred, pieces.reason, stack
+    columns = pieces.bound, pieces.lane, pieces.part, pieces.inferred, pieces.reason, stack
     is_first = first_of_runs(*columns)
     first, number = np.flatnonzero(is_first), np.cumsum(is_first) - 1
     merged = pieces.take(is_first)
@@ -66,6 +66,7 @@ def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
         bound=merged.bound,
         event=_largest_owners(number, pieces),
         lane=merged.lane,
+        part=merged.part,
         reason=merged.reason,
         open_call=merged.open_call,
         first=first,
@@ -78,14 +79,14 @@ def merge_runs(graph: DependencyGraph, pieces: Pieces, window_ns: int) -> Runs:
 def _calls_told_apart(graph: DependencyGraph, pieces: Pieces, least_ns: int) -> Ids:
     """Return the innermost call around each piece that is long enough, the owner included; -1 where none is."""
     events, found = graph.event_table, np.full(len(pieces), -1, np.int32)
-    on_cpu = np.flatnonzero((pieces.event >= 0) & ~picked(graph.is_gpu, pieces.event, otherwise=False))
+    on_cpu = np.flatnonzero((pieces.event >= 0) & ~picked(graph.is_activity, pieces.event, otherwise=False))
     is_long = events.end - events.start >= least_ns
     found[on_cpu] = nearest_around(graph.nesting(*CALLS).parent, pieces.event[on_cpu], is_long)
     return found
 
 
 def _stays_apart(graph: DependencyGraph, pieces: Pieces) -> Bools:
-    apart: Bools = (pieces.bound == BoundBy.UNEXPLAINED) | picked(graph.is_gpu, pieces.event, otherwise=False)
+    apart: Bools = (pieces.bound == BoundBy.UNEXPLAINED) | picked(graph.is_activity, pieces.event, otherwise=False)
     return apart
 
 

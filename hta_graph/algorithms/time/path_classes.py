@@ -14,7 +14,19 @@ from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import EDGE_MEANING, RETURNS, ROLE, Bools, BoundBy, Codes, EdgeEnd, EdgeKind, EdgeRole, Ids
+from hta_graph.model import (
+    EDGE_MEANING,
+    RETURNS,
+    ROLE,
+    Bools,
+    BoundBy,
+    Codes,
+    EdgeEnd,
+    EdgeKind,
+    EdgeRole,
+    Ids,
+    Reason,
+)
 
 __all__ = ["path_pieces"]
 
@@ -53,8 +65,18 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
     unknown = np.flatnonzero(bound == BoundBy.UNEXPLAINED)
     if len(unknown):
         holes = _holes(graph, accounts.take(unknown), stretches)
-        reason[unknown], open_call[unknown] = reasons_of(graph, holes), open_calls(graph, holes)
-    return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, reason, open_call).merged()
+        reason[unknown], open_call[unknown] = _asked_by_rank(graph, holes)
+    part = _part_of_stretches(graph, stretches, window)[accounts.stretch]
+    return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call).merged()
+
+
+def _part_of_stretches(graph: DependencyGraph, stretches: Stretches, window: ResolvedWindow) -> Ids:
+    """Return the place of the rank that each stretch is on: where it leads, else where it comes from, else the sink."""
+    leads, comes = (
+        graph.part_of(np.where(points >= 0, event_of(points), -1)) for points in (stretches.target, stretches.source)
+    )
+    sink = graph.part_of(event_of(np.array([window.sink.point]))) if window.sink.point >= 0 else np.zeros(1, np.int32)
+    return np.where(leads >= 0, leads, np.where(comes >= 0, comes, sink)).astype(np.int32)
 
 
 def _holes(graph: DependencyGraph, unknown: Accounts, stretches: Stretches) -> Holes:
@@ -67,6 +89,19 @@ def _holes(graph: DependencyGraph, unknown: Accounts, stretches: Stretches) -> H
         np.where(inside, unknown.start, np.minimum(returned, of.end)), np.where(inside, unknown.end, of.end), of.kind,
         of.source, of.target, np.where(inside, unknown.owner, -1).astype(np.int32), of.lane,
     )  # fmt: skip
+
+
+def _asked_by_rank(graph: DependencyGraph, holes: Holes) -> tuple[Codes, Ids]:
+    """Ask each rank about its own holes: what was enqueued when, what it stood in, is known of one rank alone."""
+    reason, open_call = np.full(len(holes), Reason.UNKNOWN, np.int8), np.full(len(holes), -1, np.int32)
+    rank = graph.part_of(np.where(holes.target >= 0, event_of(holes.target), event_of(holes.source)))
+    for place, part in enumerate(graph.parts):
+        here = np.flatnonzero(rank == place)
+        if len(here):
+            own = holes.take(here).of_rank(part)
+            reason[here] = reasons_of(part.graph, own)
+            open_call[here] = part.of_job(open_calls(part.graph, own))
+    return reason, open_call
 
 
 def _after_the_path(chain: Chain, window: ResolvedWindow) -> Stretches:
@@ -122,7 +157,7 @@ def _activity_classes(graph: DependencyGraph) -> Codes:
     """Return the class of each activity's own time, by event."""
     marks = graph.marks
     classes = np.full(len(graph.event_table), BoundBy.GPU_COMPUTE_BOUND, np.int8)
-    classes[marks.communicates] = BoundBy.GPU_COMMUNICATION_BOUND
+    classes[marks.communicates | graph.lanes.is_communication[graph.event_table.lane]] = BoundBy.GPU_COMMUNICATION_BOUND
     classes[marks.moves_memory] = BoundBy.GPU_MEMORY_BOUND
     classes[marks.waits_on_device] = BoundBy.GPU_KERNEL_KERNEL_OVERHEAD
     return classes

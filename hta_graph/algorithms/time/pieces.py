@@ -16,7 +16,8 @@ __all__ = ["Pieces"]
 class Pieces(Columns):
     """Stretches of time; ``edge_kind``, ``event`` and ``lane`` are -1 where there is none.
 
-    ``reason`` says why an unexplained one is that (-1 for all others), ``open_call`` what the host stood in meanwhile.
+    ``part`` is the place of its rank among ``graph.parts``. ``reason`` says why an unexplained one is that (-1 for all
+    others), ``open_call`` what the host stood in meanwhile.
     """
 
     start: Ints
@@ -26,6 +27,7 @@ class Pieces(Columns):
     bound: Codes
     event: Ids
     lane: Ids
+    part: Ids
     reason: Codes
     open_call: Ids
 
@@ -37,5 +39,6 @@ class Pieces(Columns):
     def merged(self) -> Pieces:
         """Sort by time and merge neighbours of equal event, edge and class."""
         ordered = self.take(np.argsort(self.start, kind="stable"))
-        columns = ordered.edge_kind, ordered.inferred, ordered.bound, ordered.event, ordered.lane, ordered.reason
+        own = ordered.event, ordered.lane, ordered.part
+        columns = ordered.edge_kind, ordered.inferred, ordered.bound, *own, ordered.reason
         return replace(ordered.take(first_of_runs(*columns)), end=ordered.end[last_of_runs(*columns)])

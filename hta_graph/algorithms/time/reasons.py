@@ -9,14 +9,14 @@ thread       [cudaStreamSynchronize~~~~~~~~~~~~~~~~~~~~]          what the host 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS
 from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.columns import Columns, distinct, picked
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.coincidence import is_improbable
 from hta_graph.graph.launches import launched_before_recording
 from hta_graph.graph.points import event_of
@@ -52,12 +52,33 @@ class Holes(Columns):
         found: Ids = np.where((self.target >= 0) & (self.caller < 0), event_of(self.target), -1)
         return found
 
+    def of_rank(self, part: RankPart) -> Holes:
+        """Name the rows and lanes of a job's holes as one rank's graph does; what is of other ranks is none."""
+        lane = self.lane - np.int32(part.first_lane)
+        known = (self.lane >= 0) & (lane < len(part.graph.lanes.labels))
+        rows = len(part.graph.event_table)
+        source, target, caller = (
+            np.where((column >= 0) & (own >= 0) & (own < size), own, -1).astype(np.int32)
+            for column, own, size in (
+                (self.source, self.source - 2 * part.first_row, 2 * rows),
+                (self.target, self.target - 2 * part.first_row, 2 * rows),
+                (self.caller, self.caller - part.first_row, rows),
+            )
+        )
+        return replace(
+            self, source=source, target=target, caller=caller, lane=np.where(known, lane, -1).astype(np.int32)
+        )
+
 
 def reasons_of(graph: DependencyGraph, holes: Holes) -> Codes:
     """Return the :class:`Reason` of each hole; ``UNKNOWN`` wherever the trace gives no evidence for another one."""
     reasons = np.full(len(holes), Reason.UNKNOWN, np.int8)
     # A shorter call may have found nothing to wait for.
     events = graph.event_table
+    # Of a job's rank nothing is known before its own recording begins.
+    reasons[(holes.kind < 0) & (holes.start < events.start.min(initial=holes.end.max(initial=0)))] = (
+        Reason.BEFORE_RECORDING
+    )
     waits = np.flatnonzero(picked(events.end - events.start, holes.caller) > LEAST_EXPLAINED_NS)
     if len(waits):
         early = _before_any_launch(graph, holes.caller[waits])

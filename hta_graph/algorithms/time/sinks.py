@@ -95,7 +95,7 @@ def launched_from(graph: DependencyGraph, lane: int, span: tuple[int, int]) -> I
 def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
     """End an explicit window: the activity running then that ends last, else the last point of a launching thread."""
     events = graph.event_table
-    running = np.flatnonzero(graph.is_gpu & (events.start < end_ns) & (events.end >= end_ns))
+    running = np.flatnonzero(graph.is_activity & (events.start < end_ns) & (events.end >= end_ns))
     on_gpu = sink_on_gpu(graph, running.astype(np.int32))
     if on_gpu is not None:
         return Sink(on_gpu.point, end_ns)

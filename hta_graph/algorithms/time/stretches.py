@@ -42,13 +42,14 @@ def binding_edges(graph: DependencyGraph) -> Ids:
     """For each point, the incoming edge whose source finished last (-1: none).
 
     A source stamped after its target by a clock fault counts as finished at the target, and so does an activity that
-    runs until it releases the target. Ties go to the kind that comes first in ``EdgeKind``, then to the source that
-    comes later in the global order of points.
+    runs until it releases the target. What lies below the error of clocks (``doubtful_edges``) binds nothing. Ties go
+    to the kind that comes first in ``EdgeKind``, then to the source that comes later in the global order of points.
     """
     edges, times, place = graph.edge_table, graph.timeline.times, graph.timeline.position
     finished = np.minimum(times[edges.source], times[edges.target])
     releases = np.isin(edges.kind, RELEASES)
     finished[releases] = times[edges.target[releases]]
+    finished[graph.doubtful_edges] = np.iinfo(np.int64).min
     binding = np.full(len(times), -1, np.int32)
     best = np.full(len(times), np.iinfo(np.int64).min)
     for kind in EdgeKind:
@@ -102,7 +103,7 @@ class LaneRuns:
 def lane_runs(graph: DependencyGraph) -> LaneRuns:
     """Return the runs on all lanes: threads first, then streams, then the points that are not walked, alone each."""
     timeline, lane = graph.timeline, graph.event_table.lane
-    on_stream = timeline.order[graph.is_gpu[event_of(timeline.order)]]
+    on_stream = timeline.order[graph.is_activity[event_of(timeline.order)]]
     by_stream = on_stream[np.argsort(lane[event_of(on_stream)], kind="stable")]
     not_walked = np.flatnonzero(timeline.position < 0).astype(np.int32)
     # Also points that are not walked get a place, so that a walk may ask for any point's.

@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from hta_graph.algorithms.time.job_windows import from_first_to_last, iteration_of_job
 from hta_graph.algorithms.time.sinks import (
     Sink,
     later_sink,
@@ -22,6 +24,7 @@ from hta_graph.algorithms.time.sinks import (
 )
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
 from hta_graph.shown import milliseconds
 from hta_graph.trace.table import Step
@@ -51,8 +54,8 @@ class ResolvedWindow:
 
     ``cpu_start_ns`` is where the CPU form starts, if not with the window; ``is_named`` is false for explicit times
     and the whole trace. ``rows_after`` counts the events that begin once the whole trace's work has ended, and
-    ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. ``is_default`` tells that nobody
-    named a window.
+    ``after_ns`` is how long they go on. ``step`` is the number of a profiler step. Of a job ``missing`` are the ranks
+    that have no such window. ``is_default`` tells that nobody named a window.
     """
 
     start_ns: int
@@ -66,6 +69,7 @@ class ResolvedWindow:
     rows_after: int = 0
     after_ns: int = 0
     step: int | None = None
+    missing: tuple[int, ...] = ()
     form: WindowForm = "usual"
     is_default: bool = False
 
@@ -94,13 +98,17 @@ class Window:
 
     asked: str
     resolve: Callable[[DependencyGraph], ResolvedWindow]
+    of_job: Callable[[JobGraph, Callable[[DependencyGraph], ResolvedWindow]], ResolvedWindow] | None = None
+    """What the windows of a job's ranks make together; without it the job is asked as one rank is."""
 
     def __call__(self, graph: DependencyGraph) -> ResolvedWindow:
-        """Answer for a graph.
+        """Answer for a graph, that of a rank or of a job.
 
         Raises:
             QueryError: the graph's trace has no such window.
         """
+        if self.of_job is not None and isinstance(graph, JobGraph):
+            return self.of_job(graph, self.resolve)
         return self.resolve(graph)
 
     def __repr__(self) -> str:
@@ -133,7 +141,8 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
             )
         return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
 
-    return Window(question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+    asked = question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window)
+    return Window(asked, resolve, partial(iteration_of_job, number=number, cpu_window=cpu_window))
 
 
 def annotation(
@@ -165,7 +174,7 @@ def annotation(
         return _with_sink(graph, span, label, lane, sink, cpu_window=cpu_window)
 
     asked = question_text("annotation", name, regex=regex, first=first, last=last, cpu_window=cpu_window)
-    return Window(asked, resolve)
+    return Window(asked, resolve, from_first_to_last)
 
 
 def between(start_ns: int, end_ns: int) -> Window:
@@ -221,7 +230,7 @@ def whole(*, all_rows: bool = False) -> Window:
             is_named=False, rows_after=rows_after, after_ns=last - end,
         )  # fmt: skip
 
-    return Window(question_text("whole", all_rows=all_rows), resolve)
+    return Window(question_text("whole", all_rows=all_rows), resolve, from_first_to_last)
 
 
 def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:

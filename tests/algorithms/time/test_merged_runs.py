@@ -104,7 +104,15 @@ def test_threads_are_never_merged(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.op("aten::mm", 0, 10)
     path = whole_path(trace, tmp_path)
-    work = {"edge_kind": 0, "inferred": False, "bound": BoundBy.CPU_GAP, "event": -1, "reason": -1, "open_call": -1}
+    work = {
+        "edge_kind": 0,
+        "inferred": False,
+        "bound": BoundBy.CPU_GAP,
+        "event": -1,
+        "part": 0,
+        "reason": -1,
+        "open_call": -1,
+    }
     pieces = Pieces.of(start=[0, 5_000], end=[5_000, 10_000], lane=[0, 1], **work)
     assert merge_runs(path.graph, pieces, 10_000).segments.tolist() == [1, 1]
 

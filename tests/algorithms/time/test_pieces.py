@@ -32,7 +32,16 @@ def _contiguous(drawn: tuple[int, list[tuple[int, int, int]]]) -> list[Piece]:
 def as_pieces(rows: list[Piece]) -> Pieces:
     start, end, bound, event = (np.array(column) for column in zip(*rows, strict=True))
     return Pieces.of(
-        start=start, end=end, bound=bound, event=event, edge_kind=-1, inferred=False, lane=-1, reason=-1, open_call=-1
+        start=start,
+        end=end,
+        bound=bound,
+        event=event,
+        edge_kind=-1,
+        inferred=False,
+        lane=-1,
+        part=0,
+        reason=-1,
+        open_call=-1,
     )
 
 

@@ -30,7 +30,8 @@ EVENT_KINDS = {
     "sync_record", "memory", "overhead", "other",
 }  # fmt: skip
 SEGMENT_KEYS = {
-    "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over", "reason",
+    "start_ns", "end_ns", "edge", "evidence", "bound_by", "event_index", "name", "lane", "carried_over", "rank",
+    "reason",
 }  # fmt: skip
 EDGE_KEYS = {
     "kind", "evidence", "clamped", "source_index", "source_point", "target_index", "target_point", "lag_ns",
@@ -250,6 +251,7 @@ def test_default_window_is_the_only_step_that_launched_gpu_work(
         "start_ns": 50_000, "end_ns": 150_000, "edge": "execution", "evidence": "recorded",
         "bound_by": "gpu_compute_bound", "event_index": 3, "name": "gemm", "lane": "stream 0:1:7",
         "carried_over": False,
+        "rank": 3,
         "reason": None,
     }  # fmt: skip
 

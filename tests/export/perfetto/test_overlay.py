@@ -199,7 +199,7 @@ def test_bare_array(tmp_path: Path) -> None:
 def test_trace_without_rows(tmp_path: Path, text: str) -> None:
     (tmp_path / "trace.json").write_text(text)
     window = ResolvedWindow(0, 1_500, "nothing", 0, 0, Sink(-1, 0))
-    nobody = {"edge_kind": -1, "inferred": False, "event": -1, "lane": -1, "open_call": -1}
+    nobody = {"edge_kind": -1, "inferred": False, "event": -1, "lane": -1, "part": 0, "open_call": -1}
     pieces = Pieces.of(start=[0], end=[1_500], bound=BoundBy.UNEXPLAINED, reason=Reason.UNKNOWN, **nobody)
     graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
     path = CriticalPath(graph, window, walk_back(graph, -1, 0), pieces)

@@ -91,7 +91,7 @@ class NaiveStreams:
 
 
 def context_of(trace: Trace) -> LinkContext:
-    return LinkContext(trace, Timeline(trace.events, len(trace.lanes.labels)))
+    return LinkContext(trace, Timeline(trace))
 
 
 def draw_waits(data: st.DataObject, context: LinkContext, naive: NaiveStreams) -> list[tuple[int, int, int, int]]:

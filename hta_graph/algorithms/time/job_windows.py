@@ -1,0 +1,113 @@
+"""Windows of a job: what the ranks' windows make together.
+
+rank 0   |---step 1---|---step 2---|==|
+rank 1     |---step 1---|---step 2---|====|
+job                        ^ 1 ends       ^ 2 ends     iterations, from latest end to latest end: they tile
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hta_graph.algorithms.time.sinks import Sink, later_sink, sink_on_gpu, step_sinks
+from hta_graph.errors import QueryError
+from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    from hta_graph.algorithms.time.windows import ResolvedWindow
+
+__all__ = ["from_first_to_last", "iteration_of_job"]
+
+Resolve = Callable[[DependencyGraph], "ResolvedWindow"]
+
+
+def from_first_to_last(job: JobGraph, resolve: Resolve) -> ResolvedWindow:
+    """Return the window from where the first rank's begins to where the last one's ends.
+
+    Raises:
+        QueryError: no rank has such a window.
+    """
+    found = _windows_of_ranks(job, resolve)
+    first = found[0][1]
+    start = min(window.start_ns for _, window in found)
+    sink = _latest_sink(job, found)
+    cpu_start = min(window.cpu_span[0] for _, window in found)
+    end = max(sink.time_ns, *(window.end_ns for _, window in found))
+    return replace(
+        first, start_ns=start, end_ns=end, sink=sink, cpu_start_ns=cpu_start,
+        cpu_ns=max(window.cpu_span[1] for _, window in found) - cpu_start, gpu_ns=sink.time_ns - start,
+        rows_after=sum(window.rows_after for _, window in found),
+        after_ns=max(window.end_ns + window.after_ns for _, window in found) - end,
+        missing=_missing_ranks(job, found),
+    )  # fmt: skip
+
+
+def iteration_of_job(job: JobGraph, resolve: Resolve, *, number: int, cpu_window: bool) -> ResolvedWindow:
+    """Return a step of a job: from the latest end of the steps before over all ranks to the latest end of this one.
+
+    Raises:
+        QueryError: no rank has the step, or an earlier step's work ends after it.
+    """
+    window = from_first_to_last(job, resolve)
+    if cpu_window:
+        return window
+    before = max((own for part in job.parts for own in _ends_before(job, part, number)), default=window.start_ns)
+    if before >= window.end_ns:
+        raise QueryError(f"{job.path}: step {number} is empty: the work of an earlier step ends after it")
+    return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
+
+
+def _windows_of_ranks(job: JobGraph, resolve: Resolve) -> list[tuple[RankPart, ResolvedWindow]]:
+    """Ask each rank; one that has no such window contributes nothing."""
+    found, errors = [], []
+    for part in job.parts:
+        try:
+            found.append((part, resolve(part.graph)))
+        except QueryError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]) -> tuple[int, ...]:
+    there = {part.rank for part, _ in found}
+    return tuple(part.rank for part in job.parts if part.rank is not None and part.rank not in there)
+
+
+def _latest_sink(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]) -> Sink:
+    """Return where the last rank ends, on a GPU, on a thread or in what it does with others on its CPU."""
+    sinks = [_with_host_work(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
+    # Of equal ends the lowest rank's, whatever the order of the files.
+    return max(sinks, key=lambda sink: sink.time_ns)
+
+
+def _sink_in_job(part: RankPart, sink: Sink) -> Sink:
+    return Sink(
+        sink.point + 2 * part.first_row if sink.point >= 0 else -1,
+        sink.time_ns,
+        sink.lane + part.first_lane if sink.lane >= 0 else -1,
+    )
+
+
+def _with_host_work(job: JobGraph, part: RankPart, sink: Sink, span: tuple[int, int]) -> Sink:
+    """Let the sink of a stretch be the end of what was called in it on the CPU, where that ends later."""
+    members, start = job.members, job.event_table.start
+    own = members.take((members.part == part.place) & (members.call >= 0) & ~job.is_gpu[members.row])
+    inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
+    return later_sink(sink, sink_on_gpu(job, own.row[inside]))
+
+
+def _ends_before(job: JobGraph, part: RankPart, number: int) -> list[int]:
+    """Return when the work of each earlier step of a rank ends (ns)."""
+    steps = part.graph.steps()
+    at = [place for place, item in enumerate(steps) if item.number < number]
+    return [
+        _with_host_work(
+            job, part, _sink_in_job(part, step_sinks(part.graph)[place]), (steps[place].start_ns, steps[place].end_ns)
+        ).time_ns
+        for place in at
+    ]

@@ -1,0 +1,339 @@
+r"""JobGraph: the graphs of several ranks as one, in one time, with the points where ranks meet.
+
+rank 0   ...──[all-reduce ~~~~~~~~~~~|====]──...      ~ waiting, = transferring
+\                 ↑   ↑
+────────────▶ rendezvous          n edges in, n out; never one from each rank to each
+↑      \
+    rank 1   ...───────────[all-reduce|====]──...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hta_graph.columns import Columns, freeze, picked
+from hta_graph.errors import QueryError
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.timeline import Timeline
+from hta_graph.graph.views import edges_frame, events_frame, none_where
+from hta_graph.model import Bools, Codes, EventKind, Floats, Ids, Ints
+from hta_graph.trace.table import Step, Trace
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas as pd
+
+__all__ = ["Clocks", "JobGraph", "Members"]
+
+
+@dataclass(frozen=True, eq=False)
+class Members(Columns):
+    """What ranks did with each other, in job time: one entry per rank and communication, whoever else took part.
+
+    ``number`` is that of the collective or message (-1: matched with nobody), ``row`` the job's row that did the work,
+    ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
+    one came who was needed; ``transfer`` the rest, to the row's end. ``is_needed``: others wait for it; ``by`` is how
+    it was matched (-1: not).
+    """
+
+    number: Ints
+    part: Ids
+    row: Ids
+    call: Ids
+    arrival: Ints
+    wait: Ints
+    transfer: Ints
+    is_last: Bools
+    is_needed: Bools
+    is_message: Bools
+    by: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class Clocks(Columns):
+    """How far each rank's clocks are ahead, in order of rank; see :attr:`JobGraph.clocks`."""
+
+    rank: Ints
+    offset: Ints
+    gpu_offset: Ints
+    drift_ppm: Floats
+    error: Ints
+    collectives: Ints
+
+
+class JobGraph(DependencyGraph):
+    """The events of all ranks and the reasons why each could not have happened earlier, in one time.
+
+    An event is named by its rank and its ``event_index``. What each rank's graph knows alone is asked of ``parts``.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        edges: EdgeTable,
+        parts: Sequence[RankPart],
+        originals: Sequence[DependencyGraph],
+        members: Members,
+        clocks: Clocks,
+        *,
+        doubtful: Ints,
+        notes: dict[str, int],
+        wait_calls: WaitCalls,
+    ) -> None:
+        super().__init__(trace, Timeline(trace), edges, notes, wait_calls)
+        self._parts = tuple(parts)
+        self._originals = tuple(originals)
+        self.members = members
+        """What ranks did with each other, as columns."""
+        self.clock_table = clocks
+        """The clocks as columns."""
+        self._doubtful = freeze(doubtful)
+
+    def __repr__(self) -> str:
+        return f"<JobGraph {self._trace.path}: {len(self._parts)} ranks, {len(self.event_table):,} events>"
+
+    # -- its ranks -----------------------------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> tuple[RankPart, ...]:
+        """The ranks' graphs in job time, in order of rank."""
+        return self._parts
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """The ranks: rank, file, events, steps, start_ns and end_ns (job time)."""
+        import pandas as pd
+
+        rows = [
+            {
+                "rank": part.rank,
+                "file": str(part.graph.path),
+                "events": len(part.graph.event_table),
+                "steps": len(part.graph.steps()),
+                "start_ns": int(part.graph.event_table.start.min(initial=np.iinfo(np.int64).max)),
+                "end_ns": int(part.graph.event_table.end.max(initial=np.iinfo(np.int64).min)),
+            }
+            for part in self._parts
+        ]
+        return pd.DataFrame(rows)
+
+    def graph(self, rank: int) -> DependencyGraph:
+        """Return one rank's graph alone, with the times of its file.
+
+        Raises:
+            QueryError: the job has no such rank.
+        """
+        return self._originals[self._place_of_rank(rank)]
+
+    def _place_of_rank(self, rank: int) -> int:
+        for place, part in enumerate(self._parts):
+            if part.rank == rank:
+                return place
+        known = ", ".join(str(part.rank) for part in self._parts[:20])
+        raise QueryError(f"{self.path}: there is no rank {rank}; there are: {known}")
+
+    def part_of(self, rows: Ids | Ints) -> Ids:
+        """Return the place among ``parts`` of the rank whose each row is; -1 for rendezvous and for row -1."""
+        found: Ids = picked(self._part_of_row, rows)
+        return found
+
+    @cached_property
+    def _part_of_row(self) -> Ids:
+        part = np.full(len(self.event_table), -1, np.int32)
+        for place, own in enumerate(self._parts):
+            part[own.first_row : own.first_row + len(own.graph.event_table)] = place
+        return freeze(part)
+
+    @cached_property
+    def rank_of_part(self) -> Ints:
+        """The number of each rank."""
+        return freeze(np.array([part.rank for part in self._parts], np.int64))
+
+    def rank_of(self, rows: Ids | Ints) -> Ints:
+        """Return the rank of each row; -1 for rendezvous and for row -1."""
+        ranks: Ints = picked(self.rank_of_part, self.part_of(rows))
+        return ranks
+
+    @property
+    def doubtful_edges(self) -> Ints:
+        """Edges from other ranks whose wait is below the error of the clocks: they bind nothing."""
+        return self._doubtful
+
+    @property
+    def clocks(self) -> pd.DataFrame:
+        """How far each rank's clocks are ahead: job time is own time − offset − drift · (own − middle).
+
+        Columns: rank, host, offset_ns, gpu_offset_ns (what its device rows are ahead of that), drift_ppm, error_ns
+        (less than this is attributed to nobody), collectives (that it was found by).
+        """
+        import pandas as pd
+
+        table = self.clock_table
+        return pd.DataFrame({
+            "rank": table.rank,
+            "host": [part.graph.trace.settings.get("host_name") for part in self._parts],
+            "offset_ns": table.offset,
+            "gpu_offset_ns": table.gpu_offset,
+            "drift_ppm": table.drift_ppm,
+            "error_ns": table.error,
+            "collectives": table.collectives,
+        })  # fmt: skip
+
+    @property
+    def collectives(self) -> pd.DataFrame:
+        """What the ranks did together, a row per member.
+
+        Columns: number, rank, event_index, name, start_ns and end_ns of the row, arrival_ns, wait_ns, transfer_ns,
+        is_last, is_message; times are the job's; ``number`` is None where a member was matched with nobody.
+        """
+        import pandas as pd
+
+        members, events = self.members, self.event_table
+        return pd.DataFrame({
+            "number": none_where(members.number.astype(object), members.number < 0),
+            "rank": self.rank_of_part[members.part],
+            "event_index": events.index[members.row],
+            "name": [self.name_of(row) for row in members.row.tolist()],
+            "start_ns": events.start[members.row],
+            "end_ns": events.end[members.row],
+            "arrival_ns": members.arrival,
+            "wait_ns": members.wait,
+            "transfer_ns": members.transfer,
+            "is_last": members.is_last,
+            "is_message": members.is_message,
+        })  # fmt: skip
+
+    # -- what each rank's graph knows ----------------------------------------------------------------------------------
+
+    @cached_property
+    def launching_call(self) -> Ids:
+        """For every event the call that launched it: correlations count within a rank."""
+        calls = [part.of_job(part.graph.launching_call) for part in self._parts]
+        missing = len(self.event_table) - sum(map(len, calls))
+        return freeze(np.concatenate([*calls, np.full(missing, -1)]).astype(np.int32))
+
+    def steps(self) -> list[Step]:
+        """List the steps of all ranks: each spans from where the first rank begins it to where the last one ends."""
+        found: dict[int, Step] = {}
+        for part in self._parts:
+            for own in part.graph.steps():
+                row = int(part.of_job(own.event))
+                known = found.get(own.number, Step(own.number, row, own.start_ns, own.end_ns))
+                span = min(known.start_ns, own.start_ns), max(known.end_ns, own.end_ns)
+                found[own.number] = replace(known, start_ns=span[0], end_ns=span[1])
+        return sorted(found.values(), key=lambda step: (step.start_ns, step.number))
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
+        """Return the DataFrame of canonical rows, with their ``rank``; rendezvous are no events."""
+        chosen = rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS]
+        frame = events_frame(self._trace, chosen)
+        frame.insert(0, "rank", self.rank_of(chosen))
+        return frame
+
+    @property
+    def rendezvous(self) -> pd.DataFrame:
+        """Where ranks meet: number (of the collective), kind (its name), time_ns."""
+        import pandas as pd
+
+        rows = self.rendezvous_rows
+        return pd.DataFrame({
+            "number": self.number_of_rendezvous(rows),
+            "kind": [self.name_of(row) for row in rows.tolist()],
+            "time_ns": self.event_table.start[rows],
+        })  # fmt: skip
+
+    @cached_property
+    def rendezvous_rows(self) -> Ids:
+        """The rows of rendezvous."""
+        return freeze(np.flatnonzero(self.event_table.kind == EventKind.RENDEZVOUS).astype(np.int32))
+
+    def number_of_rendezvous(self, rows: Ids | Ints) -> Ints:
+        """Return the numbers of the collectives whose rendezvous rows are; -1 for other rows."""
+        is_meeting = picked(self.event_table.kind == EventKind.RENDEZVOUS, rows, otherwise=False)
+        return np.where(is_meeting, picked(self.event_table.correlation, rows), -1)
+
+    def edge_ranks(self, edges: EdgeTable) -> dict[str, Any]:
+        """Return the columns that a job's edges have besides: source_rank, target_rank, rendezvous; None where none."""
+        source, target = event_of(edges.source), event_of(edges.target)
+        meeting = np.maximum(self.number_of_rendezvous(source), self.number_of_rendezvous(target))
+        columns = {
+            "source_rank": self.rank_of(source),
+            "target_rank": self.rank_of(target),
+            "rendezvous": meeting,
+        }
+        return {name: none_where(column.astype(object), column < 0) for name, column in columns.items()}
+
+    def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
+        frame = edges_frame(self._trace, edges, self._timeline.times)
+        # A rendezvous is no event: it has neither an index nor a start.
+        for side, points in (("source", edges.source), ("target", edges.target)):
+            meets = self.number_of_rendezvous(event_of(points)) >= 0
+            frame[f"{side}_index"] = none_where(frame[f"{side}_index"].to_numpy().astype(object), meets)
+            frame[f"{side}_point"] = none_where(frame[f"{side}_point"].to_numpy().astype(object), meets)
+        return frame.assign(**self.edge_ranks(edges))
+
+    def to_networkx(self) -> networkx.MultiDiGraph[Any]:
+        """Return a networkx multigraph whose nodes are (rank, event_index, "start" | "end") and ("rendezvous", number).
+
+        Edge keys are edge kinds.
+        """
+        return super().to_networkx()
+
+    def _node_names(self, points: Ids) -> list[tuple[Any, ...]]:
+        meeting, ranks = self.number_of_rendezvous(event_of(points)), self.rank_of(event_of(points))
+        names = super()._node_names(points)
+        return [
+            (rank, *name) if number < 0 else ("rendezvous", number)
+            for rank, number, name in zip(ranks.tolist(), meeting.tolist(), names, strict=True)
+        ]
+
+    def _walkable_points(self) -> Ids:
+        points = super()._walkable_points()
+        # A rendezvous is one instant: edges lead to and from its first point.
+        return points[(self.number_of_rendezvous(event_of(points)) < 0) | ~is_end(points)]
+
+    def _row_with_index(self, event: EventName) -> int:
+        if not isinstance(event, tuple):
+            raise QueryError(f"{self.path}: an event of a job is named by its rank and number, such as (0, {event})")
+        rank, index = event
+        part = self._parts[self._place_of_rank(rank)]
+        return int(part.of_job(part.graph._row_with_index(index)))  # noqa: SLF001 - the same question to one rank
+
+    def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
+        """Keep these rows, the rendezvous that they take part in, and the edges between all of them."""
+        inside = np.zeros(len(self.event_table), np.bool_)
+        inside[rows] = True
+        source, target = event_of(self._edges.source), event_of(self._edges.target)
+        meets = self.event_table.kind == EventKind.RENDEZVOUS
+        inside[meets] = False
+        inside[np.concatenate([target[inside[source] & meets[target]], source[inside[target] & meets[source]]])] = True
+        kept = self._kept_columns(np.flatnonzero(inside))
+        parts, first_row = [], 0
+        for part in self._parts:
+            end = part.first_row + len(part.graph.event_table)
+            own = part.graph._induced_subgraph(np.flatnonzero(inside[part.first_row : end]))  # noqa: SLF001
+            parts.append(replace(part, graph=own, first_row=first_row))
+            first_row += len(own.event_table)
+        renumbered = replace(
+            self.members, row=picked(kept.number, self.members.row), call=picked(kept.number, self.members.call)
+        )
+        return JobGraph(
+            kept.trace,
+            kept.edges,
+            parts,
+            self._originals,
+            renumbered.take(renumbered.row >= 0),
+            self.clock_table,
+            doubtful=np.flatnonzero(np.isin(kept.edge_rows, self._doubtful)),
+            notes=self._notes,
+            wait_calls=kept.wait_calls,
+        )

@@ -1,0 +1,213 @@
+"""The composer of a job: ranks' graphs, matched, in one time, joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from hta_graph.build import sound_edges
+from hta_graph.columns import picked
+from hta_graph.errors import QueryError
+from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph.edges import EdgeTable, EventEdges
+from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.timeline import Timeline
+from hta_graph.job.joining.collective import collective, meetings_of
+from hta_graph.job.joining.collective_wait import collective_wait
+from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.job_time import in_job_time
+from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
+from hta_graph.job.joining.met_members import met_members
+from hta_graph.job.joining.point_to_point import point_to_point
+from hta_graph.job.matching.collective_times import Collectives, match_collectives
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.reading import Progress, Report, read_graphs
+from hta_graph.model import EdgeKind, Ints
+from hta_graph.trace.read import Say
+
+__all__ = ["build_job", "read_job"]
+
+
+def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
+    """Join the graphs of a job's ranks into one.
+
+    Args:
+        graphs: one for each rank; a rank that the file does not tell counts by its place.
+
+    Returns:
+        an immutable graph: that of each rank, in one time, and the points where ranks meet.
+
+    Raises:
+        QueryError: there is no graph, or two are of one rank.
+        TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
+    """
+    by_rank = _graphs_by_rank(graphs)
+    members = {rank: read_members(graph) for rank, graph in by_rank.items()}
+    found = match_collectives(members)
+    moved = {rank: _moved_graph(graph, found.offsets.get(rank, 0)) for rank, graph in by_rank.items()}
+    started = [graph.event_table.start for graph in moved.values()]
+    ended = [graph.event_table.end for graph in moved.values()]
+    met = met_members(found, members, started, ended)
+    host = [_host_work(graph, members[rank], found.offsets.get(rank, 0)) for rank, graph in moved.items()]
+    meetings = meetings_of(met, _names_of(found, members))
+    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings)
+    timeline, notes = Timeline(joined.trace), Counter[str]()
+    rendezvous = dict(
+        zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
+    )
+    first = np.array([part.first_row for part in joined.parts], np.int64)
+    added = [
+        _shifted_edges(rule(part.graph, work), part)
+        for part, work in zip(joined.parts, host, strict=True)
+        for rule in (host_work_edges, collective_wait)
+    ]
+    row = first[met.part] + met.row
+    added += [collective(met, row, rendezvous), point_to_point(met, row)]
+    edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
+    clocks = _clock_table(found, by_rank)
+    return JobGraph(
+        joined.trace,
+        edges,
+        joined.parts,
+        tuple(by_rank.values()),
+        _member_table(found, members, joined),
+        clocks,
+        doubtful=_doubtful_edges(edges, joined, timeline.times, clocks),
+        notes=_summed_notes(by_rank.values(), notes),
+        wait_calls=joined.wait_calls,
+    )
+
+
+def read_job(
+    inputs: str | Path | Sequence[str | Path],
+    *,
+    ranks: Collection[int] | None = None,
+    jobs: int | None = None,
+    memory: int | None = None,
+    salvage: bool = False,
+    report: Report | None = None,
+    say: Say = lambda _: None,
+    progress: Progress = lambda *_: None,
+) -> JobGraph:
+    """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
+
+    >>> callable(read_job)
+    True
+    """
+    return build_job(
+        read_graphs(
+            inputs,
+            ranks=ranks,
+            jobs=jobs,
+            memory=memory,
+            salvage=salvage,
+            members=True,
+            report=report,
+            say=say,
+            progress=progress,
+        )
+    )
+
+
+def _graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:
+    """Number graphs by their ranks, lowest first; where a file does not tell its rank, by its place.
+
+    Raises:
+        QueryError: there is none, or two are of one rank.
+    """
+    found: dict[int, DependencyGraph] = {}
+    for place, graph in enumerate(graphs):
+        rank = place if graph.rank is None else graph.rank
+        if rank in found:
+            raise QueryError(f"{graph.path}: is of rank {rank}, and so is {found[rank].path}; give each rank once")
+        found[rank] = graph
+    if not found:
+        raise QueryError("a job has at least one rank; give the graphs of its ranks")
+    return dict(sorted(found.items()))
+
+
+def _moved_graph(graph: DependencyGraph, offset_ns: int) -> DependencyGraph:
+    events = graph.event_table
+    return in_job_time(graph, events.start - offset_ns, events.end - offset_ns)
+
+
+def _host_work(graph: DependencyGraph, members: RankMembers, offset_ns: int) -> HostWork:
+    """Select what ran on the CPU."""
+    is_message = np.array(members.is_message, np.bool_)
+    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival - offset_ns, is_message=is_message)
+    return work.take(~graph.is_activity[members.row])
+
+
+def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[str]:
+    """Name each collective as its first member says, else by its row."""
+    first = found.first
+    pairs = zip(found.rank[first].tolist(), found.place[first].tolist(), strict=True)
+    return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
+
+
+def _shifted_edges(edges: EdgeTable, part: RankPart) -> EdgeTable:
+    return replace(edges, source=edges.source + 2 * part.first_row, target=edges.target + 2 * part.first_row)
+
+
+def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
+    """Add up what building the ranks' graphs counted and what joining them did."""
+    notes = Counter[str](joining)
+    for graph in graphs:
+        notes.update({key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics})
+    return dict(notes)
+
+
+def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined: JoinedColumns) -> Members:
+    """Lay out all members, in order of rank and time, those without a partner too."""
+    tables = []
+    for place, (part, own) in enumerate(zip(joined.parts, members.values(), strict=True)):
+        mine = np.flatnonzero(found.rank == part.rank)
+        at = np.full(len(own), -1, np.int64)
+        at[found.place[mine]] = mine
+        matched = at >= 0
+        events, row = joined.trace.events, part.of_job(own.row)
+        arrival = own.arrival - found.offsets.get(part.rank, 0)
+        wait = picked(found.wait, at, otherwise=0)
+        tables.append(Members.of(
+            number=picked(found.number, at),
+            part=place,
+            row=row,
+            call=part.of_job(own.call),
+            arrival=arrival,
+            wait=wait,
+            transfer=events.end[row] - arrival - wait,
+            is_last=matched & np.isin(at, found.last),
+            is_needed=picked(found.is_needed, at, otherwise=False),
+            is_message=np.array(own.is_message, np.bool_),
+            by=picked(found.by, picked(found.number, at)),
+        ))  # fmt: skip
+    return Members.join(tables)
+
+
+def _clock_table(found: Collectives, graphs: Mapping[int, DependencyGraph]) -> Clocks:
+    ranks = list(graphs)
+    return Clocks.of(
+        rank=ranks, offset=[found.offsets.get(rank, 0) for rank in ranks], gpu_offset=0, drift_ppm=0.0, error=0,
+        collectives=0,
+    )  # fmt: skip
+
+
+def _doubtful_edges(edges: EdgeTable, joined: JoinedColumns, times: Ints, clocks: Clocks) -> Ints:
+    """Find the edges between ranks that tell of a wait no longer than the clocks are uncertain."""
+    error = np.zeros(len(joined.trace.events), np.int64)
+    for part, own in zip(joined.parts, clocks.error.tolist(), strict=True):
+        error[part.first_row : part.first_row + len(part.graph.event_table)] = own
+    between = EventEdges.of_rows(
+        edges, np.flatnonzero(np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))), times
+    )
+    # A rendezvous is as uncertain as the clock of the rank that came last.
+    last = (between.target >= joined.first_rendezvous) & (between.lag == 0)
+    np.maximum.at(error, between.target[last], error[between.source[last]])
+    waited = between.source_ns - joined.trace.events.start[between.target]
+    doubtful = between.to_end & (waited <= error[between.source] + error[between.target])
+    return between.row[doubtful].astype(np.int64)

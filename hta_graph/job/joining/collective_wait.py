@@ -1,0 +1,50 @@
+"""End of a collective's or message's work on the CPU → the calling thread goes on.
+
+thread    [c10d::allreduce_]  [aten::mul]       (wait: no row)         [aten::add]
+worker         [== gloo:all_reduce ============================]──────▶
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hta_graph.columns import distinct, picked
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.edges import EdgeTable
+from hta_graph.job.joining.host_work import HostWork
+from hta_graph.model import Bools, EdgeKind, Ids, Rule
+from hta_graph.trace.vocabulary import PROCESS_GROUP_CALL
+
+__all__ = ["collective_wait"]
+
+
+def collective_wait(graph: DependencyGraph, work: HostWork) -> EdgeTable:
+    """Lead from the end of work to the next point of the thread that called for it, if that stood still until then.
+
+    ``wait()`` leaves no row. That a thread waited is inferred: the work ended while the thread was between two rows, in
+    no ``aten::`` operator; it goes on with the next one, however much later that is.
+    """
+    known = work.take(work.call >= 0)
+    calls, events = graph.calls, graph.event_table
+    ends, lanes = events.end[known.row], events.lane[known.call]
+    goes_on = np.full(len(known), -1, np.int64)
+    for lane in distinct(lanes).tolist():
+        part, here = calls.lane_slice(lane), np.flatnonzero(lanes == lane)
+        after = np.searchsorted(calls.time[part], ends[here], side="left")
+        inside = (after > 0) & (after < part.stop - part.start)
+        goes_on[here[inside]] = part.start + after[inside]
+    found = np.flatnonzero(goes_on >= 0)
+    found = found[_stands_still(graph, calls.owner[goes_on[found] - 1], known.call[found])]
+    at = goes_on[found]
+    return EdgeTable.between(
+        EdgeKind.COLLECTIVE_WAIT, known.row[found], calls.event[at], from_end=True, to_end=calls.is_end[at],
+        rule=Rule.SILENCE_UNTIL_WORK_END,
+    )  # fmt: skip
+
+
+def _stands_still(graph: DependencyGraph, around: Ids, call: Ids) -> Bools:
+    """Mark gaps in which a thread may wait: in no row, in a row that is no ``aten::`` operator, in the call itself."""
+    works = np.array([name.startswith("aten::") or name in PROCESS_GROUP_CALL for name in graph.names] or [False])
+    busy: Bools = picked(works, picked(graph.event_table.name, around), otherwise=False)
+    may_wait: Bools = ~busy | (around == call)
+    return may_wait

@@ -1,0 +1,156 @@
+"""The columns of all ranks laid end to end: rows and lanes are numbered through, names are shared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.model import EventKind, Ids, Ints
+from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
+
+__all__ = ["JoinedColumns", "Meetings", "join_columns"]
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Where ranks meet: each collective's number, what it is called, and when the last needed member began (ns)."""
+
+    number: Ints
+    name: Sequence[str]
+    time: Ints
+
+
+@dataclass(frozen=True)
+class JoinedColumns:
+    """The trace of a job and what its ranks' graphs hold besides, in the job's numbers."""
+
+    trace: Trace
+    edges: EdgeTable
+    wait_calls: WaitCalls
+    parts: tuple[RankPart, ...]
+    first_rendezvous: int
+
+
+def join_columns(
+    ranks: Sequence[int], graphs: Sequence[DependencyGraph], host_work: Sequence[Ids], meetings: Meetings
+) -> JoinedColumns:
+    """Lay the columns of ranks' graphs, which are in job time, end to end; rendezvous stand last.
+
+    Args:
+        ranks: the number of each rank.
+        graphs: their graphs.
+        host_work: per rank the rows of its own graph that did something with others on the CPU: they get lanes of
+            their own, ``communication PID:TID``.
+        meetings: where ranks meet.
+    """
+    parts: list[RankPart] = []
+    row = lane = 0
+    for place, (rank, graph) in enumerate(zip(ranks, graphs, strict=True)):
+        parts.append(RankPart(place, rank, graph, row, lane))
+        row, lane = row + len(graph.event_table), lane + len(graph.lanes.labels)
+    names, codes = _shared_names([graph.names for graph in graphs] + [tuple(dict.fromkeys(meetings.name))])
+    lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(meetings.number)))
+    events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, meetings)
+    edges = [
+        replace(
+            part.graph.edge_table,
+            source=part.graph.edge_table.source + 2 * part.first_row,
+            target=part.graph.edge_table.target + 2 * part.first_row,
+        )
+        for part in parts
+    ]
+    calls = [part.graph.wait_calls for part in parts]
+    shifted = [
+        WaitCalls(*(freeze(column + part.first_row) for column in (own.source, own.target, own.call)))
+        for part, own in zip(parts, calls, strict=True)
+    ]
+    copies = [
+        replace(part.graph.trace.copies, event=freeze(part.graph.trace.copies.event + part.first_row)) for part in parts
+    ]
+    traces = [graph.trace for graph in graphs]
+    trace = Trace(
+        path=_common_folder([own.path for own in traces]),
+        events=events,
+        names=names,
+        lanes=lanes,
+        syncs=SyncTable.empty(),
+        copies=CopyTable.join(copies),
+        flows=Flows.empty(),
+        rank=None,
+        world_size=max((own.world_size or 0 for own in traces), default=0) or None,
+        gpu_names=tuple(dict.fromkeys(name for own in traces for name in own.gpu_names)),
+        diagnostics=_summed_notes([own.diagnostics for own in traces]),
+        settings={
+            key: value
+            for key, value in traces[0].settings.items()
+            if all(own.settings.get(key) == value for own in traces)
+        },
+    )
+    return JoinedColumns(trace, EdgeTable.join(edges), WaitCalls.join(shifted), tuple(parts), row)
+
+
+def _common_folder(paths: Sequence[Path]) -> Path:
+    return paths[0] if len(paths) == 1 else Path(os.path.commonpath([path.parent for path in paths]))
+
+
+def _summed_notes(notes: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {key: sum(own.get(key, 0) for own in notes) for key in dict.fromkeys(key for own in notes for key in own)}
+
+
+def _shared_names(tables: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[Ids]]:
+    """Number the names of all ranks once; return them, and for each table its codes among them."""
+    number: dict[str, int] = {}
+    codes = [np.array([number.setdefault(name, len(number)) for name in table], np.int32) for table in tables]
+    return tuple(number), codes
+
+
+def _joined_lanes(
+    parts: Sequence[RankPart], host_work: Sequence[Ids], *, with_meetings: bool
+) -> tuple[LaneTable, list[Ids]]:
+    """Lay lanes end to end and add those of communication on CPUs; return them and the lane of each rank's rows."""
+    tables = [part.graph.lanes for part in parts]
+    labels = [label for table in tables for label in table.labels]
+    own_lanes = len(labels)
+    lane_of = []
+    for part, work in zip(parts, host_work, strict=True):
+        lane = part.graph.event_table.lane + np.int32(part.first_lane)
+        threads, place = np.unique(lane[work], return_inverse=True)
+        lane[work] = len(labels) + place
+        labels += [labels[thread].replace("thread", "communication", 1) for thread in threads.tolist()]
+        lane_of.append(lane)
+    communication = np.arange(len(labels) + with_meetings) >= own_lanes
+    communication[len(labels) :] = False
+    labels += ["rendezvous"] * with_meetings
+    added = len(labels) - own_lanes
+    device, context, stream = (
+        freeze(np.concatenate([*(getattr(table, name) for table in tables), np.full(added, -1)]))
+        for name in ("device", "context", "stream")
+    )
+    is_stream = np.concatenate([*(table.is_stream for table in tables), np.zeros(added, np.bool_)])
+    return LaneTable(
+        tuple(labels), freeze(is_stream), device, context, stream, is_communication=freeze(communication)
+    ), lane_of
+
+
+def _joined_events(
+    parts: Sequence[RankPart], codes: Sequence[Ids], lane_of: Sequence[Ids], meeting_lane: int, meetings: Meetings
+) -> EventTable:
+    tables = [
+        replace(part.graph.event_table, name=names[part.graph.event_table.name], lane=lane)
+        for part, names, lane in zip(parts, codes[:-1], lane_of, strict=True)
+    ]
+    if len(meetings.number):
+        code_of = dict(zip(dict.fromkeys(meetings.name), codes[-1].tolist(), strict=True))
+        tables.append(EventTable.of(
+            index=-1, kind=EventKind.RENDEZVOUS, name=[code_of[name] for name in meetings.name], lane=meeting_lane,
+            start=meetings.time, end=meetings.time, correlation=meetings.number, external_id=-1, sequence=-1,
+            forward_thread=-1, collective=False,
+        ))  # fmt: skip
+    return EventTable.join(tables)

@@ -1,0 +1,109 @@
+"""Ranks joined: where they meet, what they wait for, the path that goes on at the late one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import hta_graph as hg
+from hta_graph.errors import QueryError
+from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.small_job import small_job
+
+
+def two_ranks(tmp_path: Path) -> hg.JobGraph:
+    """Let rank 1 come late to an all-reduce that both wait for.
+
+    µs       0      10        20        30        40       50
+    rank 0   [mul  ]call                                 [add]
+    worker           [~~~~~~~~~~~~~~~~~~~~~~~~~====]
+    rank 1   [mul                       ]call            [add]
+    worker                                [========]
+    """
+    paths = []
+    for rank, arrival in enumerate((10, 35)):
+        trace = GlooRank(rank, [0, 1])
+        trace.annotation("ProfilerStep#1", 0, 60, tid=MAIN)
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, 44 + rank)
+        trace.op("aten::add", 50, 55, tid=MAIN)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    return hg.read_job(paths)
+
+
+def test_ranks_meet_in_one_point_with_an_edge_from_and_to_each(tmp_path: Path) -> None:
+    job = two_ranks(tmp_path)
+    edges = job.edges[job.edges.kind == "collective"]
+    assert len(job.rendezvous) == 1
+    assert job.rendezvous.time_ns.tolist() == [38_000]
+    assert sorted(edges.source_rank.dropna()) == sorted(edges.target_rank.dropna()) == [0, 1]
+    assert set(edges.rendezvous) == {0}
+    assert edges.source_index.isna().sum() == edges.target_index.isna().sum() == 2
+
+
+def test_the_path_goes_on_at_the_rank_that_came_last(tmp_path: Path) -> None:
+    job = two_ranks(tmp_path)
+    path = hg.critical_path(job)
+    parts = [(rank, name) for rank, name in zip(path.segments["rank"], path.segments["name"], strict=True)]
+    assert path.window.label == "ProfilerStep#1"
+    assert (1, "aten::mul") in parts
+    assert (0, "aten::mul") not in parts
+    assert path.by_rank_ns == {0: 17_000 - 6_000, 1: 44_000 - 0} or sum(path.by_rank_ns.values()) == path.length_ns
+    assert path.by_bound_ns["unexplained"] == 0
+
+
+def test_waits_are_charged_to_nobody_else(tmp_path: Path) -> None:
+    waits = two_ranks(tmp_path).collectives
+    assert waits.wait_ns.tolist() == [25_000, 0]
+    assert waits.is_last.tolist() == [False, True]
+
+
+def test_a_thread_goes_on_when_its_collective_has_ended(tmp_path: Path) -> None:
+    job = two_ranks(tmp_path)
+    found = job.edges[job.edges.kind == "collective_wait"]
+    assert found.lag_ns.tolist() == [6_000, 5_000]
+    assert set(found.rule) == {"silence_until_work_end"}
+
+
+def test_events_are_named_by_rank_and_number(tmp_path: Path) -> None:
+    job = two_ranks(tmp_path)
+    assert job.event((1, 3))["name"] == "gloo:all_reduce"
+    assert set(job.ancestors((0, 4))["rank"]) == {0, 1}
+    assert 1 not in set(job.ancestors((0, 3)).query("name == 'aten::add'")["rank"])
+    with pytest.raises(QueryError, match="by its rank and number"):
+        job.event(3)
+    with pytest.raises(QueryError, match="no rank 7"):
+        job.graph(7)
+
+
+def test_a_rank_alone_has_the_times_and_edges_of_its_file(tmp_path: Path) -> None:
+    job = two_ranks(tmp_path)
+    alone = job.graph(1)
+    assert "collective" not in alone.edge_counts()
+    assert alone.rank == 1
+
+
+def test_networkx_names_points_by_rank_and_where_ranks_meet(tmp_path: Path) -> None:
+    graph = two_ranks(tmp_path).to_networkx()
+    assert nx.is_directed_acyclic_graph(graph)
+    assert list(graph.predecessors(("rendezvous", 0))) == [(0, 3, "start"), (1, 3, "start")]
+    assert (1, 1, "end") in graph
+
+
+def test_a_subgraph_keeps_where_its_events_meet(tmp_path: Path) -> None:
+    job = two_ranks(tmp_path)
+    part = job.subgraph([(0, 3), (1, 3), (1, 2)])
+    assert isinstance(part, hg.JobGraph)
+    assert len(part.rendezvous) == 1
+    assert sorted(part.events["rank"]) == [0, 1, 1]
+    assert set(part.edges.kind) == {"collective", "execution", "thread_order", "thread_handoff"}
+
+
+def test_kernels_of_ranks_meet_too(tmp_path: Path) -> None:
+    job = hg.read_job(small_job(tmp_path))
+    assert len(job.rendezvous) == 2
+    path = hg.critical_path(job, hg.whole())
+    assert sum(path.by_rank_ns.values()) == path.length_ns

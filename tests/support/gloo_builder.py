@@ -1,0 +1,39 @@
+"""A rank that talks by Gloo, in five lines of a test: calls on the main thread, work on the workers of its groups."""
+
+from __future__ import annotations
+
+from tests.support.builder import PID, TraceBuilder
+
+__all__ = ["MAIN", "WORKER", "GlooRank"]
+
+MAIN, WORKER = 100, 201
+"""The numbers of the calling thread and of the first group's first worker."""
+
+CALLS = {
+    "all_reduce": ("c10d::allreduce_", ["", "", "", "", "False", "-1"]),
+    "reduce_scatter": ("c10d::_reduce_scatter_base_", ["", "", "", "", "False", "-1"]),
+    "broadcast": ("c10d::broadcast_", ["", "", "1", "0", "False", "-1"]),
+    "gather": ("c10d::gather_", ["[]", "", "", "0", "False", "-1"]),
+    "send": ("c10d::send", ["", "", "1", "0"]),
+    "recv": ("c10d::recv_", ["", "", "0", "0"]),
+}
+
+
+class GlooRank(TraceBuilder):
+    """A rank that talks by Gloo: calls on the main thread, work on the workers of its groups."""
+
+    def __init__(self, rank: int, *groups: list[int]) -> None:
+        listed = [{"pg_name": str(at), "backend_config": "cpu:gloo", "ranks": own} for at, own in enumerate(groups)]
+        super().__init__(distributedInfo={"rank": rank, "world_size": 4, "pg_config": listed})
+
+    def called(self, kind: str, start: float, end: float, elements: int = 8) -> int:
+        """Add the call of a collective or message."""
+        name, inputs = CALLS[kind]
+        dims = [[[elements]], *([[]] * (len(inputs) - 1))]
+        return self.op(name, start, end, tid=MAIN, **{"Concrete Inputs": inputs, "Input Dims": dims})
+
+    def worked(self, name: str, start: float, end: float, *, tid: int = WORKER, elements: int = 8) -> int:
+        """Add the row of its work."""
+        args = {"Concrete Inputs": [""], "Input Dims": [[elements]], "Input type": ["float"]}
+        times = {"ts": start, "dur": round(end - start, 3)}
+        return self.row(ph="X", cat="user_annotation", name=f"gloo:{name}", pid=PID, tid=tid, **times, args=args)
