@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from hta_graph.job.matching.aligned_sequences import aligned
-from hta_graph.job.matching.weighed_pairs import Alignment, Happened
+from hta_graph.job.matching.weighed_pairs import MAY_BE_KNOWN, Alignment, Happened
 from hta_graph.model import Bools, Ints
 
 __all__ = ["aligned_ranks"]
@@ -65,10 +66,11 @@ def _merged_places(known: Happened, own: Happened, found: Alignment, ahead: int)
 
 
 def _merged(known: Happened, own: Happened, moved: Ints, at: Ints, ahead: int) -> Happened:
-    """Return both lists as one, in the known one's time; of a pair the known entry, with a size that either knows."""
+    """Return both lists as one, in the known one's time; of a pair the known entry, with what either knows besides."""
     both = Happened.join([known, replace(own, start=own.start - ahead, end=own.end - ahead)])
     place = np.concatenate((moved, at))
     _, first = np.unique(place, return_index=True)
-    elements = np.full(len(first), -1, np.int64)
-    np.maximum.at(elements, place, both.elements)
-    return replace(both.take(first), elements=elements)
+    told: dict[str, Any] = {name: np.full(len(first), -1, np.int64) for name in MAY_BE_KNOWN}
+    for name, column in told.items():
+        np.maximum.at(column, place, getattr(both, name))
+    return replace(both.take(first), **told)

@@ -111,12 +111,20 @@ def _possible_offsets(left: Happened, right: Happened) -> list[int]:
     from_start = right.end[:shared] - left.end[:shared]
     from_end = right.end[-shared:] - left.end[-shared:]
     apart = [
+        *_numbered_offset(left, right),
         int(np.median(from_start)),
         int(np.median(from_end)),
         _rare_offset(left, right),
         _usual_offset(left, right),
     ]
     return list(dict.fromkeys(apart))
+
+
+def _numbered_offset(left: Happened, right: Happened) -> list[int]:
+    """Return the usual distance of the ends of what has one recorded number."""
+    _, ours, theirs = np.intersect1d(left.number, right.number, return_indices=True)
+    apart = (right.end[theirs] - left.end[ours])[left.number[ours] >= 0]
+    return [int(np.median(apart))] if len(apart) else []
 
 
 def _usual_offset(left: Happened, right: Happened) -> int:

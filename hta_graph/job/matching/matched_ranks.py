@@ -98,10 +98,13 @@ def _happened(places: Places, records: Mapping[int, RankRecord[ChannelT]]) -> di
     code = {
         what: at for at, what in enumerate(dict.fromkeys(label.content for own in labels.values() for label in own))
     }
+    kind = {name: at for at, name in enumerate(sorted({label.kind for own in labels.values() for label in own} - {""}))}
     return {
         rank: Happened(
             np.array([code[label.content] for label in own], np.int32),
             np.array([label.size for label in own], np.int64),
+            np.array([kind.get(label.kind, -1) for label in own], np.int64),
+            np.array([label.number for label in own], np.int64),
             records[rank].start[list(places[rank])],
             records[rank].end[list(places[rank])],
             np.array([label.waits for label in own], np.bool_),

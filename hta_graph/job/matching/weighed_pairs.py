@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.columns import Columns
 from hta_graph.model import Bools, Floats, Ids, Ints
 
-__all__ = ["CLOSE_NS", "Alignment", "Happened", "aligned_at"]
+__all__ = ["CLOSE_NS", "MAY_BE_KNOWN", "Alignment", "Happened", "aligned_at"]
 
 CLOSE_NS = 200_000
 """The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
@@ -23,6 +23,9 @@ NEAR = 4
 WORTH_ALONE = 0.25
 """What a pair is worth whose ends are far apart; close ones are worth one more. So few close pairs go before many."""
 
+NUMBERED = 4.0
+"""What a pair with one recorded number is worth."""
+
 DOUBT = 0.1
 """By how much the worth of pairs may be wrong, each."""
 
@@ -32,15 +35,22 @@ Steps = np.ndarray[tuple[int, int], np.dtype[np.int8]]
 """How the best score of each left one (row) and each right one in its band (column) came about."""
 
 
+MAY_BE_KNOWN = ("elements", "kind", "number")
+"""What must be the same where both know it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Happened(Columns):
-    """Communications in order: a code for what each is, its elements (-1: not known), when its rank came, its end.
+    """Communications in order: a code for what each is, what else is known of it, when its rank came, its end.
 
-    ``waits``: it cannot have ended before the other one came, but for the clocks. Times in ns.
+    ``elements``, ``kind`` (a code) and ``number`` within the group are -1 where they are not known. ``waits``: it
+    cannot have ended before the other one came, but for the clocks. Times in ns.
     """
 
     what: Ids
     elements: Ints
+    kind: Ints
+    number: Ints
     start: Ints
     end: Ints
     waits: Bools
@@ -118,8 +128,12 @@ def aligned_at(
 
 def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, offset: int, slack: int) -> Floats:
     """Say what a pair with each one in the band is worth; 0 where the two are not alike or cannot have met."""
-    sizes, start, end = right.elements[band], right.start[band] - offset, right.end[band] - offset
-    alike = (right.what[band] == left.what[at]) & ((sizes == left.elements[at]) | (sizes < 0) | (left.elements[at] < 0))
+    start, end = right.start[band] - offset, right.end[band] - offset
+    alike = right.what[band] == left.what[at]
+    for known in MAY_BE_KNOWN:
+        ours, theirs = getattr(left, known)[at], getattr(right, known)[band]
+        alike &= (ours == theirs) | (ours < 0) | (theirs < 0)
+    numbered = alike & (left.number[at] >= 0) & (right.number[band] >= 0)
     # Who waits for the other cannot have gone before that one came.
     may_meet = (~right.waits[band] | (end >= left.start[at] - slack)) & (
         ~left.waits[at] | (left.end[at] >= start - slack)
@@ -129,7 +143,7 @@ def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, off
     late = np.where(right.waits[band], end, left.end[at]) - np.maximum(start, left.start[at])
     apart = np.where(both, np.abs(end - left.end[at]), np.abs(late))
     closeness = np.where(both | (one & (late >= 0)), 1, 0.01) / (1 + apart / CLOSE_NS)
-    return np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0)
+    return np.where(numbered, NUMBERED, np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0))
 
 
 def _beside(count: int) -> list[tuple[slice, slice]]:

@@ -20,7 +20,9 @@ TRANSFER = 60 * US
 def happened(kinds: str, ends: list[int], *, waits: bool = True) -> Happened:
     """Make a list with one letter per communication, each a microsecond long."""
     end = np.array(ends, np.int64)
-    return Happened.of(what=[ord(kind) for kind in kinds], elements=-1, start=end - US, end=end, waits=waits)
+    return Happened.of(
+        what=[ord(kind) for kind in kinds], elements=-1, kind=-1, number=-1, start=end - US, end=end, waits=waits
+    )
 
 
 def test_what_either_lost_stands_alone() -> None:
@@ -33,8 +35,10 @@ def test_what_either_lost_stands_alone() -> None:
 
 def test_sizes_that_both_know_must_agree() -> None:
     left, right = happened("aa", [0, 10 * US]), happened("aa", [0, 10 * US])
-    sized = Happened.of(what=right.what, elements=[7, -1], start=right.start, end=right.end, waits=True)
-    other = Happened.of(what=left.what, elements=[8, 9], start=left.start, end=left.end, waits=True)
+    sized = Happened.of(
+        what=right.what, elements=[7, -1], kind=-1, number=-1, start=right.start, end=right.end, waits=True
+    )
+    other = Happened.of(what=left.what, elements=[8, 9], kind=-1, number=-1, start=left.start, end=left.end, waits=True)
     assert aligned(other, sized)[0].left.tolist() == [1]
     assert aligned(left, sized)[0].left.tolist() == [0, 1]
 
@@ -52,8 +56,12 @@ def test_equal_ones_in_equal_numbers_are_paired_in_order() -> None:
     """Ends on CPUs scatter by milliseconds, which must not outweigh the order."""
     steady = [at * 3_000 * US for at in range(12)]
     late = [end + (2_900 * US if at % 5 == 2 else 0) for at, end in enumerate(steady)]
-    right = Happened.of(what=0, elements=-1, start=np.array(late) - 9_000 * US, end=late, waits=True)
-    left = Happened.of(what=0, elements=-1, start=np.array(steady) - 9_000 * US, end=steady, waits=True)
+    right = Happened.of(
+        what=0, elements=-1, kind=-1, number=-1, start=np.array(late) - 9_000 * US, end=late, waits=True
+    )
+    left = Happened.of(
+        what=0, elements=-1, kind=-1, number=-1, start=np.array(steady) - 9_000 * US, end=steady, waits=True
+    )
     found, _ = aligned(left, right)
     assert found.left.tolist() == found.right.tolist() == list(range(12))
 
@@ -63,7 +71,7 @@ def test_a_band_is_as_good_as_the_whole() -> None:
     end = np.cumsum(drawn.integers(100 * US, 5_000 * US, 900))
     kept = drawn.random(900) > 0.05
     what = drawn.integers(0, 3, 900)
-    left = Happened.of(what=what, elements=-1, start=end - US, end=end, waits=True)
+    left = Happened.of(what=what, elements=-1, kind=-1, number=-1, start=end - US, end=end, waits=True)
     right = left.take(kept)
     (whole, _), band = aligned(left, right), weighed_pairs.BAND
     weighed_pairs.BAND = 80
@@ -98,4 +106,6 @@ def _recorded(what: Ints, met: Ints, kept: Bools, ahead: int, drawn: np.random.G
     """Return what one rank recorded: it came at some time before the last one, and left soon after the transfer."""
     came = met - drawn.integers(0, 200 * US, len(met))
     left = met + TRANSFER + drawn.integers(0, 20 * US, len(met))
-    return Happened.of(what=what, elements=-1, start=came + ahead, end=left + ahead, waits=True).take(kept)
+    return Happened.of(
+        what=what, elements=-1, kind=-1, number=-1, start=came + ahead, end=left + ahead, waits=True
+    ).take(kept)
