@@ -136,6 +136,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     members = members.take(possible[members.number])
     members = replace(members, number=(np.cumsum(possible) - 1)[members.number])
     doubtful = ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
+    doubtful |= {member for found in channels for member in found.guessed}
     reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
     return _in_order_of_time(
         members,
