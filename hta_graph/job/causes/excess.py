@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.algorithms.time.own_ways import OwnWays
 from hta_graph.columns import summed_by
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.job.causes.intervals import Interval, common_intervals
+from hta_graph.job.causes.intervals import Interval, since_they_met
 from hta_graph.job.causes.profiles import Profile, Profiles
 from hta_graph.model import Ints
 
@@ -32,21 +32,24 @@ class Excess:
 
 def excess_of(job: JobGraph, ways: OwnWays, found: Profiles, waiter: int, late: int) -> Excess | None:
     """Compare two ranks since they last met; None where the recording shows no meeting."""
-    both = common_intervals(job, ways, waiter, late)
+    both = since_they_met(job, ways, waiter, late)
     if both is None:
         return None
-    mine, theirs = both
+    mine, theirs = both.waiter, both.late
     more = _time_in(job, found, theirs) - _time_in(job, found, mine)
-    unknown = 0
-    if theirs.went_on and mine.went_on:
-        # Who left the meeting later had less time since.
-        more[found.transfer[theirs.meeting]] += theirs.since_ns - mine.since_ns
-    elif not (theirs.went_on or mine.went_on):
-        # Neither was held: who was late there already still is.
-        unknown = max(0, theirs.since_ns - mine.since_ns)
-    doing = np.flatnonzero(more > 0)
-    waits = np.array([member for member in theirs.waited if job.members.wait[member]], np.int64)
-    return Excess(Profile(doing, more[doing]), waits, job.members.wait[waits], unknown)
+    waits = np.array([*theirs.waited, theirs.meeting], np.int64)
+    waited = job.members.wait[waits]
+    left_later = max(0, theirs.since_ns - mine.since_ns)
+    if both.held and mine.went_on and theirs.went_on:
+        # Who left the meeting later had less time since: it waited on for others there, or took longer itself.
+        until = int(job.members.arrival[theirs.meeting]) + int(waited[-1])
+        waited[-1] = min(max(0, until - mine.since_ns), left_later)
+        more[found.transfer[theirs.meeting]] += left_later - int(waited[-1])
+    else:
+        waited[-1] = 0
+    doing, meets = np.flatnonzero(more > 0), waited > 0
+    # Where neither had waited for the other, who was late already still is.
+    return Excess(Profile(doing, more[doing]), waits[meets], waited[meets], 0 if both.held else left_later)
 
 
 def _time_in(job: JobGraph, found: Profiles, interval: Interval) -> Ints:

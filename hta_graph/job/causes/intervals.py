@@ -12,7 +12,7 @@ from hta_graph.columns import Columns, picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 
-__all__ = ["Interval", "Waits", "common_intervals", "waits_of"]
+__all__ = ["Interval", "Pair", "Waits", "since_they_met", "waits_of"]
 
 
 NEVER = int(np.iinfo(np.int64).min)
@@ -61,11 +61,23 @@ def waits_of(job: JobGraph) -> Waits:
     return waits.take(np.lexsort((waiter, -came)))
 
 
-def common_intervals(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> tuple[Interval, Interval] | None:
+@dataclass(frozen=True)
+class Pair:
+    """What the rank that waited and the late one did since they last met.
+
+    ``held`` is false where the recording shows no meeting at which they had to wait for each other: then since the
+    first one that both came to.
+    """
+
+    waiter: Interval
+    late: Interval
+    held: bool
+
+
+def since_they_met(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> Pair | None:
     """Follow both ranks back to the last meeting from which both went on; None if they have none in common.
 
-    Who came last to a meeting need not have waited for its end: for that rank it counts when it came. Where the
-    recording shows no such meeting it is the first one that both came to, though it held neither.
+    Who came last to a meeting need not have waited for its end: for that rank it counts when it came.
     """
     mine, theirs = _WayBack(job, ways, waiter), _WayBack(job, ways, late)
     common = -1
@@ -73,14 +85,20 @@ def common_intervals(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> tu
         number = side.advance()
         if number in mine.met and number in theirs.met:
             common = number
-            if _both_go_on(mine, theirs, number):
-                break
-    return None if common < 0 else (mine.until(common), theirs.until(common))
+            if _both_go_on(job, mine.met[number], theirs.met[number]):
+                return Pair(mine.until(common), theirs.until(common), held=True)
+    return None if common < 0 else Pair(mine.until(common), theirs.until(common), held=False)
 
 
-def _both_go_on(mine: _WayBack, theirs: _WayBack, number: int) -> bool:
-    sides = mine.met[number], theirs.met[number]
-    return all(side.went_on or side.is_last for side in sides) and any(side.went_on for side in sides)
+def _both_go_on(job: JobGraph, mine: _Met, theirs: _Met) -> bool:
+    """Tell whether neither rank went on from a meeting before the other one had come: a root may."""
+    members, events = job.members, job.event_table
+    sides = mine, theirs
+    first_end = min(int(events.end[members.row[side.member]]) for side in sides)
+    last_arrival = max(int(members.arrival[side.member]) for side in sides)
+    doubt = sum(int(job.clock_table.error[members.part[side.member]].clip(min=0)) for side in sides)
+    went_on = all(side.went_on or side.is_last for side in sides) and any(side.went_on for side in sides)
+    return went_on and first_end + doubt >= last_arrival
 
 
 @dataclass(frozen=True)

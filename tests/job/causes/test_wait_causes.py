@@ -38,11 +38,11 @@ def job_of(folder: Path, ranks: Sequence[GlooRank | RankBuilder]) -> hg.JobGraph
 
 
 def meet(trace: GlooRank, arrival: float, end: float, *, tid: int = WORKER, waits: bool = True) -> None:
-    """Let a rank take part in an all-reduce; the thread goes on 1 µs after its end, or at once."""
+    """Let a rank take part in an all-reduce; the thread goes on 5 µs after its end, or at once."""
     trace.called("all_reduce", arrival, arrival + 1)
     trace.worked("all_reduce", arrival + 2, end, tid=tid)
     if waits:
-        trace.op("aten::view", end + 1, end + 2, tid=MAIN)
+        trace.op("aten::view", end + 5, end + 6, tid=MAIN)
 
 
 def pair(folder: Path, late: str | None, *, annotation: str | None = None) -> hg.JobGraph:
