@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Label, RankRecord, listed_ranks
@@ -31,6 +32,7 @@ class MeetingChannel:
 
 def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChannel]]:
     """Return what the matcher looks at; a message whose peer is not known is compared with nobody."""
+    ranks = _with_common_names(ranks)
     groups = {rank: set(own.group) for rank, own in ranks.items()}
     ways = _ways_of_groups(ranks)
     members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
@@ -74,6 +76,28 @@ def _labels_of(
         count = ranks_in_group if isinstance(ranks_in_group, int) else 0
         channel = MeetingChannel(by, key, known, max(count, len(known)))
         yield Label(channel, (name,), size=size, waits=needed == ALL)
+
+
+def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMembers]:
+    """Name a group by its ranks alone where each of them has one group of these, by another name."""
+    by_ranks: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for rank, own in ranks.items():
+        for group in dict.fromkeys(own.group):
+            if group and group.endswith("]") and "..." not in group:
+                by_ranks[group[group.index("[") :]][rank].add(group)
+    common = {
+        (rank, group): listed
+        for listed, known in by_ranks.items()
+        if not set.intersection(*known.values()) and all(len(groups) == 1 for groups in known.values())
+        for rank, groups in known.items()
+        for group in groups
+    }
+    if not common:
+        return dict(ranks)
+    return {
+        rank: replace(own, group=[common.get((rank, group or ""), group) for group in own.group])
+        for rank, own in ranks.items()
+    }
 
 
 def _ways_of_groups(ranks: Mapping[int, RankMembers]) -> dict[str | None, int]:
