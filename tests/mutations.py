@@ -925,15 +925,15 @@ COLUMNS = (
     ),
     Mutation(
         "ends do not tell which of two alike was lost",
-        "hta_graph/job/matching/aligned_sequences.py",
-        "np.where(alike & may_meet, 1 + closeness, 0.0)",
+        "hta_graph/job/matching/weighed_pairs.py",
+        "np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0)",
         "np.where(alike, 1.0, 0.0)",
         ("tests/job/matching/test_aligned.py",),
     ),
     Mutation(
         "clocks that agree are not preferred",
         "hta_graph/job/matching/aligned_sequences.py",
-        "best if len(best.left) > max(len(agreeing.left), FEWEST - 1) else agreeing",
+        "best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing",
         "best",
         ("tests/job/matching/test_aligned.py",),
     ),
@@ -1013,13 +1013,6 @@ COLUMNS = (
         "np.where(sooner[run], latest, own)",
         "own",
         ("tests/job/matching/test_host_communications.py",),
-    ),
-    Mutation(
-        "numbers that one rank lacks are matched by",
-        "hta_graph/job/matching/meeting_channels.py",
-        "found[group] = max(found.get(group, COMMS_ID), way)",
-        "found[group] = way",
-        ("tests/job/matching/flight/test_flight_recorder.py",),
     ),
     Mutation(
         "the root of a kernel's collective waits for nobody",

@@ -133,6 +133,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     possible = possible_meetings(members, len(matched), clocks)
     matched, members = _selected(matched, members, possible)
     doubtful = ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
+    doubtful |= {member for found in channels for member in found.guessed}
     reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
     unlike = names_unlike_collectives(members, reasons, ranks, clocks)
     if unlike:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hta_graph.job.matching.rank_members import ALL, RankMembers
@@ -15,6 +15,13 @@ MATCHED_BY = ("comms id", "sequence number", "order")
 """How kernels were found to belong together, the surest way first."""
 
 COMMS_ID, SEQUENCE, ORDER = range(3)
+
+
+DIFFER_BY_RANK = ("all_to_all", "alltoall", "gather", "scatter")
+"""How the names of collectives begin whose sizes may differ from rank to rank."""
+
+MOST = (1 << 62) - 1
+"""The largest number in a column; ids are longer."""
 
 
 @dataclass(frozen=True)
@@ -31,51 +38,90 @@ class MeetingChannel:
 
 
 def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChannel]]:
-    """Return what the matcher looks at; a message whose peer is not known is compared with nobody."""
+    """Return what the matcher looks at; what does not say with whom it is compared with nobody.
+
+    A group's recorded ids are its channels only if all of its communications have one: else one without could not meet
+    one that has. A communication of an unknown group is of the only one that is known of anywhere.
+    """
     ranks = _with_common_names(ranks)
-    groups = {rank: set(own.group) for rank, own in ranks.items()}
-    ways = _ways_of_groups(ranks)
+    known = {group for own in ranks.values() for group in _known_groups(own)}
+    groups = {rank: _groups_of(own, known) for rank, own in ranks.items()}
     members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
+    without = {
+        group
+        for rank, own in ranks.items()
+        for group, is_message, *ids in zip(
+            groups[rank], own.is_message, own.said["Comms Id"], own.said["Seq"], strict=True
+        )
+        if not is_message and ids == [None, None]
+    }
     return [
-        RankRecord(rank, list(_labels_of(rank, own, members, ways)), own.arrival, own.end)
+        RankRecord(
+            rank,
+            list(_labels_of(rank, own, groups[rank], members, without, is_apart=len(known) > 1)),
+            own.arrival,
+            own.end,
+        )
         for rank, own in ranks.items()
     ]
+
+
+def _known_groups(own: RankMembers) -> set[str]:
+    """Return the groups of a rank's collectives; those of messages say nothing of others."""
+    told = zip(own.group, own.is_message, strict=True)
+    return {group for group, is_message in told if group is not None and not is_message}
+
+
+def _groups_of(own: RankMembers, known: Collection[str]) -> list[str | None]:
+    only = next(iter(known)) if len(known) == 1 else None
+    return [only if group is None else group for group in own.group]
 
 
 def _labels_of(
     rank: int,
     own: RankMembers,
+    groups: Sequence[str | None],
     members: Mapping[str | None, frozenset[int]],
-    ways: Mapping[str | None, int],
+    without: Collection[str | None],
+    *,
+    is_apart: bool,
 ) -> Iterator[Label[MeetingChannel]]:
     said = zip(
         own.is_message,
         own.said["Comms Id"],
         own.said["Seq"],
         own.said["Group size"],
-        own.group,
+        own.said["Collective name"],
+        groups,
         own.name,
         own.said["In msg nelems"],
         own.needed.tolist(),
         strict=True,
     )
-    for is_message, comms_id, sequence, ranks_in_group, group, name, elements, needed in said:
+    for is_message, comms_id, sequence, ranks_in_group, collective, group, name, elements, needed in said:
         size = elements if isinstance(elements, int) else -1
         if is_message:
             yield _message_label(rank, group, name, size, needed)
             continue
         by: int
         key: tuple[object, ...]
-        if comms_id is not None and ways[group] == COMMS_ID:
+        number = -1
+        if comms_id is not None and group not in without:
             by, key = COMMS_ID, (comms_id,)
-        elif sequence is not None and group is not None and ways[group] <= SEQUENCE:
+        elif sequence is not None and group is not None and group not in without:
             by, key = SEQUENCE, (group, sequence)
         else:
             by, key = ORDER, (group,)
+            number = next((int(one) & MOST for one in (sequence, comms_id) if one is not None), -1)
+            if group is None and is_apart:
+                yield Label(None)
+                continue
         known = members[group]
         count = ranks_in_group if isinstance(ranks_in_group, int) else 0
         channel = MeetingChannel(by, key, known, max(count, len(known)))
-        yield Label(channel, (name,), size=size, waits=needed == ALL)
+        kind = collective if isinstance(collective, str) else ""
+        size = -1 if kind.startswith(DIFFER_BY_RANK) else size
+        yield Label(channel, (name,), number, size=size, waits=needed == ALL, kind=kind)
 
 
 def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMembers]:
@@ -100,18 +146,6 @@ def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMember
     }
 
 
-def _ways_of_groups(ranks: Mapping[int, RankMembers]) -> dict[str | None, int]:
-    """Return the surest way in which each group's communications can be matched: that which all of its ranks have."""
-    found: dict[str | None, int] = {}
-    for own in ranks.values():
-        ids = {group for group, value in zip(own.group, own.said["Comms Id"], strict=True) if value is not None}
-        numbered = {group for group, value in zip(own.group, own.said["Seq"], strict=True) if value is not None}
-        for group in dict.fromkeys(own.group):
-            way = COMMS_ID if group in ids else SEQUENCE if group in numbered else ORDER
-            found[group] = max(found.get(group, COMMS_ID), way)
-    return found
-
-
 def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[MeetingChannel]:
     """Label a message by sender and receiver; one whose peer is not known is compared with nobody."""
     if peer < 0:
@@ -122,7 +156,7 @@ def _message_label(rank: int, group: str | None, name: str, size: int, peer: int
     return Label(channel, ("message",), size=size, waits=receives)
 
 
-def _members_of(group: str | None, groups: Mapping[int, set[str | None]]) -> frozenset[int]:
+def _members_of(group: str | None, groups: Mapping[int, Collection[str | None]]) -> frozenset[int]:
     """Return the ranks of a group, by its list of ranks; where it says nothing, those that know the group."""
     _, bracket, ranks = (group or "").rpartition("[")
     return frozenset(listed_ranks(bracket + ranks)) or frozenset(

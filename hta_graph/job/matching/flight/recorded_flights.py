@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.matching.aligned_sequences import Happened, aligned
+from hta_graph.job.matching.aligned_sequences import aligned
 from hta_graph.job.matching.flight.flight_recorder import FlightRecord
 from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints
 
 __all__ = ["with_flight"]
@@ -62,6 +63,8 @@ def _number_group(
         elements=record.elements[entries],
         start=record.time[entries],
         end=record.time[entries],
+        kind=-1,
+        number=-1,
         waits=False,
     )
     shown = Happened.of(
@@ -69,9 +72,11 @@ def _number_group(
         elements=[size if isinstance(size, int) else -1 for size in sizes],
         start=called[listed],
         end=called[listed],
+        kind=-1,
+        number=-1,
         waits=False,
     )
-    found = aligned(dumped, shown)
+    found, _ = aligned(dumped, shown)
     for entry, at in zip(found.left.tolist(), found.right.tolist(), strict=True):
         numbers[listed[at]] = int(record.sequence[entries[entry]])
 
