@@ -14,7 +14,7 @@ from analyses.tables import joined
 from hta_graph.columns import picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.views import labels, none_where
-from hta_graph.job.build_job import build_job
+from hta_graph.job.build_job import join_ranks
 from hta_graph.job.causes.wait_causes import Charges, WaitCauses
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.names import short_name
@@ -62,7 +62,7 @@ def _job_of(item: Matched) -> JobGraph:
     """Build the job's graph, of what is matched already if the files tell the ranks."""
     graphs = {rank: item.scopes[rank].graph for rank in sorted(item.scopes)}
     is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == item.ranks.keys()
-    return build_job(graphs.values(), matched=item.every if is_numbered else None)
+    return join_ranks(graphs.values(), matched=item.every if is_numbered else None)
 
 
 def _causes_in(item: Matched, job: JobGraph, found: WaitCauses) -> pd.DataFrame:

@@ -24,22 +24,21 @@ from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
 from hta_graph.job.joining.met_members import met_members
 from hta_graph.job.joining.point_to_point import point_to_point
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
-from hta_graph.job.matching.rank_clocks import RankClock
+from hta_graph.job.matching.rank_clocks import JobClocks, RankClock
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.trace.read import Say
 
-__all__ = ["build_job", "read_job"]
+__all__ = ["build_job", "join_ranks", "read_job"]
 
 
-def build_job(graphs: Iterable[DependencyGraph], *, matched: Collectives | None = None) -> JobGraph:
+def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
     """Join the graphs of a job's ranks into one.
 
     Args:
         graphs: one for each rank; a rank that the file does not tell counts by its place.
-        matched: what their communications belong to, if they were matched before.
 
     Returns:
         an immutable graph: that of each rank, in one time, and the points where ranks meet.
@@ -48,9 +47,18 @@ def build_job(graphs: Iterable[DependencyGraph], *, matched: Collectives | None 
         QueryError: there is no graph, two are of one rank, or they are of jobs of different sizes.
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
     """
+    return join_ranks(graphs)
+
+
+def join_ranks(
+    graphs: Iterable[DependencyGraph], clocks: JobClocks | None = None, matched: Collectives | None = None
+) -> JobGraph:
+    """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them."""
     by_rank = _graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
     found = match_collectives(members) if matched is None else matched
+    if clocks is not None:
+        found = replace(found, clocks=clocks)
     moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
     host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
     met = met_members(found, members, list(moved.values()), host)
@@ -66,18 +74,18 @@ def build_job(graphs: Iterable[DependencyGraph], *, matched: Collectives | None 
         for part, work in zip(joined.parts, host, strict=True)
         for rule in (host_work_edges, collective_wait)
     ]
-    row, begin = first[met.part] + met.row, first[met.part] + met.begin
-    added += [collective(met, row, rendezvous), point_to_point(met, row, begin)]
+    row, came = first[met.part] + met.row, first[met.part] + met.came
+    added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
     edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
-    clocks = _clock_table(found)
+    table = _clock_table(found)
     return JobGraph(
         joined.trace,
         edges,
         joined.parts,
         tuple(by_rank.values()),
         _member_table(found, members, joined),
-        clocks,
-        doubtful=_doubtful_edges(edges, joined, timeline.times, clocks),
+        table,
+        doubtful=_doubtful_edges(edges, joined, timeline.times, table),
         notes=_summed_notes(by_rank.values(), notes),
         wait_calls=joined.wait_calls,
     )
