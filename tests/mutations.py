@@ -681,14 +681,14 @@ COLUMNS = (
     ),
     Mutation(
         "waits are charged since ranks came to a meeting, not since they went on",
-        "hta_graph/job/causes/intervals.py",
+        "hta_graph/job/causes/met_before.py",
         "return went_on and first_end + doubt >= last_arrival",
         "return first_end + doubt >= last_arrival",
         CAUSES,
     ),
     Mutation(
         "whoever waited for nobody at a meeting has met the others there",
-        "hta_graph/job/causes/intervals.py",
+        "hta_graph/job/causes/met_before.py",
         "return went_on and first_end + doubt >= last_arrival",
         "return went_on",
         CAUSES,

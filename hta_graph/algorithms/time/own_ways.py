@@ -38,7 +38,7 @@ class _Stops(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _Heads(Columns):
+class _WaysBack(Columns):
     """Where ways back have got to: their places among the runs, and the last stop at or before that."""
 
     way: Ints
@@ -71,11 +71,11 @@ def own_ways(job: JobGraph) -> OwnWays:
     What let a kernel arrive is the source of the edge that bound its start; on the CPU it is the point of the calling
     thread at which the rank arrived.
     """
-    walk = _Walk(job.ranks_apart)
+    walk = _OwnWalk(job.ranks_apart)
     return walk.from_members()
 
 
-class _Walk:
+class _OwnWalk:
     def __init__(self, apart: JobGraph) -> None:
         self._graph = apart
         self._runs = lane_runs(apart)
@@ -112,15 +112,15 @@ class _Walk:
     def _first_on_threads(self, ends: _Stops, arrived: Ids, place: Ids) -> tuple[Ints, Ids]:
         """Find the first point on a thread on the way to each member that a GPU held, if no other's end comes first."""
         held = self._on_gpu(place)
-        heads = _Heads.of(way=arrived[held], place=place[held], stop=_last_stop(ends, place[held]))
-        found = [_Heads.empty()]
+        heads = _WaysBack.of(way=arrived[held], place=place[held], stop=_last_stop(ends, place[held]))
+        found = [_WaysBack.empty()]
         while len(heads):
             first, _, ends_here = self._until(ends, heads)
             heads, _ = self._across_edges(ends, heads.take(~ends_here), first[~ends_here])
             on_gpu = self._on_gpu(heads.place)
             found.append(heads.take(~on_gpu))
             heads = heads.take(on_gpu)
-        every = _Heads.join(found)
+        every = _WaysBack.join(found)
         return every.way, every.place
 
     def _on_gpu(self, place: Ids) -> Bools:
@@ -132,7 +132,7 @@ class _Walk:
         before, went_on = np.full(count, -1, np.int32), np.zeros(count, np.bool_)
         before_ns = np.zeros(count, np.int64)
         own = np.flatnonzero(~stops.is_end)
-        heads = _Heads.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
+        heads = _WaysBack.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
         # A round takes every way along its lane and over one edge: as many rounds as the longest way has hand-overs.
         while len(heads):
             first, until, ends_here = self._until(stops, heads)
@@ -144,23 +144,23 @@ class _Walk:
             parts.append(across)
         return OwnWays(self._member, before, went_on, before_ns, Stretches.join(parts), self._lags())
 
-    def _until(self, stops: _Stops, heads: _Heads) -> tuple[Ids, Ids, Bools]:
+    def _until(self, stops: _Stops, heads: _WaysBack) -> tuple[Ids, Ids, Bools]:
         """Return where each head's run begins, how far back it goes on that, and whether a stop ends it there."""
         first = self._runs.first[heads.place]
         stop = np.append(stops.place, np.int32(-1))[heads.stop]
         return first, np.maximum(stop, first), stop >= first
 
-    def _along_lanes(self, heads: _Heads, until: Ids) -> Stretches:
+    def _along_lanes(self, heads: _WaysBack, until: Ids) -> Stretches:
         head, place = laid_out(until + 1, heads.place - until)
         target = self._runs.points[place]
         return self._stretches_into(heads.way[head], target, self._binding[target])
 
-    def _across_edges(self, stops: _Stops, heads: _Heads, first: Ids) -> tuple[_Heads, Stretches]:
+    def _across_edges(self, stops: _Stops, heads: _WaysBack, first: Ids) -> tuple[_WaysBack, Stretches]:
         edge = self._binding[self._runs.points[first]]
         known = np.flatnonzero(edge >= 0)
         way, target, edge = heads.way[known], self._runs.points[first[known]], edge[known]
         place = self._runs.place[self._graph.edge_table.source[edge]]
-        crossed = _Heads.of(way=way, place=place, stop=_last_stop(stops, place))
+        crossed = _WaysBack.of(way=way, place=place, stop=_last_stop(stops, place))
         return crossed, self._stretches_into(way, target, edge)
 
     def _lags(self) -> Stretches:

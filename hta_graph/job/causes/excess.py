@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.algorithms.time.own_ways import OwnWays
 from hta_graph.columns import summed_by
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.job.causes.intervals import Interval, since_they_met
+from hta_graph.job.causes.met_before import Interval, since_they_met
 from hta_graph.job.causes.profiles import Profile, Profiles
 from hta_graph.model import Ints
 
