@@ -722,6 +722,13 @@ COLUMNS = (
         CAUSES,
     ),
     Mutation(
+        "a rank stands still while its communications queue",
+        "hta_graph/graph/job_graph.py",
+        "np.flatnonzero(between | self._is_queue)",
+        "np.flatnonzero(between)",
+        CAUSES,
+    ),
+    Mutation(
         "ways of kernels do not join at their calls",
         "hta_graph/algorithms/time/own_ways.py",
         "found.append(heads.take(~on_gpu))",

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges, lane_runs
-from hta_graph.columns import Columns, laid_out
+from hta_graph.columns import Columns, laid_out, picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
@@ -54,7 +54,9 @@ class OwnWays:
     a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there;
     ``member`` says whose each is. ``before`` is the way that goes on (-1: none), met at ``before_ns``: at the end of
     its member where ``went_on`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
-    stretches of the ways; ``lag`` those from what let a member arrive to its arrival, by member.
+    stretches of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
+    behind another communication on its stream is no part of its way, since the rank went on meanwhile: ``queued`` is
+    that one, where nothing else let the kernel arrive later (-1: none).
     """
 
     member: Ids
@@ -63,6 +65,7 @@ class OwnWays:
     before_ns: Ints
     since: Stretches
     lag: Stretches
+    queued: Ids
 
 
 def own_ways(job: JobGraph) -> OwnWays:
@@ -142,7 +145,7 @@ class _OwnWalk:
             before_ns[met.way] = self._times[self._runs.points[stops.place[met.stop]]]
             heads, across = self._across_edges(stops, heads.take(~ends_here), first[~ends_here])
             parts.append(across)
-        return OwnWays(self._member, before, went_on, before_ns, Stretches.join(parts), self._lags())
+        return OwnWays(self._member, before, went_on, before_ns, Stretches.join(parts), self._lags(), self._queued())
 
     def _until(self, stops: _Stops, heads: _WaysBack) -> tuple[Ids, Ids, Bools]:
         """Return where each head's run begins, how far back it goes on that, and whether a stop ends it there."""
@@ -169,6 +172,13 @@ class _OwnWalk:
         called = (members.call >= 0) & ~self._graph.is_gpu[members.row]
         member = np.flatnonzero((self._cause >= 0) & ~called)
         return self._stretches_into(member, start_point(members.row[member]), self._cause[member])
+
+    def _queued(self) -> Ids:
+        members, behind = self._graph.members, self._graph.queued_behind
+        source = self._graph.edge_table.source[self._cause]
+        let_arrive = np.where(self._cause >= 0, self._times[source], np.iinfo(np.int64).min)
+        ended = picked(self._graph.event_table.end, picked(members.row, behind))
+        return np.where((behind >= 0) & (ended >= let_arrive), behind, -1).astype(np.int32)
 
     def _stretches_into(self, walk: Ints, target: Ids, edge: Ids) -> Stretches:
         edges = self._graph.edge_table

@@ -57,7 +57,7 @@ def _time_in(job: JobGraph, found: Profiles, interval: Interval) -> Ints:
     waited = np.array(interval.waited, np.int64)
     every = Profile.join([
         *(found.since[way] for way in interval.ways),
-        *(found.lag[member] for member in (interval.ways[0], *interval.waited)),
+        *(found.lag[member] for member in (*interval.ways[:1], *interval.waited)),
         Profile(found.transfer[waited], job.members.transfer[waited]),
     ])  # fmt: skip
     return summed_by(every.doing, every.time, len(found.doings))

@@ -7,7 +7,14 @@ import pytest
 from tests.causes_proof import BACKENDS, Score, prove
 from tests.ranks_proof import SCENARIOS
 
-QUICK = (("ddp", "gloo", 0), ("fsdp", "gloo", 2), ("rooted", "nccl", 1), ("tensor", "gloo", 3), ("pipeline", "nccl", 1))
+QUICK = (
+    ("ddp", "gloo", 0),
+    ("ddp", "nccl", 100),
+    ("fsdp", "gloo", 2),
+    ("rooted", "nccl", 1),
+    ("tensor", "gloo", 3),
+    ("pipeline", "nccl", 1),
+)
 
 
 def test_a_delay_is_named_first() -> None:
