@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.columns import Columns, freeze, picked
-from hta_graph.errors import QueryError
+from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end
@@ -58,7 +58,7 @@ class Members(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Clocks(Columns):
-    """How far each rank's clocks are ahead, in order of rank; see :attr:`JobGraph.clocks`."""
+    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: nothing tells it."""
 
     rank: Ints
     offset: Ints
@@ -182,7 +182,7 @@ class JobGraph(DependencyGraph):
             "offset_ns": table.offset,
             "gpu_offset_ns": table.gpu_offset,
             "drift_ppm": table.drift_ppm,
-            "error_ns": table.error,
+            "error_ns": none_where(table.error.astype(object), table.error < 0),
             "collectives": table.collectives,
         })  # fmt: skip
 
@@ -303,7 +303,10 @@ class JobGraph(DependencyGraph):
 
     def _row_with_index(self, event: EventName) -> int:
         if not isinstance(event, tuple):
-            raise QueryError(f"{self.path}: an event of a job is named by its rank and number, such as (0, {event})")
+            raise QueryError(
+                f"{self.path}: an event of a job is named by its rank and number",
+                Remedy(f"such as (0, {event})", f"such as 0:{event}; --rank N asks one rank alone"),
+            )
         rank, index = event
         part = self._parts[self._place_of_rank(rank)]
         return int(part.of_job(part.graph._row_with_index(index)))  # noqa: SLF001 - the same question to one rank

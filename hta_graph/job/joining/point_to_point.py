@@ -17,17 +17,17 @@ from hta_graph.model import EdgeKind, Ints
 __all__ = ["point_to_point"]
 
 
-def point_to_point(met: MetMembers, row: Ints) -> EdgeTable:
-    """Return the edges of messages, given the members' rows in the job."""
+def point_to_point(met: MetMembers, row: Ints, begin: Ints) -> EdgeTable:
+    """Return the edges of messages, given the members' rows in the job and those with which they begin."""
     send, receive = _paired_messages(met)
     outlives = met.end[send] >= met.start[receive]
     ways = (send, receive), (receive[outlives], send[outlives])
-    return EdgeTable.join([
-        EdgeTable.between(
-            EdgeKind.POINT_TO_POINT, row[first], row[then], from_end=False, to_end=True, rule=met.rule[first]
-        )
-        for first, then in ways
-    ])  # fmt: skip
+    return EdgeTable.join([_from_begins(met, begin[first], row[then], first) for first, then in ways])
+
+
+def _from_begins(met: MetMembers, begin: Ints, row: Ints, place: Ints) -> EdgeTable:
+    kind, at_end = EdgeKind.POINT_TO_POINT, met.begins_at_end[place]
+    return EdgeTable.between(kind, begin, row, from_end=at_end, to_end=True, rule=met.rule[place])
 
 
 def _paired_messages(met: MetMembers) -> tuple[Ints, Ints]:
