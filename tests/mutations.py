@@ -1008,6 +1008,20 @@ COLUMNS = (
         ("tests/job/matching/test_left_out.py",),
     ),
     Mutation(
+        "a lost row of Gloo shifts the calls",
+        "hta_graph/job/matching/host_communications.py",
+        "np.where(sooner[run], latest, own)",
+        "own",
+        ("tests/job/matching/test_host_communications.py",),
+    ),
+    Mutation(
+        "the root of a kernel's collective waits for nobody",
+        "hta_graph/job/matching/kernels/kernel_partners.py",
+        "return ALL if root == rank else NOBODY",
+        "return NOBODY",
+        ("tests/job/matching/kernels/test_kernel_partners.py",),
+    ),
+    Mutation(
         "clocks are set the wrong way",
         "hta_graph/job/matching/clock_lines.py",
         "return times - self.ahead - drifted",

@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
-from hta_graph.columns import Columns, looked_up, pair_key
+from hta_graph.columns import pair_key
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
-from hta_graph.job.matching.clock_evidence import members_of_meetings
-from hta_graph.job.matching.left_out import BEYOND_PHYSICS, NO_PARTNER, OUTSIDE, LeftOut, summed_left_out, why_left_out
+from hta_graph.job.matching.job_members import JobMembers, members_in_job_time
+from hta_graph.job.matching.left_out import (
+    BEYOND_PHYSICS,
+    NO_PARTNER,
+    OUTSIDE,
+    UNKNOWN_KERNEL,
+    LeftOut,
+    summed_left_out,
+    why_left_out,
+    without_names,
+)
 from hta_graph.job.matching.matched_ranks import match_ranks
-from hta_graph.job.matching.meeting_channels import MATCHED_BY, ORDER, records_of
+from hta_graph.job.matching.meeting_channels import MATCHED_BY, ORDER, MeetingChannel, records_of
+from hta_graph.job.matching.possible_meetings import (
+    SLACK_NS,
+    names_unlike_collectives,
+    possible_meetings,
+    telling_meetings,
+)
 from hta_graph.job.matching.rank_clocks import JobClocks, job_clocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Codes, Ints
 
 __all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives"]
-
-SLACK_NS = 1_000_000
-"""By how much a rank may seem to leave before another one came that it waits for, beyond what clocks explain."""
 
 
 @dataclass(frozen=True)
@@ -101,21 +114,7 @@ class Collectives:
 
 OF_MEMBERS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
 OF_COLLECTIVES = ("by", "missing", "ambiguous")
-COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS)
-
-
-@dataclass(frozen=True, eq=False)
-class _Members(Columns):
-    """Members of collectives in the job's time (ns); ``until`` is when the last one came for whom each waits."""
-
-    number: Ints
-    rank: Ints
-    place: Ints
-    arrival: Ints
-    start: Ints
-    end: Ints
-    needed: Ints
-    until: Ints
+COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
 
 
 def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
@@ -130,14 +129,18 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     matched = [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
     clocks, believed = _clocks_of([(channel.by, meeting) for channel, meeting in matched], ranks)
     matched = [pair for pair, is_believed in zip(matched, believed, strict=True) if is_believed]
-    members = _in_job_time([meeting for _, meeting in matched], ranks, clocks)
-    possible = _possible_meetings(members, len(matched), ranks, clocks)
-    matched = [pair for pair, is_possible in zip(matched, possible, strict=True) if is_possible]
-    members = members.take(possible[members.number])
-    members = replace(members, number=(np.cumsum(possible) - 1)[members.number])
+    members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
+    possible = possible_meetings(members, len(matched), clocks)
+    matched, members = _selected(matched, members, possible)
     doubtful = ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
     doubtful |= {member for found in channels for member in found.guessed}
     reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
+    unlike = names_unlike_collectives(members, reasons, ranks, clocks)
+    if unlike:
+        reasons = without_names(reasons, unlike, ranks)
+        firsts = [next(iter(meeting.items())) for _, meeting in matched]
+        alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
+        matched, members = _selected(matched, members, alike)
     return _in_order_of_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
@@ -149,50 +152,33 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     )
 
 
+def _selected(
+    matched: Sequence[tuple[MeetingChannel, Meeting]], members: JobMembers, chosen: Bools
+) -> tuple[list[tuple[MeetingChannel, Meeting]], JobMembers]:
+    """Keep some matches and their members, numbered anew."""
+    kept = members.take(chosen[members.number])
+    return list(compress(matched, chosen.tolist())), replace(kept, number=(np.cumsum(chosen) - 1)[kept.number])
+
+
 def _clocks_of(
     matched: Sequence[tuple[int, Meeting]], ranks: Mapping[int, RankMembers]
 ) -> tuple[JobClocks, list[bool]]:
     """Return the clocks, and for each match whether it fits them.
 
-    Numbers tell clocks best. Order alone is asked where nothing has a number; one or two that it pairs would fit any.
+    Numbers tell clocks best. Order alone is asked where nothing has a number, first of kernels whose names say what
+    they do; one or two that it pairs would fit any clocks.
     """
     numbered = [at for at, (by, _) in enumerate(matched) if by != ORDER]
-    asked = numbered or (list(range(len(matched))) if len(matched) >= FEWEST else [])
+    every = list(range(len(matched)))
+    named = list(compress(every, telling_meetings([meeting for _, meeting in matched], ranks)))
+    asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
     clocks = job_clocks([matched[at][1] for at in asked], ranks)
     impossible = {asked[at] for at in clocks.impossible}
     return clocks, [at not in impossible for at in range(len(matched))]
 
 
-def _in_job_time(meetings: Sequence[Meeting], ranks: Mapping[int, RankMembers], clocks: JobClocks) -> _Members:
-    """Lay meetings out as columns."""
-    number, rank, place = members_of_meetings(meetings)
-    arrival, start, end, needed = (np.zeros(len(rank), np.int64) for _ in range(4))
-    buffers = np.zeros(len(rank), np.bool_)
-    for one, own in ranks.items():
-        mine = np.flatnonzero(rank == one)
-        at = place[mine]
-        for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
-            times[mine] = clocks.to_job(one, column[at], on_gpu=own.on_gpu[at])
-        needed[mine] = own.needed[at]
-        buffers[mine] = [own.name[item].endswith("send") for item in at.tolist()]
-    until = _awaited_arrival(number, rank, arrival, needed)
-    # A send that ended before the receive began went into a buffer and waited for nobody.
-    until = np.where(buffers & (end < until), arrival, until)
-    return _Members(number, rank, place, arrival, start, end, needed, until)
-
-
-def _possible_meetings(members: _Members, count: int, ranks: Mapping[int, RankMembers], clocks: JobClocks) -> Bools:
-    """Mark the collectives in which nobody left before the last one came for whom it waits."""
-    error = np.zeros(len(members), np.int64)
-    for rank in ranks:
-        error[members.rank == rank] = min(clocks.by_rank[rank].error, SLACK_NS)
-    possible = np.ones(count, np.bool_)
-    possible[members.number[members.until > members.end + error + SLACK_NS]] = False
-    return possible
-
-
 def _in_order_of_time(
-    members: _Members,
+    members: JobMembers,
     by: Ints,
     missing: Ints,
     ambiguous: Bools,
@@ -237,14 +223,3 @@ def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
     somebody_needs_all[number[needed == ALL]] = True
     asked = needed >= 0
     return somebody_needs_all[number] | np.isin(pair_key(number, rank), pair_key(number[asked], needed[asked]))
-
-
-def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, needed: Ints) -> Ints:
-    """Return when the last one came for whom each member waits (ns); of nobody or not known: its own arrival."""
-    latest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
-    np.maximum.at(latest, number, arrival)
-    key = pair_key(number, rank)
-    order = np.argsort(key)
-    at = looked_up(pair_key(number, np.maximum(needed, 0)), key[order])
-    root = np.where((needed >= 0) & (at >= 0), arrival[order][at], arrival)
-    return np.where(needed == ALL, latest[number], root)

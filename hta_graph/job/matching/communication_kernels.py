@@ -9,8 +9,8 @@ import numpy as np
 
 from hta_graph.algorithms.work.activities import Activities, WorkType, activities
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.matching.kernel_arguments import KernelArguments, kernel_arguments
-from hta_graph.job.matching.kernel_partners import SEND_RECV, groups_of_kernels, kernel_kind, needed_by
+from hta_graph.job.matching.kernels.kernel_arguments import KernelArguments, kernel_arguments
+from hta_graph.job.matching.kernels.kernel_partners import SEND_RECV, groups_of_kernels, kernel_kind, needed_by
 from hta_graph.job.matching.rank_members import MESSAGES, RECORDED, SIZES, RankMembers
 from hta_graph.model import EventKind
 

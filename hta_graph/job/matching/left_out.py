@@ -22,18 +22,21 @@ __all__ = [
     "NO_PARTNER",
     "OUTSIDE",
     "REASONS",
+    "UNKNOWN_KERNEL",
     "LeftOut",
     "summed_left_out",
     "why_left_out",
+    "without_names",
 ]
 
-MATCHED, ALONE, NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, NOT_RECORDED = range(6)
+MATCHED, ALONE, NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, NOT_RECORDED, UNKNOWN_KERNEL = range(7)
 
 REASONS = {
     NO_PARTNER: "no partner: another rank of its group recorded none that fits",
     OUTSIDE: "outside the recording of another rank of its group",
     BEYOND_PHYSICS: "physics: a rank would have left before another one came that it waits for",
     NOT_RECORDED: "the trace does not say whom it concerns",
+    UNKNOWN_KERNEL: "kernels of its name do not wait for each other as members of a collective do",
 }
 """Why a communication is left out; one that concerns a single rank is not."""
 
@@ -72,6 +75,16 @@ def why_left_out(
         for rank, place in meeting.items():
             found[rank][place] = MATCHED
     return found
+
+
+def without_names(
+    reasons: Mapping[int, Codes], names: Collection[str], ranks: Mapping[int, RankMembers]
+) -> dict[int, Codes]:
+    """Leave out all kernels of some names, which do not do what collectives do."""
+    return {
+        rank: np.where([name in names for name in own.name], np.int8(UNKNOWN_KERNEL), reasons[rank]).astype(np.int8)
+        for rank, own in ranks.items()
+    }
 
 
 def _outside(

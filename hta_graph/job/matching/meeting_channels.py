@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Label, RankRecord, listed_ranks
@@ -42,6 +43,7 @@ def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChann
     A group's recorded ids are its channels only if all of its communications have one: else one without could not meet
     one that has. A communication of an unknown group is of the only one that is known of anywhere.
     """
+    ranks = _with_common_names(ranks)
     known = {group for own in ranks.values() for group in _known_groups(own)}
     groups = {rank: _groups_of(own, known) for rank, own in ranks.items()}
     members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
@@ -120,6 +122,28 @@ def _labels_of(
         kind = collective if isinstance(collective, str) else ""
         size = -1 if kind.startswith(DIFFER_BY_RANK) else size
         yield Label(channel, (name,), number, size=size, waits=needed == ALL, kind=kind)
+
+
+def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMembers]:
+    """Name a group by its ranks alone where each of them has one group of these, by another name."""
+    by_ranks: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for rank, own in ranks.items():
+        for group in dict.fromkeys(own.group):
+            if group and group.endswith("]") and "..." not in group:
+                by_ranks[group[group.index("[") :]][rank].add(group)
+    common = {
+        (rank, group): listed
+        for listed, known in by_ranks.items()
+        if not set.intersection(*known.values()) and all(len(groups) == 1 for groups in known.values())
+        for rank, groups in known.items()
+        for group in groups
+    }
+    if not common:
+        return dict(ranks)
+    return {
+        rank: replace(own, group=[common.get((rank, group or ""), group) for group in own.group])
+        for rank, own in ranks.items()
+    }
 
 
 def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[MeetingChannel]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
-from hta_graph.job.matching.left_out import BEYOND_PHYSICS, NO_PARTNER, NOT_RECORDED, OUTSIDE, REASONS
+from hta_graph.job.matching.left_out import BEYOND_PHYSICS, NO_PARTNER, NOT_RECORDED, OUTSIDE, REASONS, UNKNOWN_KERNEL
 from hta_graph.job.matching.rank_members import ALL, UNKNOWN, RankMembers, Recording
 
 US = 1_000
@@ -81,3 +81,29 @@ def test_of_equal_ones_at_one_time_it_is_a_guess_which_was_lost() -> None:
     # Either a fits; which b it was is plain from the time.
     assert lost.ambiguous.tolist() == [True, False, False]
     assert not match_collectives({0: long, 1: long}).ambiguous.any()
+
+
+def test_kernels_that_do_not_wait_are_no_collectives_whatever_order_says() -> None:
+    # Each has two launches of one name: the first one sends and is gone, the second one waits for the others' first.
+    sends = [("ep::dispatch", 40_000 * at, 40_000 * at + 50) for at in range(20)]
+    known = [("ncclDevKernel_AllReduce", 40_000 * at + 20_000, 40_000 * at + 21_000) for at in range(20)]
+    late = [(name, start + 200 * (at % 2), end + 200 * (at % 2)) for at, (name, start, end) in enumerate(sends)]
+    ranks = {
+        rank: rank_of(*sorted(own + known, key=lambda row: row[1]), recorded=(0, 900_000))
+        for rank, own in enumerate([sends, late])
+    }
+    unnamed = {rank: replace(own, said=RankMembers.nothing_said(len(own))) for rank, own in ranks.items()}
+    found = match_collectives(unnamed)
+    assert len(found) == 20
+    assert [(item.reason, item.count) for item in found.left_out] == [(REASONS[UNKNOWN_KERNEL], 40)]
+    assert found.offsets == {}
+
+
+def test_a_group_that_each_rank_names_otherwise_is_one_by_its_ranks() -> None:
+    times = [("a", 100 * at, 100 * at + 10) for at in range(3)]
+    found = match_collectives({0: rank_of(*times, group="x [0, 1]"), 1: rank_of(*times, group="y [0, 1]")})
+    assert (len(found), found.alone) == (3, 0)
+    # Where a rank has two groups of these ranks nobody knows which is which.
+    two = rank_of(*times, group="z [0, 1]")
+    both = replace(two, group=["y [0, 1]", "z [0, 1]", "z [0, 1]"])
+    assert len(match_collectives({0: rank_of(*times, group="x [0, 1]"), 1: both})) == 0

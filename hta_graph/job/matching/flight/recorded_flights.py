@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.aligned_sequences import aligned
-from hta_graph.job.matching.flight_recorder import FlightRecord
+from hta_graph.job.matching.flight.flight_recorder import FlightRecord
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hta_graph.job.matching.kernel_arguments import KernelArguments
+from hta_graph.job.matching.kernels.kernel_arguments import KernelArguments
 from hta_graph.job.matching.process_groups import number_at
 from hta_graph.job.matching.rank_members import ALL, NOBODY, UNKNOWN
 from hta_graph.job.matching.rank_record import listed_ranks
@@ -26,7 +26,7 @@ SEND_RECV = "send_recv"
 """A kernel that runs sends, receives and all-to-alls alike."""
 
 KINDS = (
-    ("all", re.compile(r"all_?reduce|reduce_?scatter|all_?gather|all_?to_?all|barrier")),
+    ("all", re.compile(r"all_?reduce|cross_device_reduce|reduce_?scatter|all_?gather|all_?to_?all|barrier")),
     (SEND_RECV, re.compile(r"send_?recv")),
     ("broadcast", re.compile(r"broadcast")),
     ("send", re.compile(r"(?<![a-z])i?send(?![a-z])")),

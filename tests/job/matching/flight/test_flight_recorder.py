@@ -16,10 +16,10 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.job.matching.collective_times import MATCHED_BY, Collectives, match_collectives
-from hta_graph.job.matching.flight_recorder import FlightRecord, flight_files, read_flight
+from hta_graph.job.matching.flight.flight_recorder import FlightRecord, flight_files, read_flight
+from hta_graph.job.matching.flight.recorded_flights import with_flight
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.job.matching.recorded_flights import with_flight
 from tests.support.shared_traces import SHARED
 
 ENTRY = {
