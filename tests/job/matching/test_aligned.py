@@ -66,6 +66,30 @@ def test_equal_ones_in_equal_numbers_are_paired_in_order() -> None:
     assert found.left.tolist() == found.right.tolist() == list(range(12))
 
 
+def test_one_recorded_number_is_one_communication_whatever_the_clocks() -> None:
+    left = happened("aaaa", [0, 9_000 * US, 18_000 * US, 27_000 * US])
+    right = left.take(np.array([1, 2, 3]))
+    numbers = Happened.of(**{**columns_of(left), "number": [4, 5, -1, 7]})
+    others = Happened.of(**{**columns_of(right), "number": [4, 5, 6], "start": left.start[:3], "end": left.end[:3]})
+    assert aligned(numbers, others)[0].left.tolist()[:2] == [0, 1]
+    shifted = Happened.of(**{**columns_of(right), "number": [4, -1, -1]})
+    assert aligned(numbers, shifted)[0].left.tolist()[0] == 0
+
+
+def test_what_fits_elsewhere_as_well_is_not_sure() -> None:
+    """Of three sends into a buffer one was lost, and the receiver came after all of them."""
+    sends = happened("aaa", [0, 10 * US, 20 * US], waits=False)
+    received = happened("aa", [5_000 * US, 5_100 * US])
+    found, is_sure = aligned(sends, received)
+    assert len(found.left) == 2
+    assert not is_sure.all()
+    assert aligned(sends, happened("aaa", [5_000 * US, 5_100 * US, 5_200 * US]))[1].all()
+
+
+def columns_of(happened: Happened) -> dict[str, object]:
+    return {name: getattr(happened, name) for name in ("what", "elements", "kind", "number", "start", "end", "waits")}
+
+
 def test_a_band_is_as_good_as_the_whole() -> None:
     drawn = np.random.default_rng(5)
     end = np.cumsum(drawn.integers(100 * US, 5_000 * US, 900))
