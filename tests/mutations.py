@@ -967,7 +967,7 @@ COLUMNS = (
     ),
     Mutation(
         "sends never go into a buffer",
-        "hta_graph/job/matching/collective_times.py",
+        "hta_graph/job/matching/job_members.py",
         "np.where(buffers & (end < until), arrival, until)",
         "np.where(needed < -9, arrival, until)",
         ("tests/job/matching/test_host_communications.py",),
@@ -996,8 +996,8 @@ COLUMNS = (
     Mutation(
         "a meeting that fits no clocks moves them",
         "hta_graph/job/matching/pair_clocks.py",
-        "return kept if low <= high else met",
-        "return met",
+        "for _ in range(max(1, len(met) // DROPPED_SHARE)):",
+        "for _ in range(0):",
         ("tests/job/matching/test_rank_clocks.py",),
     ),
     Mutation(
@@ -1009,8 +1009,8 @@ COLUMNS = (
     ),
     Mutation(
         "a match stands whatever physics says",
-        "hta_graph/job/matching/collective_times.py",
-        "members.until > members.end + error + SLACK_NS",
+        "hta_graph/job/matching/possible_meetings.py",
+        "members.until > members.end + _errors(members, clocks) + SLACK_NS",
         "members.until > members.until",
         ("tests/job/matching/test_left_out.py",),
     ),
@@ -1034,6 +1034,20 @@ COLUMNS = (
         "return ALL if root == rank else NOBODY",
         "return NOBODY",
         ("tests/job/matching/kernels/test_kernel_partners.py",),
+    ),
+    Mutation(
+        "kernels that say nothing are collectives",
+        "hta_graph/job/matching/possible_meetings.py",
+        "if count > UNLIKE_SHARE * seen[name]",
+        "if count > seen[name]",
+        ("tests/job/matching/test_left_out.py",),
+    ),
+    Mutation(
+        "pickles are read as dumps that are none",
+        "hta_graph/job/matching/flight/flight_recorder.py",
+        "if data.startswith(PICKLE_MAGIC):",
+        "if data.endswith(PICKLE_MAGIC):",
+        ("tests/job/matching/flight/test_flight_recorder.py",),
     ),
     Mutation(
         "clocks are set the wrong way",

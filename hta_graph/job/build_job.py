@@ -65,8 +65,8 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
         for part, work in zip(joined.parts, host, strict=True)
         for rule in (host_work_edges, collective_wait)
     ]
-    row, begin = first[met.part] + met.row, first[met.part] + met.begin
-    added += [collective(met, row, rendezvous), point_to_point(met, row, begin)]
+    row, came = first[met.part] + met.row, first[met.part] + met.came
+    added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
     edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
     clocks = _clock_table(found)
     return JobGraph(

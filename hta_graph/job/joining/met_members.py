@@ -22,17 +22,16 @@ __all__ = ["MetMembers", "met_members"]
 class MetMembers(Columns):
     """Members that met others, collectives in order of number: whose row, when it began and ended (job time, ns).
 
-    ``part`` is the place of its rank, ``row`` its row in that rank's graph. It begins with the start, or the end
-    (``begins_at_end``), of the row ``begin``: with its own start, but for messages on the CPU, which are on their way
-    before their row begins. ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they were found
-    to belong together.
+    ``part`` is the place of its rank, ``row`` its row in that rank's graph. The rank came with the start, or the end
+    (``came_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their call.
+    ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they were found to belong together.
     """
 
     number: Ints
     part: Ids
     row: Ids
-    begin: Ids
-    begins_at_end: Bools
+    came: Ids
+    came_at_end: Bools
     start: Ints
     end: Ints
     waits: Bools
@@ -50,21 +49,23 @@ def met_members(
 ) -> MetMembers:
     """Describe matched members, given each rank's communications, graph in job time, and work on the CPU."""
     place_of = {rank: part for part, rank in enumerate(ranks)}
-    own, begins = list(ranks.values()), [_begins(graph, work) for graph, work in zip(graphs, host, strict=True)]
+    own, messages = (
+        list(ranks.values()),
+        [_calls_of_messages(graph, work) for graph, work in zip(graphs, host, strict=True)],
+    )
     rows = []
     for rank, place in zip(found.rank.tolist(), found.place.tolist(), strict=True):
         part = place_of[rank]
         row = int(own[part].row[place])
-        begin, at_end = begins[part].get(row, (row, False))
+        came, at_end = messages[part].get(row, (row, False))
         events = graphs[part].event_table
-        start = int(events.end[begin] if at_end else events.start[begin])
         needed, says = int(own[part].needed[place]), own[part].said["Collective name"][place]
         rows.append((
-            part, row, begin, at_end, start, int(events.end[row]), needed == ALL or needed >= 0, says in MESSAGES,
-            says == "send",
+            part, row, came, at_end, int(events.start[row]), int(events.end[row]), needed == ALL or needed >= 0,
+            says in MESSAGES, says == "send",
         ))  # fmt: skip
     columns = np.array(rows, np.int64).reshape(-1, 9).T
-    names = ("part", "row", "begin", "begins_at_end", "start", "end", "waits", "is_message", "sends")
+    names = ("part", "row", "came", "came_at_end", "start", "end", "waits", "is_message", "sends")
     return MetMembers.of(
         number=found.number,
         is_needed=found.is_needed,
@@ -73,7 +74,7 @@ def met_members(
     )
 
 
-def _begins(graph: DependencyGraph, work: HostWork) -> dict[int, tuple[int, bool]]:
+def _calls_of_messages(graph: DependencyGraph, work: HostWork) -> dict[int, tuple[int, bool]]:
     """Return with which event, and whether with its end, the rank came to each message."""
     messages = work.take(work.is_message & (work.call >= 0))
     event, at_end = arrival_points(graph, messages)

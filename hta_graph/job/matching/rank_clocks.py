@@ -30,6 +30,10 @@ __all__ = ["JobClocks", "RankClock", "compared_clocks", "job_clocks"]
 Pair = tuple[int, int]
 PARTS_PER_MILLION = 1e6
 
+ON_ONE_HOST_NS = 50_000
+"""How far GPU clocks of one host may differ at most where nothing contradicts that they agree: of the recordings that
+are known those of one host in which clocks contradict each other are up to 44 µs apart."""
+
 
 @dataclass(frozen=True)
 class RankClock:
@@ -135,7 +139,9 @@ def _settled_by_host(
         if hosts[one] == hosts[other] and hosts[one] not in contradicted:
             # One host has one clock for its CPUs; those of its GPUs are as near as the ends show.
             is_one_clock = hosts[one] is not None and {one, other} <= on_cpu
-            settled[one, other] = replace(pair, line=EQUAL, error=0 if is_one_clock else pair.error)
+            settled[one, other] = replace(
+                pair, line=EQUAL, error=0 if is_one_clock else min(pair.error, ON_ONE_HOST_NS)
+            )
     return settled
 
 
@@ -172,6 +178,8 @@ def _follow_surest(lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clo
             return
         total, own, rank = min(found)
         pair, known = ways[own][rank], clocks[own]
+        if pair.line == EQUAL == known.line:
+            total = min(total, ON_ONE_HOST_NS)
         clocks[rank] = RankClock(pair.line.then(known.line), total, pair.meetings, lowest)
         reached.append(rank)
 

@@ -57,6 +57,18 @@ def test_a_pair_that_cannot_have_met_is_left_out_also_with_equal_ids() -> None:
     assert (len(found), reasons(found)[0][-1], reasons(found)[1][-1]) == (30, BEYOND_PHYSICS, BEYOND_PHYSICS)
 
 
+def test_pairs_too_many_for_clocks_to_leave_out_cannot_have_met_either() -> None:
+    times = [("a", 100 * at, 100 * at + 10) for at in range(20)]
+    wrong = [
+        [("b", 10_000 * at + 9_000 * rank, 10_000 * at + 9_000 * rank + 10) for at in range(1, 5)] for rank in (0, 1)
+    ]
+    ranks = {rank: rank_of(*times, *wrong[rank]) for rank in range(2)}
+    numbered = {rank: replace(own, said=own.said | {"Comms Id": list(range(len(own)))}) for rank, own in ranks.items()}
+    found = match_collectives(numbered)
+    assert len(found) == 20
+    assert reasons(found)[0][20:] == [BEYOND_PHYSICS] * 4
+
+
 def test_what_does_not_say_whom_it_concerns_is_compared_with_nobody() -> None:
     ranks = {rank: rank_of(("a", 0, 10), ("send", 20, 30), ("a", 40, 50)) for rank in range(2)}
     assert reasons(match_collectives(ranks)) == {0: [0, NOT_RECORDED, 0], 1: [0, NOT_RECORDED, 0]}

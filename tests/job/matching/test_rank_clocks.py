@@ -98,6 +98,17 @@ def test_bounds_reach_through_a_third_rank() -> None:
     assert abs(clock.line.ahead - 800 * US) <= clock.error <= 4 * US
 
 
+def test_one_bound_may_be_direct_and_the_other_through_a_third_rank() -> None:
+    # Of rank 2's clock, 800 µs ahead, rank 0 tells the least and rank 1, 500 µs ahead, the most.
+    ranks = {
+        0: members([0, 2_000], [1, 2_801]),
+        1: members([1_001, 5_000], [2_001, 5_800], ahead=500),
+        2: members([0, 4_000], [1_000, 5_001], ahead=800),
+    }
+    clock = clocks_of([{0: 0, 2: 0}, {0: 1, 1: 0}, {1: 1, 2: 1}], ranks)[2]
+    assert abs(clock.line.ahead - 800 * US) <= clock.error <= 2 * US
+
+
 def test_ranks_of_one_named_host_have_one_clock() -> None:
     arrivals = [0, 1_000, 2_000]
     ranks = {0: members(arrivals, [500, 1_500, 2_500]), 1: members(arrivals, [530, 1_540, 2_490])}
@@ -132,11 +143,12 @@ def test_a_drift_is_found_in_long_recordings(every_us: int, share: float, found:
 
 
 def test_a_drift_that_a_half_does_not_confirm_is_none() -> None:
-    # The clock was set once, in the middle: a line through all of that drifts, but neither half does.
-    noise = np.where(np.arange(60) < 30, 0, 400 * US)
-    noise[::7] += 3 * US
-    clock = clocks_of([{0: at, 1: at} for at in range(60)], drifting(60, 100_000, 0.0, noise))[1]
-    assert clock.line.drift == 0
+    # The clock is adjusted in the second half: a line through all of it drifts, but the first half does not.
+    noise = np.maximum(np.arange(60) - 30, 0) * 20 * US
+    ranks = drifting(60, 100_000, 0.0, noise)
+    # Both wait long, so that bounds leave room for either.
+    early = {rank: replace(own, arrival=own.arrival - 2_000 * US) for rank, own in ranks.items()}
+    assert clocks_of([{0: at, 1: at} for at in range(60)], early)[1].line.drift == 0
 
 
 def test_bounds_without_room_show_a_drift_where_ends_scatter() -> None:
