@@ -938,6 +938,20 @@ COLUMNS = (
         ("tests/job/matching/test_aligned.py",),
     ),
     Mutation(
+        "ids of some rows hold no lists together",
+        "hta_graph/job/matching/weighed_pairs.py",
+        "np.where(numbered, NUMBERED, ",
+        "np.where(numbered & False, NUMBERED, ",
+        ("tests/job/matching/test_aligned.py",),
+    ),
+    Mutation(
+        "what fits elsewhere as well is sure",
+        "hta_graph/job/matching/aligned_sequences.py",
+        "is_sure &= (theirs == partner) | (theirs < 0)",
+        "is_sure &= True",
+        ("tests/job/matching/test_aligned.py",),
+    ),
+    Mutation(
         "a rank arrives when a worker begins",
         "hta_graph/job/matching/host_communications.py",
         "arrival[place] = max(int(events.start[call]), int(ends[ends <= arrival[place]].max(initial=0)))",
