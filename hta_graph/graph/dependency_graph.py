@@ -20,7 +20,15 @@ from hta_graph.graph.nesting import Nesting
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.reach import reachable, shortest_path
 from hta_graph.graph.timeline import Timeline
-from hta_graph.graph.views import POINT_NAMES, edges_frame, events_frame, to_networkx, to_rustworkx
+from hta_graph.graph.views import (
+    POINT_NAMES,
+    edge_columns,
+    edges_frame,
+    event_columns,
+    events_frame,
+    to_networkx,
+    to_rustworkx,
+)
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
@@ -134,6 +142,25 @@ class DependencyGraph:
     def part_of(self, rows: Ids | Ints) -> Ids:
         """Return the place among ``parts`` of the rank whose each row is; -1 for row -1."""
         return np.where(rows >= 0, 0, -1).astype(np.int32)
+
+    @cached_property
+    def part_of_lane(self) -> Ids:
+        """For every lane the place among ``parts`` of the rank whose it is; -1 where nothing is on it."""
+        parts = np.full(len(self.lanes.labels), -1, np.int32)
+        parts[self.event_table.lane] = self.part_of(np.arange(len(self.event_table)))
+        return freeze(parts)
+
+    def place_of_rank(self, rank: int) -> int:
+        """Return the place of a rank among ``parts``.
+
+        Raises:
+            QueryError: there is no such rank.
+        """
+        places = {part.rank: part.place for part in self.parts}
+        if rank not in places:
+            known = ", ".join(map(str, [*places][:20]))
+            raise QueryError(f"{self.path}: there is no rank {rank}; there are: {known}")
+        return places[rank]
 
     @property
     def doubtful_edges(self) -> Ints:
@@ -364,6 +391,7 @@ class DependencyGraph:
         kind: str | Sequence[str] | None = None,
         name: str | None = None,
         lane: str | Sequence[str] | None = None,
+        rank: int | Sequence[int] | None = None,
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> DependencyGraph:
@@ -372,15 +400,19 @@ class DependencyGraph:
         Args:
             kind: one or several event kinds, as in output.
             name: a regular expression found in the name.
-            lane: one or several lanes, as in output.
+            lane: one or several lanes, as in output; of a job those of that name on every rank.
+            rank: one or several ranks.
             start_ns: keep events that end at or after this time.
             end_ns: keep events that start at or before this time.
 
         Raises:
-            QueryError: an unknown kind or lane, or a bad expression.
+            QueryError: an unknown kind, lane or rank, or a bad expression.
         """
         events = self._trace.events
         keep = np.ones(len(events), np.bool_)
+        if rank is not None:
+            places = [self.place_of_rank(number) for number in np.atleast_1d(rank).tolist()]
+            keep &= np.isin(self.part_of(np.arange(len(events))), places)
         if kind is not None:
             keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
         if name is not None:
@@ -417,10 +449,18 @@ class DependencyGraph:
 
     def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
         """Return the DataFrame of canonical rows."""
-        return events_frame(self._trace, rows)
+        return events_frame(self._trace, rows, self.event_columns(rows))
 
     def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
-        return edges_frame(self._trace, edges, self._timeline.times)
+        return edges_frame(edges, self.edge_columns(edges))
+
+    def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
+        """Return the output columns of canonical rows, for files; a job's have their ``rank``."""
+        return event_columns(self._trace, rows)
+
+    def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
+        """Return the output columns of edges, for files; a job's have source_rank, target_rank and rendezvous."""
+        return edge_columns(self._trace, edges, self._timeline.times)
 
     def _node_names(self, points: Ids) -> list[tuple[Any, ...]]:
         """Name points for people: (event_index, "start" | "end")."""
