@@ -69,6 +69,18 @@ class AskedRanks:
             _say_repairs(found.trace, line.say)
             yield found
 
+    def job_or_graph(self) -> DependencyGraph:
+        """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's."""
+        if self.rank is not None or _count_files(self.inputs) == 1:
+            return self.one_graph()
+        graphs = [graph for _, graph in self.graphs_by_rank()]
+        if len(graphs) == 1:
+            say(f"going on with {graphs[0].path}, rank {graphs[0].rank}, alone")
+            return graphs[0]
+        from hta_graph.job.build_job import build_job
+
+        return build_job(graphs)
+
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.

@@ -69,7 +69,7 @@ def graph(options: argparse.Namespace) -> None:
         check_folder(Path(options.parquet))
         if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
             raise UsageError("--json and --parquet name the same place")
-    found = AskedRanks.of(options).one_graph()
+    found = AskedRanks.of(options).job_or_graph()
     if options.parquet:
         save_graph(found, options.parquet)
     if options.json:
@@ -86,7 +86,7 @@ def sync_deps(options: argparse.Namespace) -> None:
 
     check_outputs(options.inputs, options.json, options.csv, options.external_ids)
     window = Stretch.of(options).window(otherwise_whole=True)
-    found = SyncDependencies(AskedRanks.of(options).one_graph(), window)
+    found = SyncDependencies(AskedRanks.of(options).job_or_graph(), window)
     if options.json:
         write_json(options.json, sync_document(found))
     if options.csv:
@@ -111,9 +111,9 @@ def render(options: argparse.Namespace) -> None:
         _say_default(path, options)
         picture = path_picture(path)
     elif options.around is not None:
-        picture = around_picture(AskedRanks.of(options).one_graph(), options.around, options.depth)
+        picture = around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
     else:
-        picture = between_picture(AskedRanks.of(options).one_graph(), *options.between)
+        picture = between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
     write_picture(picture, options.output)
     if picture.left_out:
         say(f"{options.output}: {picture.left_out}")
@@ -172,7 +172,7 @@ def _asked_path(options: argparse.Namespace) -> CriticalPath:
     from hta_graph.algorithms.time.critical_path import critical_path as extract
 
     window = Stretch.of(options).window()
-    return extract(AskedRanks.of(options).one_graph(), window, data_load=options.data_load)
+    return extract(AskedRanks.of(options).job_or_graph(), window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:

@@ -121,10 +121,29 @@ def add_picture(parser: argparse.ArgumentParser) -> None:
     """Add what to draw, and where."""
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--path", action="store_true", help="the critical path of the window")
-    what.add_argument("--around", type=int, metavar="EVENT_INDEX", help="an event and what it depends on")
-    what.add_argument("--between", type=int, nargs=2, metavar=("A", "B"), help="the way from one event to another")
+    what.add_argument(
+        "--around",
+        type=_event_name,
+        metavar="[RANK:]EVENT_INDEX",
+        help="an event and what it depends on; of a job's ranks with its rank",
+    )
+    what.add_argument(
+        "--between", type=_event_name, nargs=2, metavar=("A", "B"), help="the way from one event to another"
+    )
     parser.add_argument("--depth", type=int, default=2, metavar="N", help="how many edges around the event (2)")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .svg, .png or .dot file")
+
+
+def _event_name(text: str) -> int | tuple[int, int]:
+    """Read the number of an event, or its rank and number.
+
+    >>> _event_name("512"), _event_name("1:512")
+    (512, (1, 512))
+    """
+    match = re.fullmatch(r"(?:(\d{1,9}):)?(-?\d{1,18})", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"takes EVENT_INDEX or RANK:EVENT_INDEX, not {text!r}")
+    return int(match[2]) if match[1] is None else (int(match[1]), int(match[2]))
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.columns import freeze, pair_key, picked
-from hta_graph.errors import QueryError
+from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
 from hta_graph.graph.launches import launching_calls
 from hta_graph.graph.marks import Marks
@@ -479,7 +479,11 @@ class DependencyGraph:
 
     def _row_with_index(self, event_index: EventName) -> int:
         if isinstance(event_index, tuple):
-            raise QueryError(f"{self.path}: an event of one rank is named by its number alone, not by {event_index}")
+            rank, number = event_index
+            raise QueryError(
+                f"{self.path}: an event of one rank is named by its number alone",
+                Remedy(f"{number}, not {event_index}", f"{number}, not {rank}:{number}"),
+            )
         row = int(self._row_of_index[event_index]) if 0 <= event_index < len(self._row_of_index) else -1
         if row < 0:
             raise QueryError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.columns import Columns, freeze, picked
-from hta_graph.errors import QueryError
+from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end
@@ -299,7 +299,10 @@ class JobGraph(DependencyGraph):
 
     def _row_with_index(self, event: EventName) -> int:
         if not isinstance(event, tuple):
-            raise QueryError(f"{self.path}: an event of a job is named by its rank and number, such as (0, {event})")
+            raise QueryError(
+                f"{self.path}: an event of a job is named by its rank and number",
+                Remedy(f"such as (0, {event})", f"such as 0:{event}; --rank N asks one rank alone"),
+            )
         rank, index = event
         part = self._parts[self.place_of_rank(rank)]
         return int(part.of_job(part.graph._row_with_index(index)))  # noqa: SLF001 - the same question to one rank

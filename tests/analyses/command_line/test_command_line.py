@@ -24,6 +24,7 @@ from tests.support.command_line import (
     two_steps,
 )
 from tests.support.depth import deep
+from tests.support.small_job import small_job
 
 EVENT_KINDS = {
     "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation",
@@ -45,9 +46,42 @@ def trace_file(tmp_path: Path) -> Path:
 
 def test_an_answer_about_one_rank_says_that_there_are_more_files(capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
-    assert run_command(capsys, "sync-deps", folder)[2] == "rank 0 of 4 files; --rank N asks about another\n"
+    said = "rank 0 of 4 files; --rank N asks about another\n"
+    assert run_command(capsys, "diff", folder, folder)[2] == 2 * said
     for arguments in ((folder, "--rank", 1), (folder / "rank_0.json.gz",)):
-        assert run_command(capsys, "sync-deps", *arguments)[2] == ""
+        assert run_command(capsys, "diff", *arguments, folder)[2] in (said, "")
+
+
+def test_several_files_are_a_job_and_one_is_a_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small_job(tmp_path)
+    job = command_json(capsys, "critical-path", tmp_path, "--annotation", "forward")
+    alone = command_json(capsys, "critical-path", tmp_path, "--rank", 1)
+    assert {segment["rank"] for segment in job["segments"]} == {0, 1}
+    assert alone == command_json(capsys, "critical-path", tmp_path / "rank1.json")
+
+
+def test_what_cannot_be_read_is_told_and_the_job_is_that_of_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    small_job(tmp_path)
+    expected = run_command(capsys, "critical-path", tmp_path, "--whole")[1]
+    (tmp_path / "rank2.json").write_text('{"traceEvents": [')
+    status, out, err = run_command(capsys, "critical-path", tmp_path, "--whole")
+    assert (status, out) == (1, expected)
+    assert err.count("\n") == 1
+    assert "rank2.json" in err
+    (tmp_path / "rank1.json").write_text('{"traceEvents": [')
+    _, out, err = run_command(capsys, "critical-path", tmp_path, "--whole")
+    assert "rank0.json, rank 0" in out
+    assert err.endswith("rank0.json, rank 0, alone\n")
+
+
+def test_an_event_of_a_job_is_named_with_its_rank(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small_job(tmp_path)
+    told = one_error(capsys, tmp_path, "render", tmp_path, "--around", 3, "-o", tmp_path / "x.dot")
+    assert told.endswith("is named by its rank and number; such as 0:3; --rank N asks one rank alone\n")
+    told = one_error(capsys, tmp_path, "render", tmp_path, "--rank", 0, "--around", "0:3", "-o", tmp_path / "x.dot")
+    assert told.endswith("is named by its number alone; 3, not 0:3\n")
 
 
 # -- usage ------------------------------------------------------------------------------------------------------------
