@@ -10,6 +10,7 @@ from typing import Any
 from analyses.display.terminal import Line, duration_text, percent, table
 from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
 from analyses.display.words import MEANING, SHORT
+from analyses.paths.job_report import job_record, missing_lines, rank_lines
 from analyses.paths.verdict import advice_lines, verdict_records, verdict_sentences
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
@@ -50,7 +51,9 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_ru
             "cpu_ns": window.cpu_ns,
             "gpu_ns": window.gpu_ns,
             "rows_after": window.rows_after,
+            **({"missing_ranks": list(window.missing)} if len(path.graph.parts) > 1 else {}),
         },
+        **job_record(path),
         **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,
         "by_bound_ns": path.by_bound_ns,
@@ -62,9 +65,14 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_ru
 
 
 def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
-    """Return the steps as JSON lists them (times in ns)."""
+    """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
     shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
-    return [{key: getattr(row, key) for key in shown} for row in steps]
+    records = [{key: getattr(row, key) for key in shown} for row in steps]
+    of_job = [len(row.path.graph.parts) > 1 for row in steps]
+    return [
+        {**record, **({"held_up_by": row.held_up_by} if several else {})}
+        for record, row, several in zip(records, steps, of_job, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,7 @@ def path_lines(path: CriticalPath, steps: Sequence[StepRow] = ()) -> list[Line]:
         "time on the critical path",
         *_class_lines(path),
         "",
+        *(line for line in (*rank_lines(path), "") if len(path.graph.parts) > 1),
         *_event_lines(path),
     ]
 
@@ -137,12 +146,19 @@ def _verdict_lines(path: CriticalPath) -> list[str]:
     return [
         first,
         "",
-        f"{graph.path.name}{'' if graph.rank is None else f', rank {graph.rank}'}",
+        f"{graph.path.name}{_whose_text(graph)}",
         *window_lines(window, graph),
+        *missing_lines(window),
         *rest,
         *rows_after_lines(window),
         *(["", "what to try", *(f"  {line}" for line in advice)] if advice else []),
     ]
+
+
+def _whose_text(graph: DependencyGraph) -> str:
+    if len(graph.parts) > 1:
+        return f", {len(graph.parts)} ranks"
+    return "" if graph.rank is None else f", rank {graph.rank}"
 
 
 def _class_lines(path: CriticalPath) -> list[Line]:
@@ -158,11 +174,12 @@ def _event_lines(path: CriticalPath) -> list[Line]:
     totals = path.event_totals()
     length = max(path.length_ns, 1)
     rows = [
-        [duration_text(int(ns)), percent(ns / length), f"{calls:,}", SHORT[bound], name or "(nothing recorded)"]
-        for name, bound, ns, calls in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
-        for name, bound, ns, calls in [(name, bound, ns, calls if name else 0)]
-    ]
-    return [
-        f"the {len(rows)} things to look at",
-        *table(rows, ["time", "share", "calls", "class", "what"], left=[3, 4], names=[4]),
-    ]
+        [
+            duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
+            SHORT[bound], name or "(nothing recorded)",
+        ]
+        for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
+    ]  # fmt: skip
+    header = ["time", "share", "calls", *(["rank"] if "rank" in totals else []), "class", "what"]
+    texts = [len(header) - 2, len(header) - 1]
+    return [f"the {len(rows)} things to look at", *table(rows, header, left=texts, names=texts[1:])]

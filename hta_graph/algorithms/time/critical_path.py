@@ -216,7 +216,10 @@ class CriticalPath:
         return frame.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
 
     def by_event(self) -> pd.DataFrame:
-        """Return what to optimise first: name, bound_by, time_ns on the path, calls (events), share; longest first."""
+        """Return what to optimise first: name, bound_by, time_ns on the path, calls (events), share; longest first.
+
+        Of a job each rank's own, with its ``rank``.
+        """
         return self._with_shares(self.event_totals())
 
     def by_lane(self) -> pd.DataFrame:
@@ -232,13 +235,16 @@ class CriticalPath:
 
     def event_totals(self) -> dict[str, Any]:
         """Return the columns of :meth:`by_event` without pandas."""
-        columns = self._totals_by([picked(self.graph.event_table.name, self.pieces.event), self.pieces.bound])
-        names = texts_of_codes(self.graph.names, columns["key"][0])
+        names = picked(self.graph.event_table.name, self.pieces.event)
+        columns = self._totals_by([names, self.pieces.bound, self.pieces.part])
+        name, bound, part = columns["key"]
+        ranks = {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.parts) > 1 else {}
         return {
-            "name": names,
-            "bound_by": labels(BoundBy, columns["key"][1]),
+            "name": texts_of_codes(self.graph.names, name),
+            "bound_by": labels(BoundBy, bound),
             "time_ns": columns["time_ns"],
             "calls": columns["calls"],
+            **ranks,
         }
 
     def _totals_by(self, keys: list[Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
 from hta_graph.algorithms.time.median_step import StepLength, median_step, step_lengths
+from hta_graph.algorithms.time.path_meetings import holding_part
 from hta_graph.algorithms.time.windows import step
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.marks import is_warm_up
@@ -23,7 +24,7 @@ class StepRow:
     """A step: its lengths (ns), the class that most of its critical path belongs to, how much of it has a cause.
 
     ``outlier`` says in words what an unusual step contains; ``None`` for the usual ones. ``path`` is that of its usual
-    window.
+    window. Of a job ``held_up_by`` is the rank that holds up the step, if one does.
     """
 
     step: int
@@ -32,6 +33,7 @@ class StepRow:
     bound_by: str
     coverage: float
     outlier: str | None
+    held_up_by: int | None
     path: CriticalPath = field(repr=False, compare=False)
 
 
@@ -48,8 +50,14 @@ def step_rows(graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[Ste
         # Of equal classes the one that comes first in the order of the table.
         bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
         outlier = _outlier_text(graph, one, median, data_load)
-        rows.append(StepRow(one.number, one.iteration_ns, one.latency_ns, bound_by, path.coverage, outlier, path))
+        lengths_of = (one.iteration_ns, one.latency_ns)
+        rows.append(StepRow(one.number, *lengths_of, bound_by, path.coverage, outlier, _holding_rank(path), path))
     return rows
+
+
+def _holding_rank(path: CriticalPath) -> int | None:
+    part = holding_part(path)
+    return path.graph.parts[part].rank if part >= 0 else None
 
 
 def _outlier_text(graph: DependencyGraph, one: StepLength, median: StepLength, data_load: Sequence[str]) -> str | None:
@@ -62,22 +70,26 @@ def _outlier_text(graph: DependencyGraph, one: StepLength, median: StepLength, d
         return "shorter than usual"
     if one.iteration_ns <= LONG * usual_ns or not usual_ns:
         return None
-    # The path of an iteration is as long as that, so the growth of its parts is all of the step's.
-    form = {"cpu_window": not median.launches_work, "gpu_window": median.launches_work and not is_first}
+    # The path of an iteration is as long as that, so the growth of its parts is all of the step's. A job has no other.
+    on_gpu = median.launches_work or len(graph.parts) > 1
+    form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not is_first}
     was, now = (
         _time_by_name(critical_path(graph, step(number, **form), data_load=data_load))
         for number in (median.number, one.number)
     )
-    name = max(now, key=lambda name: (now[name] - was.get(name, 0), name))
+    most = max(now, key=lambda who: (now[who] - was.get(who, 0), who))
+    rank, name = most
+    where = f" on rank {rank}" if len(graph.parts) > 1 else ""
     if not name:
-        return f"{milliseconds(now[name])} ms of nothing recorded"
-    return f"{name} {milliseconds(now[name])} ms" + (": warm-up" if is_warm_up(name) else "")
+        return f"{milliseconds(now[most])} ms of nothing recorded{where}"
+    return f"{name} {milliseconds(now[most])} ms{where}" + (": warm-up" if is_warm_up(name) else "")
 
 
-def _time_by_name(path: CriticalPath) -> dict[str, int]:
-    """Add up a path by the names on it; what has no owner is called nothing."""
+def _time_by_name(path: CriticalPath) -> dict[tuple[int, str], int]:
+    """Add up a path by the ranks and names on it; what has no owner is called nothing, the rank of one alone 0."""
     totals = path.event_totals()
-    found: dict[str, int] = {}
-    for name, time_ns in zip(totals["name"], totals["time_ns"].tolist(), strict=True):
-        found[name or ""] = found.get(name or "", 0) + time_ns
+    found: dict[tuple[int, str], int] = {}
+    ranks = totals.get("rank", [0] * len(totals["name"]))
+    for rank, name, time_ns in zip(ranks, totals["name"], totals["time_ns"].tolist(), strict=True):
+        found[rank, name or ""] = found.get((rank, name or ""), 0) + time_ns
     return found
