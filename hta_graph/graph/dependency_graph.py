@@ -350,7 +350,7 @@ class DependencyGraph:
         Raises:
             QueryError: there is no such event.
         """
-        return self.events_of(np.array([self._row_with_index(event_index)])).iloc[0]
+        return self.events_of(np.array([self.row_of(event_index)])).iloc[0]
 
     def predecessors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges into an event's start and end from other events, optionally of some kinds only."""
@@ -362,21 +362,25 @@ class DependencyGraph:
 
     def ancestors(self, event_index: EventName) -> pd.DataFrame:
         """Return the events without which this one could not have ended."""
-        return self._reachable_events(end_point(np.array([self._row_with_index(event_index)])), backward=True)
+        return self._reachable_events(end_point(np.array([self.row_of(event_index)])), backward=True)
 
     def descendants(self, event_index: EventName) -> pd.DataFrame:
         """Return the events that could not have happened before this one started."""
-        return self._reachable_events(start_point(np.array([self._row_with_index(event_index)])), backward=False)
+        return self._reachable_events(start_point(np.array([self.row_of(event_index)])), backward=False)
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
         """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
-        ends = np.array([self._row_with_index(source_index), self._row_with_index(target_index)])
+        return self._edge_frame(self._edges.take(self.way_between(source_index, target_index).row))
+
+    def way_between(self, source_index: EventName, target_index: EventName) -> EventEdges:
+        """Return the edges of :meth:`path_between` as pairs of events."""
+        ends = np.array([self.row_of(source_index), self.row_of(target_index)])
         found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
-        return self._edge_frame(self._edges.take(found))
+        return self.edges_at(found)
 
     def neighbourhood(self, event_index: EventName, depth: int = 1) -> DependencyGraph:
         """Return the subgraph of the events at most ``depth`` edges away, in either direction."""
-        near = np.array([self._row_with_index(event_index)])
+        near = np.array([self.row_of(event_index)])
         source, target = event_of(self._edges.source), event_of(self._edges.target)
         for _ in range(depth):
             inside = np.zeros(len(self._trace.events), np.bool_)
@@ -431,9 +435,7 @@ class DependencyGraph:
         Raises:
             QueryError: an event is not there.
         """
-        return self._induced_subgraph(
-            np.unique(np.array([self._row_with_index(index) for index in event_indices], np.int64))
-        )
+        return self._induced_subgraph(np.unique(np.array([self.row_of(index) for index in event_indices], np.int64)))
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
         """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
@@ -477,7 +479,12 @@ class DependencyGraph:
         rows[self._trace.events.index] = np.arange(len(self._trace.events), dtype=np.int32)
         return rows
 
-    def _row_with_index(self, event_index: EventName) -> int:
+    def row_of(self, event_index: EventName) -> int:
+        """Return an event's canonical row.
+
+        Raises:
+            QueryError: there is no such event.
+        """
         if isinstance(event_index, tuple):
             rank, number = event_index
             raise QueryError(
@@ -492,7 +499,7 @@ class DependencyGraph:
         return row
 
     def _edges_touching(self, event_index: EventName, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
-        row = self._row_with_index(event_index)
+        row = self.row_of(event_index)
         # Without the edges from an event's own start to its own end: nobody means those by neighbours.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
         if kinds is not None:

@@ -236,6 +236,13 @@ class JobGraph(DependencyGraph):
         """Return the output columns of canonical rows, with their ``rank``."""
         return {"rank": self.rank_of(rows), **super().event_columns(rows)}
 
+    def waited(self, rows: Ids | Ints) -> Ints:
+        """Return for each row how long (ns) it waited for other ranks; 0 for what met nobody."""
+        waits = np.zeros(len(self.event_table), np.int64)
+        waits[self.members.row] = self.members.wait
+        found: Ints = picked(waits, rows, otherwise=0)
+        return found
+
     @property
     def rendezvous(self) -> pd.DataFrame:
         """Where ranks meet: number (of the collective), kind (its name), time_ns."""
@@ -297,7 +304,12 @@ class JobGraph(DependencyGraph):
         # A rendezvous is one instant: edges lead to and from its first point.
         return points[(self.number_of_rendezvous(event_of(points)) < 0) | ~is_end(points)]
 
-    def _row_with_index(self, event: EventName) -> int:
+    def row_of(self, event: EventName) -> int:
+        """Return the canonical row of an event, named by its rank and number.
+
+        Raises:
+            QueryError: there is no such event.
+        """
         if not isinstance(event, tuple):
             raise QueryError(
                 f"{self.path}: an event of a job is named by its rank and number",
@@ -305,7 +317,7 @@ class JobGraph(DependencyGraph):
             )
         rank, index = event
         part = self._parts[self.place_of_rank(rank)]
-        return int(part.of_job(part.graph._row_with_index(index)))  # noqa: SLF001 - the same question to one rank
+        return int(part.of_job(part.graph.row_of(index)))
 
     def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
         """Keep these rows, the rendezvous that they take part in, and the edges between all of them."""
