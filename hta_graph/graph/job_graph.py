@@ -243,6 +243,13 @@ class JobGraph(DependencyGraph):
         found: Ints = picked(waits, rows, otherwise=0)
         return found
 
+    def waited_until(self, rows: Ids | Ints) -> Ints:
+        """Return for each row when (job time, ns) the last one came for whom it waited; its start if it did not."""
+        until = self.event_table.start.copy()
+        waits = self.members.take(self.members.wait > 0)
+        until[waits.row] = waits.arrival + waits.wait
+        return until[rows]
+
     @property
     def rendezvous(self) -> pd.DataFrame:
         """Where ranks meet: number (of the collective), kind (its name), time_ns."""
