@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.builder import PID, TraceBuilder
 
-__all__ = ["MAIN", "WORKER", "GlooRank"]
+__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce"]
 
 MAIN, WORKER = 100, 201
 """The numbers of the calling thread and of the first group's first worker."""
@@ -37,3 +37,24 @@ class GlooRank(TraceBuilder):
         args = {"Concrete Inputs": [""], "Input Dims": [[elements]], "Input type": ["float"]}
         times = {"ts": start, "dur": round(end - start, 3)}
         return self.row(ph="X", cat="user_annotation", name=f"gloo:{name}", pid=PID, tid=tid, **times, args=args)
+
+
+def late_all_reduce(*, last_ends: tuple[float, float] = (56, 55)) -> list[GlooRank]:
+    """Let rank 1 come late to an all-reduce that both wait for.
+
+    µs       0      10        20        30        40       50
+    rank 0   [mul  ]call                                 [add]
+    worker           [~~~~~~~~~~~~~~~~~~~~~~~~~====]
+    rank 1   [mul                       ]call            [add]
+    worker                                [========]
+    """
+    ranks = []
+    for rank, arrival in enumerate((10, 35)):
+        trace = GlooRank(rank, [0, 1])
+        trace.annotation("ProfilerStep#1", 0, 60, tid=MAIN)
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, 44 + rank)
+        trace.op("aten::add", 50, last_ends[rank], tid=MAIN)
+        ranks.append(trace)
+    return ranks

@@ -10,22 +10,14 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import QueryError
 from hta_graph.export.picture import around_picture, between_picture, path_picture
-from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.gloo_builder import late_all_reduce
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> hg.JobGraph:
     """Let rank 1 come 25 µs late to an all-reduce that both wait for."""
-    paths = []
-    for rank, arrival in enumerate((10, 35)):
-        trace = GlooRank(rank, [0, 1])
-        trace.annotation("ProfilerStep#1", 0, 60, tid=MAIN)
-        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
-        trace.called("all_reduce", arrival, arrival + 2)
-        trace.worked("all_reduce", arrival + 3, 44 + rank)
-        trace.op("aten::add", 50, 56 - rank, tid=MAIN)
-        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
-    return hg.read_job(paths)
+    ranks = late_all_reduce()
+    return hg.read_job([trace.write(tmp_path / f"rank{rank}.json") for rank, trace in enumerate(ranks)])
 
 
 def lanes_of(source: str) -> list[str]:
