@@ -457,8 +457,8 @@ MISTAKES = (
     Mutation(
         "descendants are ancestors",
         "hta_graph/graph/dependency_graph.py",
-        "start_point(np.array([self._row_with_index(event_index)])), backward=False)",
-        "start_point(np.array([self._row_with_index(event_index)])), backward=True)",
+        "start_point(np.array([self.row_of(event_index)])), backward=False)",
+        "start_point(np.array([self.row_of(event_index)])), backward=True)",
     ),
     Mutation(
         "subgraphs keep edges that leave them",

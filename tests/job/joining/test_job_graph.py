@@ -9,29 +9,14 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
-from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.gloo_builder import late_all_reduce
 from tests.support.small_job import small_job
 
 
 def two_ranks(tmp_path: Path) -> hg.JobGraph:
-    """Let rank 1 come late to an all-reduce that both wait for.
-
-    µs       0      10        20        30        40       50
-    rank 0   [mul  ]call                                 [add]
-    worker           [~~~~~~~~~~~~~~~~~~~~~~~~~====]
-    rank 1   [mul                       ]call            [add]
-    worker                                [========]
-    """
-    paths = []
-    for rank, arrival in enumerate((10, 35)):
-        trace = GlooRank(rank, [0, 1])
-        trace.annotation("ProfilerStep#1", 0, 60, tid=MAIN)
-        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
-        trace.called("all_reduce", arrival, arrival + 2)
-        trace.worked("all_reduce", arrival + 3, 44 + rank)
-        trace.op("aten::add", 50, 55, tid=MAIN)
-        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
-    return hg.read_job(paths)
+    """Join two ranks of which the second comes 25 µs late."""
+    ranks = late_all_reduce(last_ends=(55, 55))
+    return hg.read_job([trace.write(tmp_path / f"rank{rank}.json") for rank, trace in enumerate(ranks)])
 
 
 def test_ranks_meet_in_one_point_with_an_edge_from_and_to_each(tmp_path: Path) -> None:
