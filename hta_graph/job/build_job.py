@@ -50,11 +50,13 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
     return join_ranks(graphs)
 
 
-def join_ranks(graphs: Iterable[DependencyGraph], clocks: JobClocks | None = None) -> JobGraph:
-    """Join ranks as :func:`build_job` does; ``clocks`` are believed where somebody knows them."""
+def join_ranks(
+    graphs: Iterable[DependencyGraph], clocks: JobClocks | None = None, matched: Collectives | None = None
+) -> JobGraph:
+    """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them."""
     by_rank = _graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
-    found = match_collectives(members)
+    found = match_collectives(members) if matched is None else matched
     if clocks is not None:
         found = replace(found, clocks=clocks)
     moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}

@@ -7,11 +7,7 @@ from pathlib import Path
 
 from tests.support.builder import PID, TraceBuilder
 
-<<<<<<< HEAD
-__all__ = ["MAIN", "WORKER", "GlooRank", "late_ranks"]
-=======
-__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce"]
->>>>>>> jobexports
+__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce", "late_ranks", "ranks_that_meet"]
 
 MAIN, WORKER = 100, 201
 """The numbers of the calling thread and of the first group's first worker."""
@@ -29,8 +25,11 @@ CALLS = {
 class GlooRank(TraceBuilder):
     """A rank that talks by Gloo: calls on the main thread, work on the workers of its groups."""
 
-    def __init__(self, rank: int, *groups: list[int]) -> None:
-        listed = [{"pg_name": str(at), "backend_config": "cpu:gloo", "ranks": own} for at, own in enumerate(groups)]
+    def __init__(self, rank: int, *groups: list[int], names: str = "0123") -> None:
+        listed = [
+            {"pg_name": name, "backend_config": "cpu:gloo", "ranks": own}
+            for name, own in zip(names, groups, strict=False)
+        ]
         super().__init__(distributedInfo={"rank": rank, "world_size": 4, "pg_config": listed})
 
     def called(self, kind: str, start: float, end: float, elements: int = 8) -> int:
