@@ -458,8 +458,8 @@ MISTAKES = (
     Mutation(
         "descendants are ancestors",
         "hta_graph/graph/dependency_graph.py",
-        "start_point(np.array([self._row_with_index(event_index)])), backward=False)",
-        "start_point(np.array([self._row_with_index(event_index)])), backward=True)",
+        "start_point(np.array([self.row_of(event_index)])), backward=False)",
+        "start_point(np.array([self.row_of(event_index)])), backward=True)",
     ),
     Mutation(
         "subgraphs keep edges that leave them",
@@ -992,6 +992,20 @@ COLUMNS = (
         "hta_graph/job/matching/aligned_sequences.py",
         "best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing",
         "best",
+        ("tests/job/matching/test_aligned.py",),
+    ),
+    Mutation(
+        "ids of some rows hold no lists together",
+        "hta_graph/job/matching/weighed_pairs.py",
+        "np.where(numbered, NUMBERED, ",
+        "np.where(numbered & False, NUMBERED, ",
+        ("tests/job/matching/test_aligned.py",),
+    ),
+    Mutation(
+        "what fits elsewhere as well is sure",
+        "hta_graph/job/matching/aligned_sequences.py",
+        "is_sure &= (theirs == partner) | (theirs < 0)",
+        "is_sure &= True",
         ("tests/job/matching/test_aligned.py",),
     ),
     Mutation(

@@ -2,8 +2,8 @@
 
 A collective that the product lists is *right* if all its members are of one true rendezvous and no given rank's one
 lacks, *wrong* if they are of several, *guessed* if they are and it says itself that others would fit as well. A true
-rendezvous is *complete* if every given rank of it has its row in its file. Waits are compared where all ranks of a
-right one are given; clocks at the middle of the job.
+rendezvous is *complete* if every given rank of it has its row in its file, and that says with whom it was. Waits are
+compared where all ranks of a right one are given; clocks at the middle of the job.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def score_of(job: Matched, *, clocks_agree: bool) -> Score:
 
 def _is_complete(members: Iterable[TrueMember], given: Iterable[int]) -> bool:
     present = [own for own in members if own.rank in given]
-    return len(present) > 1 and all(own.event_index is not None for own in present)
+    return len(present) > 1 and all(own.event_index is not None and not own.is_silent for own in present)
 
 
 def _wait_error(job: Matched, own: TrueMember, at: int) -> int:

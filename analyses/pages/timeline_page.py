@@ -36,13 +36,20 @@ EVENT_COLOUR = {
     "cpu_op": "#4f8bd9",
     "runtime": "#8878d2",
     "kernel": "#3fa65c",
-    "communication kernel": "#e8893a",
+    "communication": "#e8893a",
+    "waiting": "#d0709c",
     "memcpy": "#cfa92c",
     "memset": "#a88a2a",
     "other": "#9a8478",
 }
 """Colours of events; of medium lightness, so that they show on white and on black."""
-EVENT_WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "memset": "memory set"}
+EVENT_WORDS = {
+    "cpu_op": "operator",
+    "runtime": "runtime call",
+    "memcpy": "copy",
+    "memset": "memory set",
+    "waiting": "waiting for other ranks",
+}
 PATH_COLOUR = "#e6007a"
 COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
 
@@ -107,7 +114,9 @@ class TimelinePage:
         first, last = self.span
         if start_ns > end_ns or start_ns < first or end_ns > last:
             return ""
-        return f"#t={start_ns},{end_ns}" + ("" if event_index is None else f"&row={event_index}")
+        # A number alone names no event of a job.
+        named = event_index is not None and len(self._path.graph.parts) == 1
+        return f"#t={start_ns},{end_ns}" + (f"&row={event_index}" if named else "")
 
     @cached_property
     def steps(self) -> list[CarriedStep]:
@@ -141,6 +150,13 @@ class TimelinePage:
                 f"To keep the page small, rows shorter than {duration_text(scene.resolution_ns)} are merged with their "
                 f"neighbours of the same kind: {scene.rows:,} rows became {len(scene.bars):,}."
             )
+        ranks = len(self._path.graph.parts)
+        if len(scene.ranks) < ranks:
+            shown = ", ".join(map(str, scene.ranks))
+            notes.append(
+                f"Lanes of {len(scene.ranks)} of {ranks:,} ranks are drawn ({shown}): those that the path runs on "
+                "longest, then the lowest."
+            )
         if scene.too_deep:
             notes.append(f"{scene.too_deep:,} events that are nested too deep are left out.")
         return notes
@@ -162,7 +178,9 @@ class TimelinePage:
     @property
     def _title(self) -> str:
         rank = self._path.graph.rank
-        return f"Timeline of {clipped(self._path.window.label, 60)}" + (f", rank {rank}" if rank is not None else "")
+        ranks = len(self._path.graph.parts)
+        of_whom = f", {ranks:,} ranks" if ranks > 1 else f", rank {rank}" if rank is not None else ""
+        return f"Timeline of {clipped(self._path.window.label, 60)}{of_whom}"
 
 
 def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: int = ROWS) -> TimelinePage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,20 +11,23 @@ from analyses.pages.resolution import TimelineBars, merged_to_fit
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import first_of_runs, picked
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
 
 __all__ = ["GROUPS", "Lane", "Scene", "drawn_rows", "scene_of"]
 
 ON_THREADS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
 
-EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication kernel", "memcpy", "memset", "other")
-"""What events are told apart by: their kinds, and kernels that communicate."""
+EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication", "waiting", "memcpy", "memset", "other")
+"""What events are told apart by: their kinds, what communicates, and of a job its part that waits for other ranks."""
 GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
 """What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
 ON_LANES = GROUPS.index("path")
 
 DEEPEST = 12
 """How many tracks a lane has at most; what is nested deeper is left out."""
+MOST_RANKS = 8
+"""Of how many ranks a page of a job shows the lanes."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Scene:
 
     Of n paths the first n tracks are the strips of their classes; then each lane has n tracks for where the paths run,
     and one for each depth of nesting. ``resolution_ns`` is the length below which bars are merged (0: none is);
-    ``rows`` is how many events and segments the bars stand for, ``too_deep`` how many events are left out.
+    ``rows`` is how many events and segments the bars stand for, ``too_deep`` how many events are left out, ``ranks``
+    which ranks of a job are shown.
     """
 
     paths: Sequence[CriticalPath]
@@ -50,23 +54,37 @@ class Scene:
     resolution_ns: int
     rows: int
     too_deep: int
+    ranks: Sequence[int]
 
 
 def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     """Lay out the events of the paths' windows, with at most about ``limit`` bars."""
     graph = paths[0].graph
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
+    parts = _shown_parts(paths)
     rows = drawn_rows(graph, start, end)
+    rows = rows[np.isin(graph.part_of(rows), parts)]
     depth = _depths(graph, rows)
     shown = depth < DEEPEST
     kept, depth = rows[shown], depth[shown]
-    lanes, first_track = _stacked_lanes(paths, kept, depth)
-    bars = [_event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)]
+    lanes, first_track = _stacked_lanes(paths, kept, depth, parts)
+    events = _event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)
+    waits = _waiting_bars(graph, kept, events)
+    bars = [_without(events, waits), waits.take(waits.end > waits.start)]
     for number, path in enumerate(paths):
-        bars += [_class_bars(path, number), _lane_bars(path, first_track + number)]
+        bars += [_class_bars(path, number), _lane_bars(path, first_track + number, parts)]
     every = TimelineBars.join(bars).in_order()
     merged, resolution = merged_to_fit(every, limit)
-    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept))
+    ranks = [graph.parts[part].rank for part in parts]
+    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks)
+
+
+def _shown_parts(paths: Sequence[CriticalPath]) -> list[int]:
+    """Choose the ranks that are shown, by their places: those that the paths run on longest, then the lowest."""
+    parts = paths[0].graph.parts
+    on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
+    chosen = sorted(range(len(parts)), key=lambda part: (-on_path[part], part))[:MOST_RANKS]
+    return sorted(chosen)
 
 
 def drawn_rows(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
@@ -81,8 +99,8 @@ def drawn_rows(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
 def _depths(graph: DependencyGraph, rows: Ints) -> Ints:
     """Return the track of each row in its lane: rows around it on a thread, rows that still run on a stream."""
     depth = _nesting_depth(graph.nesting(*ON_THREADS).parent, rows)
-    gpu = np.flatnonzero(graph.is_gpu[rows])
-    depth[gpu] = _overlap_depth(graph, rows[gpu])
+    beside = np.flatnonzero(graph.is_activity[rows])
+    depth[beside] = _overlap_depth(graph, rows[beside])
     return depth
 
 
@@ -119,17 +137,22 @@ def _ended_before(end: Ints, lane: Ids) -> Ints:
     return found
 
 
-def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints) -> tuple[list[Lane], Ints]:
-    """Stack the lanes that have events or path, threads first; return also each lane's first track."""
+def _stacked_lanes(
+    paths: Sequence[CriticalPath], rows: Ints, depth: Ints, parts: Sequence[int]
+) -> tuple[list[Lane], Ints]:
+    """Stack the lanes that have events or path, rank by rank, threads first; return also each lane's first track."""
     graph = paths[0].graph
     size = np.zeros(len(graph.lanes.labels), np.int64)
     np.maximum.at(size, graph.event_table.lane[rows], depth + 1)
     for path in paths:
-        np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
+        np.maximum.at(size, path.pieces.lane[(path.pieces.lane >= 0) & np.isin(path.pieces.part, parts)], 1)
     first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
-    for lane in sorted(np.flatnonzero(size).tolist(), key=lambda lane: (bool(graph.lanes.is_stream[lane]), lane)):
+    part, is_stream, communicates = graph.part_of_lane, graph.lanes.is_stream, graph.lanes.is_communication
+    order = np.lexsort((communicates, is_stream, part))
+    for lane in order[size[order] > 0].tolist():
         first[lane] = at
-        lanes.append(Lane(graph.lanes.labels[lane], int(size[lane])))
+        of_rank = f"rank {graph.parts[part[lane]].rank}: " if len(graph.parts) > 1 else ""
+        lanes.append(Lane(of_rank + graph.lanes.labels[lane], int(size[lane])))
         at += len(paths) + int(size[lane])
     return lanes, first
 
@@ -140,12 +163,33 @@ def _event_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> Timel
     at = len(BoundBy)
     group_of = [at + EVENT_GROUPS.index(kind.label if kind.label in EVENT_GROUPS else "other") for kind in EventKind]
     group = np.array(group_of)[events.kind[rows]]
-    group[graph.marks.communicates[rows]] = GROUPS.index("communication kernel")
+    communicates = graph.marks.communicates[rows] | graph.lanes.is_communication[events.lane[rows]]
+    group[communicates] = GROUPS.index("communication")
     on_path = _marked_events(paths)[rows]
     start, end = events.start[rows], events.end[rows]
     index = events.index[rows]
     return TimelineBars.of(track=track, group=group, on_path=on_path, start=start, end=end, busy=end - start, count=1,
                            name=events.name[rows], index=index)  # fmt: skip
+
+
+def _waiting_bars(graph: DependencyGraph, rows: Ints, events: TimelineBars) -> TimelineBars:
+    """Return the part of each event, from its start, in which it waited for other ranks; of most that is nothing."""
+    waited = np.zeros(len(rows), np.int64)
+    if isinstance(graph, JobGraph):
+        waited = np.clip(graph.waited_until(rows), events.start, events.end) - events.start
+    return replace(
+        events,
+        group=np.full(len(rows), GROUPS.index("waiting"), np.int32),
+        on_path=np.zeros(len(rows), np.bool_),
+        end=events.start + waited,
+        busy=waited,
+    )
+
+
+def _without(events: TimelineBars, waits: TimelineBars) -> TimelineBars:
+    """Shorten bars by what is drawn as waiting; one that did nothing else is not drawn twice."""
+    shortened = replace(events, start=waits.end, busy=events.end - waits.end)
+    return shortened.take((events.end == events.start) | (shortened.end > shortened.start))
 
 
 def _marked_events(paths: Sequence[CriticalPath]) -> Bools:
@@ -164,12 +208,12 @@ def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
                            index=picked(events.index, runs.event))  # fmt: skip
 
 
-def _lane_bars(path: CriticalPath, track: Ints) -> TimelineBars:
-    """Return where the path stays on a lane."""
+def _lane_bars(path: CriticalPath, track: Ints, parts: Sequence[int]) -> TimelineBars:
+    """Return where the path stays on a lane that is shown."""
     pieces = path.pieces
     first = np.flatnonzero(first_of_runs(pieces.lane))
     end = np.append(pieces.start[first[1:]], pieces.end[-1:])
     start, lane = pieces.start[first], pieces.lane[first]
     bars = TimelineBars.of(track=track[lane], group=np.full(len(first), ON_LANES), on_path=True, start=start, end=end,
                            busy=end - start, count=1, name=-1, index=-1)  # fmt: skip
-    return bars.take(lane >= 0)
+    return bars.take((lane >= 0) & np.isin(pieces.part[first], parts))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.advice.wording import brief_class, brief_duration, brief_share, quoted
+from analyses.display.words import MEANING_IN_JOBS
 from analyses.ranks.matched_collectives import Matched
 from analyses.tables import joined
 from hta_graph.columns import picked
@@ -29,9 +30,6 @@ WHAT = ("call_path", "name", "bound_by")
 
 BETWEEN = " / "
 """What stands between the names of a call path."""
-
-COMMUNICATION = BoundBy.GPU_COMMUNICATION_BOUND.label
-
 CAUSES = [
     *("rank", "scope", "name", "call_path", "bound_by"),
     *("caused_ns", "direct_ns", "propagated_ns", "collectives"),
@@ -158,6 +156,5 @@ def _in_words(what: Sequence[str], said: str = "") -> str:
     """Say what was done, and in what if that is not said already."""
     call_path, name, bound = what
     around = call_path.rpartition(BETWEEN)[2]
-    where = f" in {quoted(around)}" if around not in ("", said) else ""
-    # Ranks may communicate on their CPUs too.
-    return f"{quoted(short_name(name))}{where} ({'communication' if bound == COMMUNICATION else brief_class(bound)})"
+    inside = f" in {quoted(around)}" if around not in ("", said) else ""
+    return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"

@@ -9,19 +9,30 @@ import numpy as np
 from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.views import edge_columns, event_columns
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import EventKind
 
 __all__ = ["graph_document"]
 
 
 def graph_document(graph: DependencyGraph) -> dict[str, Any]:
-    """Return all events, in order of their place in the file, and all edges, kind by kind."""
-    rows = np.argsort(graph.event_table.index)
+    """Return all events, in order of their place in the file, and all edges, kind by kind; of a job rank by rank."""
+    events = graph.event_table
+    rows = np.flatnonzero(events.kind != EventKind.RENDEZVOUS)
+    rows = rows[np.lexsort((events.index[rows], graph.part_of(rows)))]
     return {
         "schema": "hta-graph/graph/1",
         "file": printable(graph.path),
         "rank": graph.rank,
-        "events": Records(event_columns(graph.trace, rows)),
-        "edges": Records(edge_columns(graph.trace, graph.edge_table, graph.timeline.times)),
+        **_job_keys(graph),
+        "events": Records(graph.event_columns(rows)),
+        "edges": Records(graph.edge_columns(graph.edge_table)),
         "diagnostics": graph.diagnostics,
     }
+
+
+def _job_keys(graph: DependencyGraph) -> dict[str, Any]:
+    """Return what a job has besides: its ranks, and where they meet."""
+    if not isinstance(graph, JobGraph):
+        return {}
+    return {"ranks": graph.rank_of_part.tolist(), "rendezvous": Records(graph.rendezvous_columns())}

@@ -15,8 +15,10 @@ import orjson
 from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.algorithms.time.windows import Window, whole
 from hta_graph.columns import Columns, pair_key, picked
+from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.views import labels, none_where, texts_of_codes
 from hta_graph.model import Bools, EdgeKind, EventKind, Evidence, Ids, Ints, Rule, edge_kinds
 
@@ -132,9 +134,14 @@ class SyncDependencies:
         return SyncPairs(edges.row, edges.source, call, target, source_id, target_id, binding)
 
     def columns(self, found: SyncPairs, call_name: str = "sync") -> dict[str, Any]:
-        """Return the output columns of one direction; ``None`` where there is no event or id, times in ns."""
+        """Return the output columns of one direction; ``None`` where there is no event or id, times in ns.
+
+        Of a job also the ``rank``: a call and what it waited for are of one rank.
+        """
         edges = self.graph.edges_at(found.edge)
+        ranks = {"rank": self.graph.rank_of(found.source)} if isinstance(self.graph, JobGraph) else {}
         return {
+            **ranks,
             "kind": labels(EdgeKind, edges.kind),
             "evidence": labels(Evidence, edges.inferred.astype(np.int8)),
             **self._event_columns("source", found.source),
@@ -167,7 +174,16 @@ class SyncDependencies:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def external_ids(self) -> ExternalIds:
-        """Return ``to_cpu`` as operators that wait for operators, each pair once, in ascending order."""
+        """Return ``to_cpu`` as operators that wait for operators, each pair once, in ascending order.
+
+        Raises:
+            QueryError: the graph is that of several ranks, each of which numbers its operators by itself.
+        """
+        if len(self.graph.parts) > 1:
+            raise QueryError(
+                f"{self.graph.path}: external ids name operators of one rank only",
+                Remedy("ask job.graph(rank)", "--rank N asks one rank alone"),
+            )
         target, source = self.to_cpu.target_id, self.to_cpu.source_id
         known = (target >= 0) & (source >= 0)
         other = known & (target != source)
@@ -187,7 +203,7 @@ def sync_dependencies(graph: DependencyGraph, window: Window | None = None) -> p
     that waited, or that made the stream wait; missing where no call shows it), target_index, target_name,
     target_external_id (the next operator on the call's thread after it returned, or the activity that waited), lag_ns
     (from the source's end to the call's return or the target's start), binding (it ended the wait: it finished last),
-    rule, clamped (a clock fault, lag 0).
+    rule, clamped (a clock fault, lag 0); of a job also rank. Waits for other ranks are not among them.
 
     Args:
         graph: a dependency graph.

@@ -20,7 +20,15 @@ from hta_graph.graph.nesting import Nesting
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.reach import reachable, shortest_path
 from hta_graph.graph.timeline import Timeline
-from hta_graph.graph.views import POINT_NAMES, edges_frame, events_frame, to_networkx, to_rustworkx
+from hta_graph.graph.views import (
+    POINT_NAMES,
+    edge_columns,
+    edges_frame,
+    event_columns,
+    events_frame,
+    to_networkx,
+    to_rustworkx,
+)
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
@@ -134,6 +142,25 @@ class DependencyGraph:
     def part_of(self, rows: Ids | Ints) -> Ids:
         """Return the place among ``parts`` of the rank whose each row is; -1 for row -1."""
         return np.where(rows >= 0, 0, -1).astype(np.int32)
+
+    @cached_property
+    def part_of_lane(self) -> Ids:
+        """For every lane the place among ``parts`` of the rank whose it is; -1 where nothing is on it."""
+        parts = np.full(len(self.lanes.labels), -1, np.int32)
+        parts[self.event_table.lane] = self.part_of(np.arange(len(self.event_table)))
+        return freeze(parts)
+
+    def place_of_rank(self, rank: int) -> int:
+        """Return the place of a rank among ``parts``.
+
+        Raises:
+            QueryError: there is no such rank.
+        """
+        places = {part.rank: part.place for part in self.parts}
+        if rank not in places:
+            known = ", ".join(map(str, [*places][:20]))
+            raise QueryError(f"{self.path}: there is no rank {rank}; there are: {known}")
+        return places[rank]
 
     @property
     def doubtful_edges(self) -> Ints:
@@ -323,7 +350,7 @@ class DependencyGraph:
         Raises:
             QueryError: there is no such event.
         """
-        return self.events_of(np.array([self._row_with_index(event_index)])).iloc[0]
+        return self.events_of(np.array([self.row_of(event_index)])).iloc[0]
 
     def predecessors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges into an event's start and end from other events, optionally of some kinds only."""
@@ -335,21 +362,25 @@ class DependencyGraph:
 
     def ancestors(self, event_index: EventName) -> pd.DataFrame:
         """Return the events without which this one could not have ended."""
-        return self._reachable_events(end_point(np.array([self._row_with_index(event_index)])), backward=True)
+        return self._reachable_events(end_point(np.array([self.row_of(event_index)])), backward=True)
 
     def descendants(self, event_index: EventName) -> pd.DataFrame:
         """Return the events that could not have happened before this one started."""
-        return self._reachable_events(start_point(np.array([self._row_with_index(event_index)])), backward=False)
+        return self._reachable_events(start_point(np.array([self.row_of(event_index)])), backward=False)
 
     def path_between(self, source_index: EventName, target_index: EventName) -> pd.DataFrame:
         """Return the edges of a path with the fewest edges from one event's start to another's end; empty if none."""
-        ends = np.array([self._row_with_index(source_index), self._row_with_index(target_index)])
+        return self._edge_frame(self._edges.take(self.way_between(source_index, target_index).row))
+
+    def way_between(self, source_index: EventName, target_index: EventName) -> EventEdges:
+        """Return the edges of :meth:`path_between` as pairs of events."""
+        ends = np.array([self.row_of(source_index), self.row_of(target_index)])
         found = shortest_path(self._edges, self._point_count, int(start_point(ends)[0]), int(end_point(ends)[1]))
-        return self._edge_frame(self._edges.take(found))
+        return self.edges_at(found)
 
     def neighbourhood(self, event_index: EventName, depth: int = 1) -> DependencyGraph:
         """Return the subgraph of the events at most ``depth`` edges away, in either direction."""
-        near = np.array([self._row_with_index(event_index)])
+        near = np.array([self.row_of(event_index)])
         source, target = event_of(self._edges.source), event_of(self._edges.target)
         for _ in range(depth):
             inside = np.zeros(len(self._trace.events), np.bool_)
@@ -364,6 +395,7 @@ class DependencyGraph:
         kind: str | Sequence[str] | None = None,
         name: str | None = None,
         lane: str | Sequence[str] | None = None,
+        rank: int | Sequence[int] | None = None,
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> DependencyGraph:
@@ -372,15 +404,19 @@ class DependencyGraph:
         Args:
             kind: one or several event kinds, as in output.
             name: a regular expression found in the name.
-            lane: one or several lanes, as in output.
+            lane: one or several lanes, as in output; of a job those of that name on every rank.
+            rank: one or several ranks.
             start_ns: keep events that end at or after this time.
             end_ns: keep events that start at or before this time.
 
         Raises:
-            QueryError: an unknown kind or lane, or a bad expression.
+            QueryError: an unknown kind, lane or rank, or a bad expression.
         """
         events = self._trace.events
         keep = np.ones(len(events), np.bool_)
+        if rank is not None:
+            places = [self.place_of_rank(number) for number in np.atleast_1d(rank).tolist()]
+            keep &= np.isin(self.part_of(np.arange(len(events))), places)
         if kind is not None:
             keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
         if name is not None:
@@ -399,9 +435,7 @@ class DependencyGraph:
         Raises:
             QueryError: an event is not there.
         """
-        return self._induced_subgraph(
-            np.unique(np.array([self._row_with_index(index) for index in event_indices], np.int64))
-        )
+        return self._induced_subgraph(np.unique(np.array([self.row_of(index) for index in event_indices], np.int64)))
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
         """Return a networkx multigraph whose nodes are (event_index, "start" | "end"); edge keys are edge kinds."""
@@ -417,10 +451,18 @@ class DependencyGraph:
 
     def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
         """Return the DataFrame of canonical rows."""
-        return events_frame(self._trace, rows)
+        return events_frame(self._trace, rows, self.event_columns(rows))
 
     def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
-        return edges_frame(self._trace, edges, self._timeline.times)
+        return edges_frame(edges, self.edge_columns(edges))
+
+    def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
+        """Return the output columns of canonical rows, for files; a job's have their ``rank``."""
+        return event_columns(self._trace, rows)
+
+    def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
+        """Return the output columns of edges, for files; a job's have source_rank, target_rank and rendezvous."""
+        return edge_columns(self._trace, edges, self._timeline.times)
 
     def _node_names(self, points: Ids) -> list[tuple[Any, ...]]:
         """Name points for people: (event_index, "start" | "end")."""
@@ -437,7 +479,12 @@ class DependencyGraph:
         rows[self._trace.events.index] = np.arange(len(self._trace.events), dtype=np.int32)
         return rows
 
-    def _row_with_index(self, event_index: EventName) -> int:
+    def row_of(self, event_index: EventName) -> int:
+        """Return an event's canonical row.
+
+        Raises:
+            QueryError: there is no such event.
+        """
         if isinstance(event_index, tuple):
             rank, number = event_index
             raise QueryError(
@@ -452,7 +499,7 @@ class DependencyGraph:
         return row
 
     def _edges_touching(self, event_index: EventName, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
-        row = self._row_with_index(event_index)
+        row = self.row_of(event_index)
         # Without the edges from an event's own start to its own end: nobody means those by neighbours.
         chosen = (event_of(side) == row) & (event_of(self._edges.source) != event_of(self._edges.target))
         if kinds is not None:

@@ -22,7 +22,7 @@ from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPar
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.timeline import Timeline
-from hta_graph.graph.views import edges_frame, events_frame, none_where
+from hta_graph.graph.views import none_where, texts_of_codes
 from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints
 from hta_graph.trace.table import Step, Trace
 
@@ -97,7 +97,10 @@ class JobGraph(DependencyGraph):
         self._doubtful = freeze(doubtful)
 
     def __repr__(self) -> str:
-        return f"<JobGraph {self._trace.path}: {len(self._parts)} ranks, {len(self.event_table):,} events>"
+        meetings = len(self.rendezvous_rows)
+        events, edges = len(self.event_table) - meetings, len(self.edge_table)
+        said = f"{events:,} events, {edges:,} edges, {meetings:,} rendezvous"
+        return f"<JobGraph {self._trace.path}: {len(self._parts)} ranks, {said}>"
 
     # -- its ranks -----------------------------------------------------------------------------------------------------
 
@@ -130,14 +133,7 @@ class JobGraph(DependencyGraph):
         Raises:
             QueryError: the job has no such rank.
         """
-        return self._originals[self._place_of_rank(rank)]
-
-    def _place_of_rank(self, rank: int) -> int:
-        for place, part in enumerate(self._parts):
-            if part.rank == rank:
-                return place
-        known = ", ".join(str(part.rank) for part in self._parts[:20])
-        raise QueryError(f"{self.path}: there is no rank {rank}; there are: {known}")
+        return self._originals[self.place_of_rank(rank)]
 
     def part_of(self, rows: Ids | Ints) -> Ids:
         """Return the place among ``parts`` of the rank whose each row is; -1 for rendezvous and for row -1."""
@@ -263,22 +259,41 @@ class JobGraph(DependencyGraph):
 
     def events_of(self, rows: Ids | Ints) -> pd.DataFrame:
         """Return the DataFrame of canonical rows, with their ``rank``; rendezvous are no events."""
-        chosen = rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS]
-        frame = events_frame(self._trace, chosen)
-        frame.insert(0, "rank", self.rank_of(chosen))
-        return frame
+        return super().events_of(rows[self.event_table.kind[rows] != EventKind.RENDEZVOUS])
+
+    def event_columns(self, rows: Ids | Ints) -> dict[str, Any]:
+        """Return the output columns of canonical rows, with their ``rank``."""
+        return {"rank": self.rank_of(rows), **super().event_columns(rows)}
+
+    def waited(self, rows: Ids | Ints) -> Ints:
+        """Return for each row how long (ns) it waited for other ranks; 0 for what met nobody."""
+        waits = np.zeros(len(self.event_table), np.int64)
+        waits[self.members.row] = self.members.wait
+        found: Ints = picked(waits, rows, otherwise=0)
+        return found
+
+    def waited_until(self, rows: Ids | Ints) -> Ints:
+        """Return for each row when (job time, ns) the last one came for whom it waited; its start if it did not."""
+        until = self.event_table.start.copy()
+        waits = self.members.take(self.members.wait > 0)
+        until[waits.row] = waits.arrival + waits.wait
+        return until[rows]
 
     @property
     def rendezvous(self) -> pd.DataFrame:
         """Where ranks meet: number (of the collective), kind (its name), time_ns."""
         import pandas as pd
 
+        return pd.DataFrame(self.rendezvous_columns())
+
+    def rendezvous_columns(self) -> dict[str, Any]:
+        """Return the columns of :attr:`rendezvous` as arrays."""
         rows = self.rendezvous_rows
-        return pd.DataFrame({
+        return {
             "number": self.number_of_rendezvous(rows),
-            "kind": [self.name_of(row) for row in rows.tolist()],
+            "kind": texts_of_codes(self.names, self.event_table.name[rows]),
             "time_ns": self.event_table.start[rows],
-        })  # fmt: skip
+        }
 
     @cached_property
     def rendezvous_rows(self) -> Ids:
@@ -290,25 +305,20 @@ class JobGraph(DependencyGraph):
         is_meeting = picked(self.event_table.kind == EventKind.RENDEZVOUS, rows, otherwise=False)
         return np.where(is_meeting, picked(self.event_table.correlation, rows), -1)
 
-    def edge_ranks(self, edges: EdgeTable) -> dict[str, Any]:
-        """Return the columns that a job's edges have besides: source_rank, target_rank, rendezvous; None where none."""
-        source, target = event_of(edges.source), event_of(edges.target)
-        meeting = np.maximum(self.number_of_rendezvous(source), self.number_of_rendezvous(target))
-        columns = {
-            "source_rank": self.rank_of(source),
-            "target_rank": self.rank_of(target),
-            "rendezvous": meeting,
-        }
-        return {name: none_where(column.astype(object), column < 0) for name, column in columns.items()}
+    def edge_columns(self, edges: EdgeTable) -> dict[str, Any]:
+        """Return the output columns of edges, with source_rank, target_rank and rendezvous; None where none is.
 
-    def _edge_frame(self, edges: EdgeTable) -> pd.DataFrame:
-        frame = edges_frame(self._trace, edges, self._timeline.times)
-        # A rendezvous is no event: it has neither an index nor a start.
+        A rendezvous is no event: on its side there is neither an index nor a point, but the number of its collective.
+        """
+        columns, meeting = super().edge_columns(edges), np.full(len(edges), -1)
         for side, points in (("source", edges.source), ("target", edges.target)):
-            meets = self.number_of_rendezvous(event_of(points)) >= 0
-            frame[f"{side}_index"] = none_where(frame[f"{side}_index"].to_numpy().astype(object), meets)
-            frame[f"{side}_point"] = none_where(frame[f"{side}_point"].to_numpy().astype(object), meets)
-        return frame.assign(**self.edge_ranks(edges))
+            rows = event_of(points)
+            number, rank = self.number_of_rendezvous(rows), self.rank_of(rows)
+            for name in (f"{side}_index", f"{side}_point"):
+                columns[name] = none_where(columns[name].astype(object), number >= 0)
+            columns[f"{side}_rank"] = none_where(rank.astype(object), rank < 0)
+            meeting = np.maximum(meeting, number)
+        return {**columns, "rendezvous": none_where(meeting.astype(object), meeting < 0)}
 
     def to_networkx(self) -> networkx.MultiDiGraph[Any]:
         """Return a networkx multigraph whose nodes are (rank, event_index, "start" | "end") and ("rendezvous", number).
@@ -330,15 +340,20 @@ class JobGraph(DependencyGraph):
         # A rendezvous is one instant: edges lead to and from its first point.
         return points[(self.number_of_rendezvous(event_of(points)) < 0) | ~is_end(points)]
 
-    def _row_with_index(self, event: EventName) -> int:
+    def row_of(self, event: EventName) -> int:
+        """Return the canonical row of an event, named by its rank and number.
+
+        Raises:
+            QueryError: there is no such event.
+        """
         if not isinstance(event, tuple):
             raise QueryError(
                 f"{self.path}: an event of a job is named by its rank and number",
                 Remedy(f"such as (0, {event})", f"such as 0:{event}; --rank N asks one rank alone"),
             )
         rank, index = event
-        part = self._parts[self._place_of_rank(rank)]
-        return int(part.of_job(part.graph._row_with_index(index)))  # noqa: SLF001 - the same question to one rank
+        part = self._parts[self.place_of_rank(rank)]
+        return int(part.of_job(part.graph.row_of(index)))
 
     def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
         """Keep these rows, the rendezvous that they take part in, and the edges between all of them."""
@@ -349,10 +364,11 @@ class JobGraph(DependencyGraph):
         inside[meets] = False
         inside[np.concatenate([target[inside[source] & meets[target]], source[inside[target] & meets[source]]])] = True
         kept = self._kept_columns(np.flatnonzero(inside))
-        parts, first_row = [], 0
-        for part in self._parts:
-            end = part.first_row + len(part.graph.event_table)
-            own = part.graph._induced_subgraph(np.flatnonzero(inside[part.first_row : end]))  # noqa: SLF001
+        parts, originals, first_row = [], [], 0
+        for part, original in zip(self._parts, self._originals, strict=True):
+            mine = np.flatnonzero(inside[part.first_row : part.first_row + len(part.graph.event_table)])
+            own = part.graph._induced_subgraph(mine)  # noqa: SLF001 - the same question to one rank
+            originals.append(own if original is part.graph else original._induced_subgraph(mine))  # noqa: SLF001
             parts.append(replace(part, graph=own, first_row=first_row))
             first_row += len(own.event_table)
         renumbered = replace(
@@ -362,7 +378,7 @@ class JobGraph(DependencyGraph):
             kept.trace,
             kept.edges,
             parts,
-            self._originals,
+            originals,
             renumbered.take(renumbered.row >= 0),
             self.clock_table,
             doubtful=np.flatnonzero(np.isin(kept.edge_rows, self._doubtful)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import rustworkx
 
 __all__ = [
+    "EDGE_RANKS",
     "POINT_NAMES",
     "edge_columns",
     "edges_frame",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 POINT_NAMES = ("start", "end")
+EDGE_RANKS = ("source_rank", "target_rank", "rendezvous")
+"""The columns that a job's edges have besides."""
 Kinds = type[EventKind] | type[EdgeKind] | type[Evidence] | type[Rule] | type[BoundBy] | type[Reason]
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -90,24 +93,25 @@ def edge_columns(trace: Trace, edges: EdgeTable, times: Ints) -> dict[str, Any]:
     }
 
 
-def events_frame(trace: Trace, rows: Ids | Ints) -> pd.DataFrame:
+def events_frame(trace: Trace, rows: Ids | Ints, columns: Mapping[str, Any]) -> pd.DataFrame:
     """Build the events' DataFrame, with ``duration_ns``, ``correlation`` and ``external_id`` (-1 where absent)."""
     import pandas as pd
 
-    frame = pd.DataFrame(event_columns(trace, rows))
+    frame = pd.DataFrame(columns)
     frame["duration_ns"] = frame["end_ns"] - frame["start_ns"]
     frame["correlation"] = trace.events.correlation[rows]
     frame["external_id"] = trace.events.external_id[rows]
     return frame
 
 
-def edges_frame(trace: Trace, edges: EdgeTable, times: Ints) -> pd.DataFrame:
-    """Build the edges' DataFrame, with the ``rule`` that produced each."""
+def edges_frame(edges: EdgeTable, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Build the edges' DataFrame, with the ``rule`` that produced each; numbers that may be absent are ``Int64``."""
     import pandas as pd
 
-    frame = pd.DataFrame(edge_columns(trace, edges, times))
+    frame = pd.DataFrame(columns)
     frame.insert(2, "rule", labels(Rule, edges.rule))
-    return frame
+    absent = [name for name in ("source_index", "target_index", *EDGE_RANKS) if name in columns]
+    return frame.astype({name: "Int64" for name in absent if columns[name].dtype == object})
 
 
 def to_rustworkx(points: Ids, edges: EdgeTable) -> rustworkx.PyDiGraph[int, int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from tests.support.builder import PID, TraceBuilder
 
-__all__ = ["MAIN", "WORKER", "GlooRank"]
+__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce", "late_ranks", "ranks_that_meet"]
 
 MAIN, WORKER = 100, 201
 """The numbers of the calling thread and of the first group's first worker."""
@@ -40,3 +43,39 @@ class GlooRank(TraceBuilder):
         args = {"Concrete Inputs": [""], "Input Dims": [[elements]], "Input type": ["float"]}
         times = {"ts": start, "dur": round(end - start, 3)}
         return self.row(ph="X", cat="user_annotation", name=f"gloo:{name}", pid=PID, tid=tid, **times, args=args)
+
+
+def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_end: float = 60) -> list[Path]:
+    """Write ranks of one step that come to a collective at some times (:func:`ranks_that_meet`)."""
+    ranks = ranks_that_meet(arrivals, kind=kind, step_end=step_end)
+    return [trace.write(folder / f"rank{at}.json") for at, trace in enumerate(ranks)]
+
+
+def late_all_reduce(*, last_ends: tuple[float, float] = (56, 55)) -> list[GlooRank]:
+    """Let rank 1 come late to an all-reduce that both wait for (:func:`ranks_that_meet`)."""
+    return ranks_that_meet((10, 35), last_ends)
+
+
+def ranks_that_meet(
+    arrivals: Sequence[float], last_ends: Sequence[float] = (), *, kind: str = "all_reduce", step_end: float = 60
+) -> list[GlooRank]:
+    """Let ranks multiply until they come to a collective at some times (µs), and add after it until some times.
+
+    The first comes to it at 10, the second at 35:
+
+    µs       0      10        20        30        40       50      60
+    rank 0   [mul  ]call                                 [add]
+    worker           [~~~~~~~~~~~~~~~~~~~~~~~~~====]
+    rank 1   [mul                       ]call            [add]
+    worker                                [========]
+    """
+    ranks, last = [], max(arrivals)
+    for rank, arrival in enumerate(arrivals):
+        trace = GlooRank(rank, list(range(len(arrivals))))
+        trace.annotation("ProfilerStep#1", 0, step_end, tid=MAIN)
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called(kind, arrival, arrival + 2)
+        trace.worked(kind, arrival + 3, last + 9 + rank)
+        trace.op("aten::add", last + 15, last_ends[rank] if last_ends else last + 20, tid=MAIN)
+        ranks.append(trace)
+    return ranks

@@ -43,7 +43,7 @@ def require(true: Any, rule: str) -> None:
 def _check_edges(graph: DependencyGraph) -> None:
     edges, times = graph.edge_table, graph.timeline.times
     back = times[edges.source] - times[edges.target]
-    walkable = kind_mask(graph.trace.events.kind, WALKABLE)
+    walkable = kind_mask(graph.trace.events.kind, WALKABLE) | graph.is_activity
     require(back.max(initial=0) <= CLOCK_FAULT_LIMIT_NS, "an edge goes back by more than a clock fault")
     require((edges.lags(times) >= 0).all(), "a lag is negative")
     require(np.array_equal(edges.clamped(times), back > 0), "clamped is not: goes back in time")

@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hta_graph.algorithms.time.sinks import Sink, later_sink, sink_on_gpu, step_sinks
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import EdgeKind
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.windows import ResolvedWindow
@@ -82,7 +85,25 @@ def _latest_sink(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]
     """Return where the last rank ends, on a GPU, on a thread or in what it does with others on its CPU."""
     sinks = [_with_host_work(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
     # Of equal ends the lowest rank's, whatever the order of the files.
-    return max(sinks, key=lambda sink: sink.time_ns)
+    return _behind_what_it_waited_for(job, max(sinks, key=lambda sink: sink.time_ns))
+
+
+def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
+    """Let a window that ends while a thread stands still end with the communication that this thread had waited for.
+
+    thread    [c10d::recv_]                      window's end |  [next step
+    message      [== gloo:recv ==================]───────────────▶ collective_wait
+    """
+    place = job.timeline.position[sink.point] if sink.lane >= 0 and sink.point >= 0 else -1
+    part = job.calls.lane_slice(sink.lane) if place >= 0 else slice(0, 0)
+    after = np.flatnonzero(job.timeline.position[job.calls.points[part]] > place)
+    if not len(after):
+        return sink
+    goes_on = job.calls.points[part][after[0]]
+    edges, times = job.edge_table, job.timeline.times
+    ended = edges.source[(edges.target == goes_on) & (edges.kind == EdgeKind.COLLECTIVE_WAIT)]
+    ended = ended[(times[ended] <= sink.time_ns) & (times[ended] > times[sink.point])]
+    return replace(sink, point=int(ended[np.argmax(times[ended])])) if len(ended) else sink
 
 
 def _sink_in_job(part: RankPart, sink: Sink) -> Sink:

@@ -24,8 +24,10 @@ from hta_graph.trace.table import Trace
 
 __all__ = [
     "FIRST_PROCESS",
+    "PIECE",
     "Original",
     "OriginalRow",
+    "address_in_memory",
     "as_seen",
     "free_numbers",
     "gzipped",
@@ -60,9 +62,10 @@ class _AppendedDocument(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Original:
-    """A trace's text, where the bracket that closes its rows stands, the rows' ids, and its base time."""
+    """A trace's text, where the brackets around its rows stand, the rows' ids, and its base time."""
 
     text: bytes
+    first: int
     end: int
     rows: list[OriginalRow]
     base_ns: int
@@ -97,19 +100,21 @@ def read_original(trace: Trace) -> Original:
 
 def _find_event_array(text: bytes, *, tolerant: bool) -> Original:
     if re.match(rb"\s*\[", text):
-        return Original(text, len(text.rstrip()) - 1, _decode_rows(text), 0)
+        return Original(text, text.index(b"["), len(text.rstrip()) - 1, _decode_rows(text), 0)
     document = msgspec.json.decode(text, type=_AppendedDocument)
     array = memoryview(document.rows)
     # Where the array closes: the only place at which something is put in, so that all else stays byte for byte.
-    end = _address_in_memory(array) - _address_in_memory(text) + len(array) - 1
-    return Original(text, end, _decode_rows(array), _base_ns(document.base, tolerant=tolerant))
+    first = address_in_memory(array) - address_in_memory(text)
+    return Original(
+        text, first, first + len(array) - 1, _decode_rows(array), _base_ns(document.base, tolerant=tolerant)
+    )
 
 
 def _decode_rows(array: bytes | memoryview) -> list[OriginalRow]:
     return [row if isinstance(row, OriginalRow) else OriginalRow() for row in _ROWS.decode(array)]
 
 
-def _address_in_memory(buffer: bytes | memoryview) -> int:
+def address_in_memory(buffer: bytes | memoryview) -> int:
     """Return where a buffer lies in memory: msgspec's raw values are views into the text that they come from."""
     return int(np.frombuffer(buffer, np.uint8).ctypes.data)
 

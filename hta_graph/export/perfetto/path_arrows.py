@@ -9,10 +9,11 @@ import numpy as np
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import first_of_runs, picked
 from hta_graph.export.perfetto.appended import as_seen
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.table import EventTable
 
-__all__ = ["is_visible", "runs_with_arrows"]
+__all__ = ["is_visible", "runs_before_crossings", "runs_with_arrows"]
 
 LARGE_SHARE = 0.01
 """A run of at least this share of the window gets an arrow even where the path stays on its lane."""
@@ -27,17 +28,34 @@ def runs_with_arrows(path: CriticalPath, base_ns: int) -> Ints:
     # An arrow tells where the path comes from: needed where it changes lanes, helpful where it stays long.
     deserving = first_of_runs(lane) | (runs.length >= LARGE_SHARE * path.length_ns)
     wanted = np.flatnonzero((lane >= 0) & deserving & is_visible(runs.start, runs.end, base_ns))
-    wanted = wanted[_drawn_whole(events, base_ns, np.unique(lane[wanted]))[runs.event[wanted]]]
+    drawn_on = _lanes_of_viewer(path.graph)
+    lanes = np.unique(drawn_on[runs.event[wanted]])
+    wanted = wanted[_drawn_whole(events, drawn_on, base_ns, lanes)[runs.event[wanted]]]
     return wanted[np.argsort(-runs.length[wanted], kind="stable")]
 
 
-def _drawn_whole(events: EventTable, base_ns: int, lanes: Ids) -> Bools:
+def runs_before_crossings(path: CriticalPath, base_ns: int) -> Ints:
+    """Return the runs after which the path goes on at another rank, where a viewer draws both; the longest first."""
+    runs = path.runs
+    visible = is_visible(runs.start, runs.end, base_ns)
+    crossing = np.flatnonzero((runs.part[1:] != runs.part[:-1]) & visible[1:] & visible[:-1])
+    return crossing[np.argsort(-runs.length[crossing], kind="stable")]
+
+
+def _lanes_of_viewer(graph: DependencyGraph) -> Ids:
+    """Return the lane on which each event is drawn: what a thread does with other ranks lies among its other rows."""
+    lanes = [part.graph.event_table.lane + part.first_lane for part in graph.parts]
+    missing = len(graph.event_table) - sum(map(len, lanes))
+    return np.concatenate([*lanes, np.full(missing, -1)]).astype(np.int32)
+
+
+def _drawn_whole(events: EventTable, drawn_on: Ids, base_ns: int, lanes: Ids) -> Bools:
     """Mark the events on some lanes that nest; a viewer drops or moves a slice that outlives the one it starts in."""
     start = as_seen(events.start - base_ns)
     end = start + (events.end - events.start)
     drawn = np.zeros(len(events), np.bool_)
     for lane in lanes.tolist():
-        rows = np.flatnonzero(events.lane == lane)
+        rows = np.flatnonzero(drawn_on == lane)
         rows = rows[np.lexsort((-end[rows], start[rows]))]
         drawn[rows] = list(_nests_in_open(start[rows].tolist(), end[rows].tolist()))
     return drawn

@@ -49,11 +49,12 @@ class NamedTime:
 
 @dataclass
 class Box:
-    """Events drawn as one: ``first`` is the number of its first piece or step."""
+    """Events drawn as one: ``first`` is the number of its first piece or step, ``part`` the place of its rank."""
 
     lane: int
     first: int
     start_ns: int
+    part: int = 0
     parts: dict[tuple[int, str], NamedTime] = field(default_factory=dict)
     fills: Counter[str] = field(default_factory=Counter)
     indices: list[int] = field(default_factory=list)
@@ -108,7 +109,10 @@ class Box:
         for (lane, _), part in self.parts.items():
             lanes[lane] += part.ns
         # Of equal times the lower lane, so that a picture does not depend on the order of joining.
-        self.lane = max(lanes, key=lambda lane: (lanes[lane], -lane))
+        largest = max(lanes, key=lambda lane: (lanes[lane], -lane))
+        # A lane that overtakes did so by what came in.
+        self.part = self.part if largest == self.lane else other.part
+        self.lane = largest
 
     def largest(self) -> list[tuple[tuple[int, str], NamedTime]]:
         """Return the parts, longest first."""
@@ -122,7 +126,9 @@ class Box:
 def box_of_event(graph: DependencyGraph, row: int, first: int) -> Box:
     """Make the box of one event, which is reached by step ``first``."""
     events = graph.event_table
-    box = Box(int(events.lane[row]), first, int(events.start[row]), indices=[int(events.index[row])])
+    lane = int(events.lane[row])
+    part = int(graph.part_of_lane[lane])
+    box = Box(lane, first, int(events.start[row]), part, indices=[int(events.index[row])])
     text = clean(short_name(graph.name_of(row)), NAME_SIZE)
     box.add(text, row, int(events.end[row] - events.start[row]), EventKind(int(events.kind[row])).label)
     return box
@@ -145,17 +151,17 @@ def _boxes_of_runs(path: CriticalPath) -> list[Box]:
     if not len(pieces):
         return []
     names = _short_codes(graph, pieces.event)
-    alike = numbered_runs(pieces.lane, pieces.bound, names)
+    alike = numbered_runs(pieces.lane, pieces.part, pieces.bound, names)
     length = np.bincount(alike, pieces.length.astype(float))[alike]
     small = length < SMALL * path.length_ns
     # All small runs count as alike, so that neighbours among them share a box.
-    group = numbered_runs(pieces.lane, np.where(small, -1, alike))
+    group = numbered_runs(pieces.lane, pieces.part, np.where(small, -1, alike))
     boxes: list[Box] = []
-    columns = (group, pieces.lane, pieces.start, pieces.end, pieces.bound, pieces.event)
+    columns = (group, pieces.lane, pieces.part, pieces.start, pieces.end, pieces.bound, pieces.event)
     text: dict[tuple[int, int], str] = {}
-    for at, (own, lane, start, end, bound, event) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+    for at, (own, lane, part, start, end, bound, event) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         if own == len(boxes):
-            boxes.append(Box(lane, at, start, long_ns=SMALL * path.length_ns))
+            boxes.append(Box(lane, at, start, part, long_ns=SMALL * path.length_ns))
         key = (bound, int(names[at]))
         if key not in text:
             text[key] = _piece_text(graph, event, BoundBy(bound).label)
@@ -207,15 +213,19 @@ def _joined_until_few(boxes: Sequence[Box], limit: int) -> list[Box]:
     while len(shortened) > limit:
         # Grows until it fits: a fixed size would leave long windows unreadable and short ones empty.
         size *= 1.2
-        shortened = _joined_below(shortened, size)
+        shortened = _joined_below(shortened, size, between_ranks=size / 8)
     return shortened
 
 
-def _joined_below(boxes: Sequence[Box], size: float) -> list[Box]:
-    """Join neighbours that together stay below a size; on different lanes, below half of it."""
+def _joined_below(boxes: Sequence[Box], size: float, between_ranks: float = 0) -> list[Box]:
+    """Join neighbours that together stay below a size; on different lanes, below half of it.
+
+    Those of different ranks have a limit of their own: whom the others wait for is what a picture of a job is for.
+    """
     joined = list(boxes[:1])
     for box in boxes[1:]:
-        if joined[-1].ns + box.ns < (size if box.lane == joined[-1].lane else size / 2):
+        same_rank = size if box.lane == joined[-1].lane else size / 2
+        if joined[-1].ns + box.ns < (same_rank if box.part == joined[-1].part else between_ranks):
             joined[-1].absorb(box)
         else:
             joined.append(box)

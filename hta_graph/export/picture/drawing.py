@@ -26,7 +26,8 @@ from hta_graph.export.picture.style import (
     fill_and_border,
     link_colour,
 )
-from hta_graph.trace.table import Trace
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import EventKind
 
 __all__ = ["Drawing", "Picture", "chain_picture"]
 
@@ -56,7 +57,13 @@ class Picture:
 
 
 def chain_picture(
-    trace: Trace, title: tuple[str, str], boxes: list[Box], links: list[Link], *, origin_ns: int, total_ns: int
+    graph: DependencyGraph,
+    title: tuple[str, str],
+    boxes: list[Box],
+    links: list[Link],
+    *,
+    origin_ns: int,
+    total_ns: int,
 ) -> Picture:
     """Draw boxes one after the other, in rows."""
     unnamed = [part for box in boxes for part in box.unnamed()]
@@ -68,7 +75,7 @@ def chain_picture(
     count = math.ceil(len(boxes) / BOXES_PER_ROW)
     cuts = [len(boxes) * at // max(count, 1) for at in range(count + 1)]
     rows = [list(range(low, high)) for low, high in pairwise(cuts)]
-    drawing = Drawing(trace, title, left_out, bold="bold: the path", origin_ns=origin_ns, total_ns=total_ns)
+    drawing = Drawing(graph, title, left_out, bold="bold: the path", origin_ns=origin_ns, total_ns=total_ns)
     return Picture(drawing.source(rows, boxes, links), left_out)
 
 
@@ -76,7 +83,7 @@ def chain_picture(
 class Drawing:
     """What all parts of one picture share."""
 
-    trace: Trace
+    graph: DependencyGraph
     title: tuple[str, str]
     left_out: str | None
     bold: str
@@ -89,8 +96,7 @@ class Drawing:
         picture.attr("graph", label=self._heading_text(boxes, links))
         if not boxes:
             picture.node("nothing", "nothing happened in this window", shape="plaintext")
-        is_stream = self.trace.lanes.is_stream
-        ordered = sorted(boxes, key=lambda box: (box.lane >= 0 and bool(is_stream[box.lane]), box.start_ns))
+        ordered = sorted(boxes, key=lambda box: (self._lane_order(box.lane), box.start_ns))
         lanes = list(dict.fromkeys(box.lane for box in ordered))
         anchors = [
             name for at, row in enumerate(rows) for name in self._draw_row(picture, at, row, lanes, boxes, links)
@@ -101,6 +107,16 @@ class Drawing:
             self._draw_link(picture, link, (row_of[link.source], row_of[link.target]), boxes)
         text: str = picture.source
         return text
+
+    def _lane_order(self, lane: int) -> tuple[int, int, int]:
+        """Return what lanes are sorted by: rank by rank, threads, what they did with other ranks, streams.
+
+        Where ranks meet, and what is on no lane, stands above all.
+        """
+        if lane < 0:
+            return -1, 0, 0
+        lanes = self.graph.lanes
+        return int(self.graph.part_of_lane[lane]), int(lanes.is_stream[lane]), int(lanes.is_communication[lane])
 
     def _draw_row(
         self, picture: Any, row: int, members: Sequence[int], lanes: Sequence[int], boxes: Sequence[Box],
@@ -143,6 +159,7 @@ class Drawing:
         colour = link_colour(link.kind)
         lines = [link.kind.label if link.kind is not None else ""]
         lines[0] += f" ×{link.count}" if link.count > 1 else ""
+        lines += [link.said] if link.said else []
         lines += [f"+{duration(link.lag_ns)}"] if link.lag_ns >= VISIBLE_LAG_NS else []
         style = "dashed" if link.inferred else "bold" if link.bold else "solid"
         width = "3" if link.bold else "1"
@@ -167,7 +184,9 @@ class Drawing:
         rest = [f"{len(more):,} more, {duration(sum(part.ns for part in more))}"] if more else []
         if box.main is not None:
             name = escape(_with_count(box.main, len(largest[0][1].events))).replace(" [", "<BR/>[")
-            return [f"<B>{name}</B>", time, *(f"with {line}" for line in rest)]
+            # Where ranks meet takes no time.
+            times = [] if box.fill == EventKind.RENDEZVOUS.label else [time]
+            return [f"<B>{name}</B>", *times, *(f"with {line}" for line in rest)]
         return [
             f"<B>{time}</B>",
             *(self._part_line(box, *item) for item in largest[: box.lines]),
@@ -177,9 +196,8 @@ class Drawing:
     def _place_line(self, box: Box) -> str:
         """Return the small line: when it begins, and the numbers of its events."""
         numbers = list(dict.fromkeys([*box.indices[:1], *box.indices[-1:]]))
-        text = f"at +{duration(max(box.start_ns - self.origin_ns, 0), 5)} " + "…".join(
-            f"#{number}" for number in numbers
-        )
+        events = "…".join(f"#{number}" for number in numbers if number >= 0)
+        text = f"at +{duration(max(box.start_ns - self.origin_ns, 0), 5)} {events}"
         return f'<FONT POINT-SIZE="8" COLOR="#606060">{text}</FONT>'
 
     def _part_line(self, box: Box, key: tuple[int, str], part: NamedTime) -> str:
@@ -188,7 +206,11 @@ class Drawing:
         return escape(f"{_with_count(text, len(part.events))}, {duration(part.ns)}{elsewhere}")
 
     def _lane_label(self, lane: int) -> str:
-        return clean(self.trace.lanes.labels[lane], 60) if lane >= 0 else "nothing recorded"
+        if lane < 0:
+            return "nothing recorded"
+        place = int(self.graph.part_of_lane[lane])
+        of_rank = f"rank {self.graph.parts[place].rank}: " if len(self.graph.parts) > 1 and place >= 0 else ""
+        return of_rank + clean(self.graph.lanes.labels[lane], 60)
 
     def _heading_text(self, boxes: Sequence[Box], links: Sequence[Link]) -> str:
         """Return the title, the legend of what occurs, and what was left out."""

@@ -9,7 +9,9 @@ import numpy as np
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.export.picture.boxes import Box
-from hta_graph.model import WITHIN_A_LANE, EdgeKind
+from hta_graph.export.picture.short_names import duration
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import WITHIN_A_LANE, EdgeKind, EventKind, Ids
 
 __all__ = ["Link", "path_links"]
 
@@ -25,39 +27,66 @@ class Link:
     lag_ns: int = 0
     count: int = 1
     bold: bool = False
+    said: str = ""
 
 
 def path_links(path: CriticalPath, boxes: Sequence[Box]) -> list[Link]:
     """Link each box to the next by the edge through which the path goes there."""
     crossings = _Crossings(path)
-    return [Link(at, at + 1, *crossings.into(box.first), bold=True) for at, box in enumerate(boxes[1:])]
+    return [crossings.link_into(at, box.first) for at, box in enumerate(boxes[1:])]
 
 
 class _Crossings:
     """The edges of a path that lead from one event to another, found by the segment that they lead into."""
 
     def __init__(self, path: CriticalPath) -> None:
-        self._pieces = path.pieces
+        self._graph, self._pieces = path.graph, path.pieces
         self._is_stream = path.graph.lanes.is_stream
-        chain = path.chain
-        taken = path.graph.edges_at(chain.edges[::-1])
-        crossing = ~np.isin(taken.kind, WITHIN_A_LANE)
-        taken = taken.take(crossing)
-        self._kind, self._inferred = taken.kind, taken.inferred
+        edges, back = path.graph.edges_at(path.chain.edges[::-1]), path.chain.times[::-1]
+        # To a rendezvous and from it: the way from the rank that came last to one that waited, as one edge.
+        meets = path.graph.event_table.kind[edges.source] == EventKind.RENDEZVOUS
+        came_last = np.roll(edges.source, 1)
+        crossing = ~np.isin(edges.kind, WITHIN_A_LANE)
+        crossing[:-1] &= ~meets[1:]
+        taken = edges.take(crossing)
+        self._kind, self._inferred, self._target = taken.kind, taken.inferred, taken.target
+        source = np.where(meets, came_last, edges.source)[crossing]
         lane = path.graph.event_table.lane
-        self._lanes = np.stack([lane[taken.source], lane[taken.target]])
-        self._from, self._to = chain.times[1:][::-1][crossing], chain.times[:-1][::-1][crossing]
+        self._lanes = np.stack([lane[source], lane[taken.target]])
+        self._parts = np.stack([path.graph.part_of(source), path.graph.part_of(taken.target)])
+        self._from, self._to = back[:-1][crossing], back[1:][crossing]
+        self._from[meets[crossing]] = np.roll(back[:-1], 1)[crossing][meets[crossing]]
 
-    def into(self, piece: int) -> tuple[EdgeKind | None, bool]:
-        """Return the kind and whether it is inferred; no kind where nothing is known."""
-        before, after = int(self._pieces.lane[piece - 1]), int(self._pieces.lane[piece])
-        # Several crossings may end at one instant; the one between these two lanes is meant.
-        at = int(np.searchsorted(self._to, self._pieces.start[piece]))
-        while at < len(self._to) and self._from[at] <= self._pieces.start[piece]:
-            if tuple(self._lanes[:, at]) == (before, after):
-                return EdgeKind(int(self._kind[at])), bool(self._inferred[at])
+    def link_into(self, box: int, piece: int) -> Link:
+        """Return the link from a box to the next, whose first segment is ``piece``; no kind where nothing is known."""
+        parts = (int(self._pieces.part[piece - 1]), int(self._pieces.part[piece]))
+        lanes = (int(self._pieces.lane[piece - 1]), int(self._pieces.lane[piece]))
+        at = self._crossing_at(piece, self._lanes, lanes)
+        if at < 0 and parts[0] != parts[1]:
+            at = self._crossing_at(piece, self._parts, parts)
+        if at < 0:
+            return Link(box, box + 1, *self._of_segments(piece, *lanes), bold=True)
+        kind, inferred = EdgeKind(int(self._kind[at])), bool(self._inferred[at])
+        return Link(box, box + 1, kind, inferred, bold=True, said=self._said_of_wait(at))
+
+    def _crossing_at(self, piece: int, sides: Ids, wanted: tuple[int, int]) -> int:
+        """Return the edge between two lanes, or ranks, that leads into a segment; -1: none does."""
+        # Several crossings may end at one instant; the one between these two is meant.
+        start = self._pieces.start[piece]
+        at = int(np.searchsorted(self._to, start))
+        while at < len(self._to) and self._from[at] <= start:
+            if tuple(sides[:, at]) == wanted:
+                return at
             at += 1
-        return self._of_segments(piece, before, after)
+        return -1
+
+    def _said_of_wait(self, at: int) -> str:
+        """Say how long the rank waited that a crossing from another one leads to."""
+        if self._parts[0, at] == self._parts[1, at] or not isinstance(self._graph, JobGraph):
+            return ""
+        came_last, waited = (self._graph.parts[place].rank for place in self._parts[:, at].tolist())
+        time_ns = int(self._graph.waited(self._target[at : at + 1])[0])
+        return f"rank {waited} waited {duration(time_ns)} for rank {came_last}"
 
     def _of_segments(self, piece: int, before: int, after: int) -> tuple[EdgeKind | None, bool]:
         pieces = self._pieces

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.errors import UsageError
 from hta_graph.export.picture.boxes import box_of_event, folded, path_boxes
 from hta_graph.export.picture.drawing import Drawing, Picture, chain_picture
 from hta_graph.export.picture.path_links import Link, path_links
 from hta_graph.export.picture.short_names import NAME_SIZE, clean, duration, file_and_rank
-from hta_graph.export.picture.web import surroundings, visited_between
+from hta_graph.export.picture.web import event_text, surroundings, visited_between
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import EventName
 from hta_graph.names import short_name
 
 __all__ = ["around_picture", "between_picture", "path_picture"]
@@ -24,15 +23,16 @@ def path_picture(path: CriticalPath, *, limit: int = 40) -> Picture:
         UsageError: the limit is below 1.
     """
     _check_limit(limit)
-    trace = path.graph.trace
     boxes = path_boxes(path, limit)
     what = f"Critical path of {clean(path.window.label, 80)}: {duration(path.length_ns)}"
-    title = (what, f"{file_and_rank(trace)}; {path.coverage:.1%} of the time is explained")
+    title = (what, f"{file_and_rank(path.graph.trace)}; {path.coverage:.1%} of the time is explained")
     links = path_links(path, boxes)
-    return chain_picture(trace, title, boxes, links, origin_ns=path.window.start_ns, total_ns=path.length_ns)
+    return chain_picture(path.graph, title, boxes, links, origin_ns=path.window.start_ns, total_ns=path.length_ns)
 
 
-def between_picture(graph: DependencyGraph, source_index: int, target_index: int, *, limit: int = 40) -> Picture:
+def between_picture(
+    graph: DependencyGraph, source_index: EventName, target_index: EventName, *, limit: int = 40
+) -> Picture:
     """Draw a path with the fewest edges from one event's start to another's end.
 
     Raises:
@@ -40,21 +40,16 @@ def between_picture(graph: DependencyGraph, source_index: int, target_index: int
         UsageError: the limit is below 1.
     """
     _check_limit(limit)
-    trace = graph.trace
-    ends = graph.subgraph([source_index, target_index])
     rows, steps = visited_between(graph, source_index, target_index)
     boxes = [box_of_event(graph, row, number) for number, row in enumerate(rows)]
     boxes = folded(boxes, limit)
-    names = [clean(short_name(ends.event(index)["name"]), NAME_SIZE) for index in (source_index, target_index)]
-    title = (
-        f"From event {source_index} ({names[0]}) to event {target_index} ({names[1]}): {len(rows):,} events",
-        file_and_rank(trace),
-    )
+    ends = [f"{event_text(event)} ({_short_name_of(graph, event)})" for event in (source_index, target_index)]
+    title = (f"From {ends[0]} to {ends[1]}: {len(rows):,} events", file_and_rank(graph.trace))
     links = [Link(at, at + 1, *steps[box.first], bold=True) for at, box in enumerate(boxes[1:])]
-    return chain_picture(trace, title, boxes, links, origin_ns=boxes[0].start_ns, total_ns=0)
+    return chain_picture(graph, title, boxes, links, origin_ns=boxes[0].start_ns, total_ns=0)
 
 
-def around_picture(graph: DependencyGraph, event_index: int, depth: int = 1, *, limit: int = 30) -> Picture:
+def around_picture(graph: DependencyGraph, event_index: EventName, depth: int = 1, *, limit: int = 30) -> Picture:
     """Draw the events at most ``depth`` edges away from one; bold is what held it up.
 
     Raises:
@@ -65,15 +60,19 @@ def around_picture(graph: DependencyGraph, event_index: int, depth: int = 1, *, 
     if depth < 0:
         raise UsageError(f"a depth of {depth} is negative")
     near = graph.neighbourhood(event_index, depth)
-    focus = int(np.flatnonzero(near.event_table.index == event_index)[0])
+    focus = near.row_of(event_index)
     shown = surroundings(near, focus, depth, limit)
     hidden = shown.hidden
     left_out = f"left out: {hidden:,} events, further away than those in the {limit} boxes shown" if hidden else None
-    name = clean(short_name(near.name_of(focus)), NAME_SIZE)
-    title = (f"Around event {event_index} ({name}), depth {depth}", file_and_rank(graph.trace))
+    what = f"{event_text(event_index)} ({_short_name_of(graph, event_index)})"
+    title = (f"Around {what}, depth {depth}", file_and_rank(graph.trace))
     boxes, bold = shown.boxes, "bold: what held it up last"
-    drawing = Drawing(near.trace, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
+    drawing = Drawing(near, title, left_out, bold=bold, origin_ns=boxes[0].start_ns)
     return Picture(drawing.source([list(range(len(boxes)))], boxes, shown.links), left_out)
+
+
+def _short_name_of(graph: DependencyGraph, event: EventName) -> str:
+    return clean(short_name(graph.name_of(graph.row_of(event))), NAME_SIZE)
 
 
 def _check_limit(limit: int) -> None:

@@ -12,6 +12,7 @@ from hta_graph.export.picture.dot import rendered
 from hta_graph.export.picture.drawing import Picture
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import EventName
 
 __all__ = ["check_picture", "render", "write_picture"]
 
@@ -23,8 +24,8 @@ def render(
     what: CriticalPath | DependencyGraph,
     target: str | Path | None = None,
     *,
-    around: int | None = None,
-    between: tuple[int, int] | None = None,
+    around: EventName | None = None,
+    between: tuple[EventName, EventName] | None = None,
     depth: int = 2,
 ) -> Picture:
     """Draw a critical path; or of a graph an event's surroundings, or the way from one event to another.
@@ -34,7 +35,7 @@ def render(
     Args:
         what: a critical path, or a graph.
         target: also write the picture there (``.svg``, ``.png``, ``.dot``).
-        around: an event (``event_index``) of a graph.
+        around: an event of a graph: its ``event_index``, of a job its rank and that.
         between: two events of a graph.
         depth: how many edges around the event.
 
@@ -53,7 +54,10 @@ def render(
 
 
 def _picture_of(
-    what: CriticalPath | DependencyGraph, around: int | None, between: tuple[int, int] | None, depth: int
+    what: CriticalPath | DependencyGraph,
+    around: EventName | None,
+    between: tuple[EventName, EventName] | None,
+    depth: int,
 ) -> Picture:
     if isinstance(what, CriticalPath):
         if around is not None or between is not None:
@@ -61,7 +65,9 @@ def _picture_of(
         return path_picture(what)
     if (around is None) == (between is None):
         raise UsageError("a graph is drawn around an event or between two; pass around=… or between=(…, …), or a path")
-    return between_picture(what, *between) if between else around_picture(what, around or 0, depth)
+    if between is not None:
+        return between_picture(what, *between)
+    return around_picture(what, around or 0, depth)
 
 
 def check_picture(target: str | Path) -> None:

@@ -23,11 +23,12 @@ BLUE, GREEN, ORANGE, YELLOW = (
     ("#fcdcb8", "#d97f1a"),
     ("#fdf2bd", "#c9a800"),
 )
-GREY, RED, VIOLET, INDIGO = (
+GREY, RED, VIOLET, INDIGO, PINK = (
     ("#efefef", "#777777"),
     ("#fad0d0", "#c62828"),
     ("#e6dbf4", "#8257b5"),
     ("#dedef8", "#5f5fc4"),
+    ("#fbdbe7", "#c2185b"),
 )
 
 FILL: dict[str, tuple[str, str]] = {
@@ -46,6 +47,7 @@ FILL: dict[str, tuple[str, str]] = {
     EventKind.KERNEL.label: GREEN,
     EventKind.MEMCPY.label: YELLOW,
     EventKind.MEMSET.label: YELLOW,
+    EventKind.RENDEZVOUS.label: PINK,
 }
 """Fill and border of boxes, by class on a path and by kind elsewhere; waits and gaps are grey."""
 

@@ -12,9 +12,10 @@ from hta_graph.errors import QueryError
 from hta_graph.export.picture.boxes import Box, box_of_event
 from hta_graph.export.picture.path_links import Link
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.dependency_graph import EventName
 from hta_graph.model import RETURNS, Bools, EdgeKind, Ids, Ints
 
-__all__ = ["Surroundings", "surroundings", "visited_between"]
+__all__ = ["Surroundings", "event_text", "surroundings", "visited_between"]
 
 FAN = 8
 """More activities of one launch than this share a box, alike or not."""
@@ -132,23 +133,31 @@ def _in_time(boxes: Sequence[Box], kept: set[int], links: Sequence[Link]) -> lis
 
 
 def visited_between(
-    graph: DependencyGraph, source: int, target: int
+    graph: DependencyGraph, source: EventName, target: EventName
 ) -> tuple[list[int], list[tuple[EdgeKind, bool, int]]]:
     """Return the rows on a way from one event to another, and through which edge each is reached.
 
     Raises:
         QueryError: there is no way.
     """
-    way = graph.path_between(source, target)
-    if way.empty and source != target:
-        raise QueryError(f"{graph.path}: no path leads from event {source} to event {target}")
-    visited, steps = [source], [(EdgeKind.THREAD_ORDER, False, 0)]
-    columns = ("kind", "target_point", "target_index", "evidence", "lag_ns")
-    for kind, point, index, evidence, lag_ns in zip(*(way[column].tolist() for column in columns), strict=True):
-        outward = kind == EdgeKind.THREAD_ORDER.label and point == "end"
-        if index != visited[-1] and (not outward or index == target):
-            visited.append(index)
-            steps.append((EdgeKind[kind.upper()], evidence == "inferred", lag_ns))
-    rows = np.flatnonzero(np.isin(graph.event_table.index, visited))
-    row_of = dict(zip(graph.event_table.index[rows].tolist(), rows.tolist(), strict=True))
-    return [row_of[index] for index in visited], steps
+    way = graph.way_between(source, target)
+    if not len(way) and source != target:
+        raise QueryError(f"{graph.path}: no path leads from {event_text(source)} to {event_text(target)}")
+    last = graph.row_of(target)
+    visited, steps = [graph.row_of(source)], [(EdgeKind.THREAD_ORDER, False, 0)]
+    columns = (way.kind, way.to_end, way.target, way.inferred, way.lag)
+    for kind, to_end, row, inferred, lag_ns in zip(*(column.tolist() for column in columns), strict=True):
+        outward = kind == EdgeKind.THREAD_ORDER and to_end
+        if row != visited[-1] and (not outward or row == last):
+            visited.append(row)
+            steps.append((EdgeKind(kind), inferred, lag_ns))
+    return visited, steps
+
+
+def event_text(event: EventName) -> str:
+    """Name an event for people.
+
+    >>> event_text(512), event_text((3, 512))
+    ('event 512', 'event 512 of rank 3')
+    """
+    return f"event {event[1]} of rank {event[0]}" if isinstance(event, tuple) else f"event {event}"

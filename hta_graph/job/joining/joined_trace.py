@@ -15,7 +15,7 @@ from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
-__all__ = ["JoinedColumns", "Meetings", "join_columns"]
+__all__ = ["JoinedColumns", "Meetings", "join_columns", "rendezvous_events"]
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,14 @@ def _joined_events(
     ]
     if len(meetings.number):
         code_of = dict(zip(dict.fromkeys(meetings.name), codes[-1].tolist(), strict=True))
-        tables.append(EventTable.of(
-            index=-1, kind=EventKind.RENDEZVOUS, name=[code_of[name] for name in meetings.name], lane=meeting_lane,
-            start=meetings.time, end=meetings.time, correlation=meetings.number, external_id=-1, sequence=-1,
-            forward_thread=-1, collective=False,
-        ))  # fmt: skip
+        names = [code_of[name] for name in meetings.name]
+        tables.append(rendezvous_events(meetings.number, names, meeting_lane, meetings.time))
     return EventTable.join(tables)
+
+
+def rendezvous_events(number: Ints, names: Sequence[int], lane: int, time: Ints) -> EventTable:
+    """Make the rows of rendezvous: instants with the number of a collective and the code of its name."""
+    return EventTable.of(
+        index=-1, kind=EventKind.RENDEZVOUS, name=names, lane=lane, start=time, end=time, correlation=number,
+        external_id=-1, sequence=-1, forward_thread=-1, collective=False,
+    )  # fmt: skip

@@ -23,6 +23,9 @@ CLEARLY = 1.2
 TOGETHER_NS, ALWAYS = 50_000, 0.9
 """How close ends are, and of how many pairs, where senders wait for their receivers."""
 
+TRIED = 3
+"""How many usual distances are tried."""
+
 COMPARED = 512
 """How many of the left ones are compared with all right ones to find the usual distance."""
 
@@ -43,11 +46,16 @@ def aligned(left: Happened, right: Happened) -> tuple[Alignment, Bools]:
     # Senders may wait for their receivers too, or may not: if they do, both always end together.
     waiting = replace(left, waits=np.ones_like(left.waits)), replace(right, waits=np.ones_like(right.waits))
     together, is_sure = _aligned_by_time(*waiting)
-    usual = np.abs(together.apart(*waiting) - together.offset(*waiting))
+    plain = _aligned_by_time(left, right)
+    offset = together.offset(*waiting)
+    usual = np.abs(together.apart(*waiting) - offset)
     is_proven = len(usual) >= FEWEST and float(np.mean(usual <= TOGETHER_NS)) >= ALWAYS
-    if is_proven and not _leaves_partners(together, left, right):
+    # Equal steps end together at a wrong distance too: that is asked only where something does not fit without.
+    needs_distance = abs(offset) > TOGETHER_NS
+    fits_without = len(plain[0].left) == min(len(left), len(right))
+    if is_proven and not (needs_distance and fits_without) and not _leaves_partners(together, left, right):
         return together, is_sure
-    return _aligned_by_time(left, right)
+    return plain
 
 
 def _leaves_partners(found: Alignment, left: Happened, right: Happened) -> bool:
@@ -115,7 +123,7 @@ def _possible_offsets(left: Happened, right: Happened) -> list[int]:
         int(np.median(from_start)),
         int(np.median(from_end)),
         _rare_offset(left, right),
-        _usual_offset(left, right),
+        *_usual_offsets(left, right),
     ]
     return list(dict.fromkeys(apart))
 
@@ -127,16 +135,18 @@ def _numbered_offset(left: Happened, right: Happened) -> list[int]:
     return [int(np.median(apart))] if len(apart) else []
 
 
-def _usual_offset(left: Happened, right: Happened) -> int:
-    """Return the distance at which most of all possible pairs have their ends."""
+def _usual_offsets(left: Happened, right: Happened) -> list[int]:
+    """Return the distances at which most of all possible pairs have their ends, most first."""
     some = np.linspace(0, len(left) - 1, min(len(left), COMPARED)).astype(np.int64)
     alike = right.what[None, :] == left.what[some, None]
     apart = np.sort((right.end[None, :] - left.end[some, None])[alike])
-    if not len(apart):
-        return 0
-    within = np.searchsorted(apart, apart + CLOSE_NS, side="right") - np.arange(len(apart))
-    first = int(within.argmax())
-    return int(np.median(apart[first : first + int(within[first])]))
+    found: list[int] = []
+    while len(apart) and len(found) < TRIED:
+        within = np.searchsorted(apart, apart + CLOSE_NS, side="right") - np.arange(len(apart))
+        first = int(within.argmax())
+        found.append(int(np.median(apart[first : first + int(within[first])])))
+        apart = apart[np.abs(apart - found[-1]) > CLOSE_NS]
+    return found
 
 
 def _rare_offset(left: Happened, right: Happened) -> int:

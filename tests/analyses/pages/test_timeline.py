@@ -22,7 +22,17 @@ from hta_graph.errors import UsageError
 from tests.support.builder import TraceBuilder
 from tests.support.page_data import DrawnBar, page_data
 
-EVENTS = {"annotation", "operator", "runtime call", "kernel", "communication kernel", "copy", "memory set", "other"}
+EVENTS = {
+    "annotation",
+    "operator",
+    "runtime call",
+    "kernel",
+    "communication",
+    "waiting for other ranks",
+    "copy",
+    "memory set",
+    "other",
+}
 SAMPLE = Path(__file__).parents[3] / "analyses" / "sample" / "sample_trace.json.gz"
 
 

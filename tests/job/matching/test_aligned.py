@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +66,29 @@ def test_equal_ones_in_equal_numbers_are_paired_in_order() -> None:
     )
     found, _ = aligned(left, right)
     assert found.left.tolist() == found.right.tolist() == list(range(12))
+
+
+def test_one_recorded_number_is_one_communication_whatever_the_clocks() -> None:
+    one, other = (numbered(happened("aa", [0, US]), [4, 5]), numbered(happened("aa", [10**10, 10**10 + US]), [5, 6]))
+    found, _ = aligned(one, other)
+    assert (found.left.tolist(), found.right.tolist()) == ([1], [0])
+    assert not len(aligned(numbered(one, [-1, -1]), other)[0].left)
+    here = numbered(happened("aa", [0, US]), [6, 7])
+    assert not len(aligned(one, here)[0].left)
+
+
+def test_what_fits_elsewhere_as_well_is_not_sure() -> None:
+    """Of three sends into a buffer one was lost, and the receiver came after all of them."""
+    sends = happened("aaa", [0, 10 * US, 20 * US], waits=False)
+    received = happened("aa", [5_000 * US, 5_100 * US])
+    found, is_sure = aligned(sends, received)
+    assert len(found.left) == 2
+    assert not is_sure.all()
+    assert aligned(sends, happened("aaa", [5_000 * US, 5_100 * US, 5_200 * US]))[1].all()
+
+
+def numbered(own: Happened, numbers: list[int]) -> Happened:
+    return replace(own, number=np.array(numbers, np.int64))
 
 
 def test_a_band_is_as_good_as_the_whole() -> None:

@@ -62,6 +62,8 @@ class TrueMember:
     wait_ns: int
     awaited: frozenset[int]
     is_buffered: bool
+    is_silent: bool = False
+    """Whether its row does not say with whom it was, since the operator that did is not in the file."""
 
     @property
     def transfer_ns(self) -> int:
@@ -128,6 +130,7 @@ class RecordedJob:
                         one.true_wait(own),
                         own.awaited,
                         own.meet.buffered,
+                        own.row.speaker is not None and self.index(rank, own.row.speaker) is None,
                     )
                     for rank, own in sorted(one.members.items())
                 ],

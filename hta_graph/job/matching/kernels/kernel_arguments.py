@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,11 @@ __all__ = ["KernelArguments", "kernel_arguments"]
 ON_KERNELS = (*RECORDED, *SIZES, "Src Rank", "Dst Rank")
 ON_OPERATORS = (*ON_KERNELS, "Rank", "Global rank start", "Global rank stride")
 INPUTS = "Concrete Inputs"
+NUMBERS = {
+    "Seq", "Comms Id", "Group size", "In msg nelems", "Out msg nelems", "Src Rank", "Dst Rank", "Rank",
+    "Global rank start", "Global rank stride",
+}  # fmt: skip
+DIGITS = re.compile(r"\d{1,20}")
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,22 @@ def kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> Kernel
         return KernelArguments({key: [None] * len(kernels) for key in ON_OPERATORS}, names, [None] * len(kernels), {})
     details = _details_of(graph, asked)
     said = {
-        key: [own if own is not None else around for own, around in zip(*details.columns[key][:2], strict=True)]
+        key: [
+            _believed(key, own if own is not None else around)
+            for own, around in zip(*details.columns[key][:2], strict=True)
+        ]
         for key in ON_OPERATORS
     }
     return KernelArguments(said, names, details.columns[INPUTS][2], details.distributed)
+
+
+def _believed(key: str, value: Any) -> Any:
+    """Return a recorded argument if it is of its kind, text or a number that fits its column; else None."""
+    if key not in NUMBERS:
+        return value if isinstance(value, (str, list)) else None
+    number = int(value) if isinstance(value, str) and DIGITS.fullmatch(value) else value
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    return number if is_number and -1 <= number < (1 << 64 if key == "Comms Id" else 1 << 62) else None
 
 
 def _first_around(graph: DependencyGraph, calls: Ids, wanted: Bools) -> Ids:

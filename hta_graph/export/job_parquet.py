@@ -1,0 +1,149 @@
+"""What the tables of a saved job hold beside those of one graph, and the job that they make again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from hta_graph.columns import Columns, looked_up
+from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.job.joining.job_time import in_job_time
+from hta_graph.job.joining.joined_trace import rendezvous_events
+from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
+from hta_graph.trace.table import CopyTable, EventTable, Trace
+
+__all__ = ["JOB_TABLES", "events_of_job", "job_tables", "loaded_job"]
+
+
+@dataclass(frozen=True, eq=False)
+class JobEdges(Columns):
+    """Edges; where one side is a rendezvous, its point is absent (-1) and ``rendezvous`` is the collective's number."""
+
+    source: Ids
+    target: Ids
+    kind: Codes
+    rule: Codes
+    rendezvous: Ints
+    doubtful: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class Rendezvous(Columns):
+    """Where ranks meet: the number of the collective, the code of its name, its lane, and when."""
+
+    number: Ints
+    name: Ids
+    lane: Ids
+    time_ns: Ints
+
+
+JOB_TABLES: dict[str, Any] = {
+    "events": EventTable,
+    "rendezvous": Rendezvous,
+    "edges": JobEdges,
+    "wait_calls": WaitCalls,
+    "copies": CopyTable,
+    "members": Members,
+    "clocks": Clocks,
+}
+"""The tables of a saved job, in its time; each rank alone is a saved graph in a folder of its own, in its file's."""
+
+
+def job_tables(job: JobGraph) -> dict[str, dict[str, Any]]:
+    """Return the columns of each table; events and edges say their ranks too, None where there is none."""
+    events, edges = job.event_table, job.edge_table
+    is_event = events.kind != EventKind.RENDEZVOUS
+    own, first = np.flatnonzero(is_event), int(np.count_nonzero(is_event))
+    shown = job.edge_columns(edges)
+    points = {
+        name: np.where(getattr(edges, name) < 2 * first, getattr(edges, name), None) for name in ("source", "target")
+    }
+    meetings = {"name": events.name[job.rendezvous_rows], "lane": events.lane[job.rendezvous_rows]}
+    return {
+        "events": {"rank": job.rank_of(own), **_columns_of(events.take(own))},
+        "rendezvous": {**job.rendezvous_columns(), **meetings},
+        "edges": {
+            **_columns_of(edges),
+            **points,
+            **{name: shown[name] for name in ("source_rank", "target_rank", "rendezvous")},
+            "doubtful": np.isin(np.arange(len(edges)), job.doubtful_edges),
+        },
+        "wait_calls": _columns_of(job.wait_calls),
+        "copies": _columns_of(job.trace.copies),
+        "members": _columns_of(job.members),
+        "clocks": _columns_of(job.clock_table),
+    }
+
+
+def _columns_of(table: Columns) -> dict[str, Any]:
+    return {field.name: getattr(table, field.name) for field in fields(table)}  # type: ignore[arg-type]
+
+
+def events_of_job(tables: Mapping[str, Any]) -> EventTable:
+    """Return the rows of a job: all events, and behind them the rendezvous."""
+    meetings = tables["rendezvous"]
+    added = rendezvous_events(meetings.number, meetings.name, meetings.lane, meetings.time_ns)
+    return EventTable.join([tables["events"], added])
+
+
+def edges_of_job(tables: Mapping[str, Any]) -> EdgeTable:
+    """Return the edges of a job as pairs of points.
+
+    Raises:
+        ValueError: one leads to a rendezvous that is not there.
+    """
+    edges, number = tables["edges"], tables["rendezvous"].number
+    row = len(tables["events"]) + looked_up(edges.rendezvous, number)
+    points = [np.where(points < 0, 2 * row, points) for points in (edges.source, edges.target)]
+    if (row[(edges.source < 0) | (edges.target < 0)] < len(tables["events"])).any():
+        raise ValueError("its edges lead to rendezvous that it does not hold")
+    return EdgeTable.of(source=points[0], target=points[1], kind=edges.kind, rule=edges.rule)
+
+
+def loaded_job(
+    trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph], tables: Mapping[str, Any],
+    notes: dict[str, int],
+) -> JobGraph:  # fmt: skip
+    """Make a job of its tables and of the graphs of its ranks alone.
+
+    Raises:
+        ValueError: the tables do not fit each other.
+    """
+    members = tables["members"]
+    return JobGraph(
+        trace,
+        edges_of_job(tables),
+        _parts_of_job(trace, ranks, originals),
+        tuple(originals),
+        members,
+        tables["clocks"],
+        doubtful=np.flatnonzero(tables["edges"].doubtful),
+        notes=notes,
+        wait_calls=tables["wait_calls"],
+    )
+
+
+def _parts_of_job(trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph]) -> list[RankPart]:
+    """Put the ranks' graphs into the job's time.
+
+    Raises:
+        ValueError: the job's events are not those of its ranks.
+    """
+    events = trace.events
+    first_row = [*accumulate((len(graph.event_table) for graph in originals), initial=0)]
+    first_lane = [*accumulate((len(graph.lanes.labels) for graph in originals), initial=0)]
+    parts = []
+    for place, (rank, graph) in enumerate(zip(ranks, originals, strict=True)):
+        own = events.take(slice(first_row[place], first_row[place + 1]))
+        if not (
+            np.array_equal(own.index, graph.event_table.index) and np.array_equal(own.kind, graph.event_table.kind)
+        ):
+            raise ValueError(f"its events are not those of rank {rank}")
+        parts.append(RankPart(place, rank, in_job_time(graph, own.start, own.end), first_row[place], first_lane[place]))
+    return parts

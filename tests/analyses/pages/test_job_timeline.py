@@ -1,0 +1,61 @@
+"""The timeline of a job: lanes rank by rank, what waits for other ranks, and which ranks are left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.pages import timeline_scene
+from analyses.pages.timeline_page import timeline_page
+from tests.support.gloo_builder import late_all_reduce
+from tests.support.page_data import page_data
+from tests.support.random_jobs import random_job
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> hg.CriticalPath:
+    files = [trace.write(tmp_path / f"rank{rank}.json") for rank, trace in enumerate(late_all_reduce())]
+    return hg.critical_path(hg.read_job(files), hg.whole())
+
+
+def test_lanes_stand_rank_by_rank_with_communication_below_its_thread(path: hg.CriticalPath) -> None:
+    page = timeline_page(path)
+    assert [lane.label for lane in page.scene.lanes] == [
+        "rank 0: thread 100:100", "rank 0: communication 100:201",
+        "rank 1: thread 100:100", "rank 1: communication 100:201",
+    ]  # fmt: skip
+    assert "Timeline of whole trace, 2 ranks" in page.html().decode()
+
+
+def test_what_waits_is_told_from_what_transfers(path: hg.CriticalPath) -> None:
+    bars = page_data(timeline_page(path).html()).bars
+    waits = [(bar.name, bar.start, bar.end) for bar in bars if bar.group == "waiting for other ranks"]
+    transfers = sorted((bar.start, bar.end) for bar in bars if bar.group == "communication")
+    assert [(name, end - start) for name, start, end in waits] == [("gloo:all_reduce", 22_000)]
+    assert [end - start for start, end in transfers] == [9_000, 7_000]
+    assert waits[0][2] == 35_000 - path.window.start_ns
+
+
+def test_the_path_runs_through_the_lanes_of_several_ranks(path: hg.CriticalPath) -> None:
+    page = timeline_page(path)
+    on_lanes = [bar for bar in page_data(page.html()).bars if bar.group == "path"]
+    assert sum(bar.end - bar.start for bar in on_lanes) == path.length_ns
+    assert len({bar.track for bar in on_lanes}) == 4
+
+
+def test_a_link_to_an_event_of_a_job_names_its_time_only(path: hg.CriticalPath) -> None:
+    start, end = timeline_page(path).span
+    assert timeline_page(path).link(start, end, 3) == f"#t={start},{end}"
+
+
+def test_of_many_ranks_those_on_the_path_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_scene, "MOST_RANKS", 1)
+    path = hg.critical_path(random_job(tmp_path, 3), hg.whole())
+    longest = max(path.by_rank_ns, key=lambda rank: path.by_rank_ns[rank])
+    page = timeline_page(path)
+    assert page.scene.ranks == [longest]
+    assert {lane.label.split(":")[0] for lane in page.scene.lanes} == {f"rank {longest}"}
+    assert re.match(rf"Lanes of 1 of \d ranks are drawn \({longest}\)", page.notes[-1])
