@@ -30,6 +30,7 @@ WHAT = ("call_path", "name", "bound_by")
 
 BETWEEN = " / "
 """What stands between the names of a call path."""
+
 CAUSES = [
     *("rank", "scope", "name", "call_path", "bound_by"),
     *("caused_ns", "direct_ns", "propagated_ns", "collectives"),

@@ -164,7 +164,7 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def ranks_apart(self) -> JobGraph:
-        """The same job as each rank saw it: neither another rank binds anything, nor a queue of communications."""
+        """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         apart = JobGraph(
             self._trace, self._edges, self._parts, self._originals, self.members, self.clock_table,
@@ -175,9 +175,9 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def _is_queue(self) -> Bools:
-        """Mark the edges by which one communication of a stream follows another."""
+        """Mark the edges by which one collective of a stream follows another; messages are told one by one."""
         takes_part = np.zeros(len(self.event_table), np.bool_)
-        takes_part[self.members.row] = True
+        takes_part[self.members.row[~self.members.is_message]] = True
         source, target = event_of(self._edges.source), event_of(self._edges.target)
         found: Bools = (self._edges.kind == EdgeKind.STREAM_ORDER) & takes_part[source] & takes_part[target]
         return found
