@@ -34,6 +34,7 @@ TESTS = (
     "tests/links/rules/test_host_poll.py", "tests/links/streams/test_stream_replay.py",
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
+CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
 TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
@@ -677,6 +678,62 @@ COLUMNS = (
         "hta_graph/algorithms/time/critical_path.py",
         "total = max(self.length_ns, 1)",
         "total = min(self.length_ns, 1)",
+    ),
+    Mutation(
+        "waits are charged since ranks came to a meeting, not since they went on",
+        "hta_graph/job/causes/met_before.py",
+        "return went_on and first_end + doubt >= last_arrival",
+        "return first_end + doubt >= last_arrival",
+        CAUSES,
+    ),
+    Mutation(
+        "whoever waited for nobody at a meeting has met the others there",
+        "hta_graph/job/causes/met_before.py",
+        "return went_on and first_end + doubt >= last_arrival",
+        "return went_on",
+        CAUSES,
+    ),
+    Mutation(
+        "waits are charged to all that the late rank did",
+        "hta_graph/job/causes/excess.py",
+        "more = _time_in(job, found, theirs) - _time_in(job, found, mine)",
+        "more = _time_in(job, found, theirs)",
+        CAUSES,
+    ),
+    Mutation(
+        "what was passed on is lost",
+        "hta_graph/job/causes/wait_causes.py",
+        "passed[waits] += (own + inherited)[len(doing) :]",
+        "passed[waits] += own[len(doing) :]",
+        CAUSES,
+    ),
+    Mutation(
+        "who waited on in a meeting was slow itself",
+        "hta_graph/job/causes/excess.py",
+        "waited[-1] = min(max(0, until - mine.since_ns), left_later)",
+        "waited[-1] = 0 * until",
+        CAUSES,
+    ),
+    Mutation(
+        "who was late already is late by what it does now",
+        "hta_graph/job/causes/excess.py",
+        "0 if both.held else left_later)",
+        "0)",
+        CAUSES,
+    ),
+    Mutation(
+        "a rank stands still while its communications queue",
+        "hta_graph/graph/job_graph.py",
+        "np.flatnonzero(between | self._is_queue)",
+        "np.flatnonzero(between)",
+        CAUSES,
+    ),
+    Mutation(
+        "ways of kernels do not join at their calls",
+        "hta_graph/algorithms/time/own_ways.py",
+        "found.append(heads.take(~on_gpu))",
+        "found.append(heads.take(on_gpu))",
+        ("tests/algorithms/time/test_own_ways.py",),
     ),
     Mutation(
         "the upper median step",

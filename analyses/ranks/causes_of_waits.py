@@ -30,8 +30,6 @@ WHAT = ("call_path", "name", "bound_by")
 
 BETWEEN = " / "
 """What stands between the names of a call path."""
-COMMUNICATION = BoundBy.GPU_COMMUNICATION_BOUND.label
-
 CAUSES = [
     *("rank", "scope", "name", "call_path", "bound_by"),
     *("caused_ns", "direct_ns", "propagated_ns", "collectives"),
@@ -116,7 +114,7 @@ def causes_in_words(frame: pd.DataFrame) -> list[str]:
 def _largest_cause(named: pd.DataFrame, waited: int) -> str:
     """Name what causes more than anything else, on whichever rank."""
     (rank, *what), most = _largest_sum(named, ["rank", *WHAT])
-    return f"; the largest single cause is {_in_words(*what)} on rank {rank}, {brief_share(most / waited)}"
+    return f"; the largest single cause is {_in_words(what)} on rank {rank}, {brief_share(most / waited)}"
 
 
 def _passed_on(own: pd.DataFrame, caused: int) -> str:
@@ -138,9 +136,9 @@ def _main_cause(own: pd.DataFrame, caused: int) -> str:
     what, most = _largest_sum(named, WHAT)
     (where,), inside = _largest_sum(named, ["outermost"])
     if 2 * most >= caused or not where:
-        return f", {brief_share(most / caused)} of that by {_in_words(*what)}"
+        return f", {brief_share(most / caused)} of that by {_in_words(what)}"
     what, _ = _largest_sum(named[named["outermost"] == where], WHAT)
-    return f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_in_words(*what)}"
+    return f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_in_words(what, where)}"
 
 
 def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], int]:
@@ -154,6 +152,9 @@ def _outermost(call_path: str) -> str:
     return call_path.partition(BETWEEN)[0]
 
 
-def _in_words(call_path: str, name: str, bound: str) -> str:
-    inside = f" in {quoted(call_path.rpartition(BETWEEN)[2])}" if call_path else ""
+def _in_words(what: Sequence[str], said: str = "") -> str:
+    """Say what was done, and in what if that is not said already."""
+    call_path, name, bound = what
+    around = call_path.rpartition(BETWEEN)[2]
+    inside = f" in {quoted(around)}" if around not in ("", said) else ""
     return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"

@@ -164,14 +164,32 @@ class JobGraph(DependencyGraph):
 
     @cached_property
     def ranks_apart(self) -> JobGraph:
-        """The same job as each rank saw it: no edge from another rank binds anything."""
+        """The same job as each rank saw it: neither another rank binds anything, nor a queue of communications."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
         apart = JobGraph(
             self._trace, self._edges, self._parts, self._originals, self.members, self.clock_table,
-            doubtful=np.flatnonzero(between), notes=self._notes, wait_calls=self._wait_calls,
+            doubtful=np.flatnonzero(between | self._is_queue), notes=self._notes, wait_calls=self._wait_calls,
         )  # fmt: skip
         apart._timeline = self._timeline
         return apart
+
+    @cached_property
+    def _is_queue(self) -> Bools:
+        """Mark the edges by which one communication of a stream follows another."""
+        takes_part = np.zeros(len(self.event_table), np.bool_)
+        takes_part[self.members.row] = True
+        source, target = event_of(self._edges.source), event_of(self._edges.target)
+        found: Bools = (self._edges.kind == EdgeKind.STREAM_ORDER) & takes_part[source] & takes_part[target]
+        return found
+
+    @cached_property
+    def queued_behind(self) -> Ids:
+        """For each member that which its stream ran right before (a place among the members); -1 if none was."""
+        behind, place = np.full(len(self.event_table), -1, np.int32), np.full(len(self.event_table), -1, np.int32)
+        place[self.members.row] = np.arange(len(self.members), dtype=np.int32)
+        queue = np.flatnonzero(self._is_queue)
+        behind[event_of(self._edges.target[queue])] = place[event_of(self._edges.source[queue])]
+        return freeze(behind[self.members.row])
 
     @property
     def clocks(self) -> pd.DataFrame:

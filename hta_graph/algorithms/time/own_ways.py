@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges, lane_runs
-from hta_graph.columns import Columns, laid_out
+from hta_graph.columns import Columns, laid_out, picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import Bools, Ids, Ints, Rule
@@ -38,7 +38,7 @@ class _Stops(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _Heads(Columns):
+class _WaysBack(Columns):
     """Where ways back have got to: their places among the runs, and the last stop at or before that."""
 
     way: Ints
@@ -54,7 +54,9 @@ class OwnWays:
     a GPU has another from the first point on a thread that its way comes to, since ways of the next members join there;
     ``member`` says whose each is. ``before`` is the way that goes on (-1: none), met at ``before_ns``: at the end of
     its member where ``went_on`` is set (the rank had waited for it), else on the way to its arrival. ``since`` are the
-    stretches of the ways; ``lag`` those from what let a member arrive to its arrival, by member.
+    stretches of the ways; ``lag`` those from what let a member arrive to its arrival, by member. That a kernel stood
+    behind another communication on its stream is no part of its way, since the rank went on meanwhile: ``queued`` is
+    that one, where nothing else let the kernel arrive later (-1: none).
     """
 
     member: Ids
@@ -63,6 +65,7 @@ class OwnWays:
     before_ns: Ints
     since: Stretches
     lag: Stretches
+    queued: Ids
 
 
 def own_ways(job: JobGraph) -> OwnWays:
@@ -71,11 +74,11 @@ def own_ways(job: JobGraph) -> OwnWays:
     What let a kernel arrive is the source of the edge that bound its start; on the CPU it is the point of the calling
     thread at which the rank arrived.
     """
-    walk = _Walk(job.ranks_apart)
+    walk = _OwnWalk(job.ranks_apart)
     return walk.from_members()
 
 
-class _Walk:
+class _OwnWalk:
     def __init__(self, apart: JobGraph) -> None:
         self._graph = apart
         self._runs = lane_runs(apart)
@@ -112,15 +115,15 @@ class _Walk:
     def _first_on_threads(self, ends: _Stops, arrived: Ids, place: Ids) -> tuple[Ints, Ids]:
         """Find the first point on a thread on the way to each member that a GPU held, if no other's end comes first."""
         held = self._on_gpu(place)
-        heads = _Heads.of(way=arrived[held], place=place[held], stop=_last_stop(ends, place[held]))
-        found = [_Heads.empty()]
+        heads = _WaysBack.of(way=arrived[held], place=place[held], stop=_last_stop(ends, place[held]))
+        found = [_WaysBack.empty()]
         while len(heads):
             first, _, ends_here = self._until(ends, heads)
             heads, _ = self._across_edges(ends, heads.take(~ends_here), first[~ends_here])
             on_gpu = self._on_gpu(heads.place)
             found.append(heads.take(~on_gpu))
             heads = heads.take(on_gpu)
-        every = _Heads.join(found)
+        every = _WaysBack.join(found)
         return every.way, every.place
 
     def _on_gpu(self, place: Ids) -> Bools:
@@ -132,7 +135,7 @@ class _Walk:
         before, went_on = np.full(count, -1, np.int32), np.zeros(count, np.bool_)
         before_ns = np.zeros(count, np.int64)
         own = np.flatnonzero(~stops.is_end)
-        heads = _Heads.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
+        heads = _WaysBack.of(way=stops.way[own], place=stops.place[own], stop=own - 1)
         # A round takes every way along its lane and over one edge: as many rounds as the longest way has hand-overs.
         while len(heads):
             first, until, ends_here = self._until(stops, heads)
@@ -142,25 +145,25 @@ class _Walk:
             before_ns[met.way] = self._times[self._runs.points[stops.place[met.stop]]]
             heads, across = self._across_edges(stops, heads.take(~ends_here), first[~ends_here])
             parts.append(across)
-        return OwnWays(self._member, before, went_on, before_ns, Stretches.join(parts), self._lags())
+        return OwnWays(self._member, before, went_on, before_ns, Stretches.join(parts), self._lags(), self._queued())
 
-    def _until(self, stops: _Stops, heads: _Heads) -> tuple[Ids, Ids, Bools]:
+    def _until(self, stops: _Stops, heads: _WaysBack) -> tuple[Ids, Ids, Bools]:
         """Return where each head's run begins, how far back it goes on that, and whether a stop ends it there."""
         first = self._runs.first[heads.place]
         stop = np.append(stops.place, np.int32(-1))[heads.stop]
         return first, np.maximum(stop, first), stop >= first
 
-    def _along_lanes(self, heads: _Heads, until: Ids) -> Stretches:
+    def _along_lanes(self, heads: _WaysBack, until: Ids) -> Stretches:
         head, place = laid_out(until + 1, heads.place - until)
         target = self._runs.points[place]
         return self._stretches_into(heads.way[head], target, self._binding[target])
 
-    def _across_edges(self, stops: _Stops, heads: _Heads, first: Ids) -> tuple[_Heads, Stretches]:
+    def _across_edges(self, stops: _Stops, heads: _WaysBack, first: Ids) -> tuple[_WaysBack, Stretches]:
         edge = self._binding[self._runs.points[first]]
         known = np.flatnonzero(edge >= 0)
         way, target, edge = heads.way[known], self._runs.points[first[known]], edge[known]
         place = self._runs.place[self._graph.edge_table.source[edge]]
-        crossed = _Heads.of(way=way, place=place, stop=_last_stop(stops, place))
+        crossed = _WaysBack.of(way=way, place=place, stop=_last_stop(stops, place))
         return crossed, self._stretches_into(way, target, edge)
 
     def _lags(self) -> Stretches:
@@ -169,6 +172,13 @@ class _Walk:
         called = (members.call >= 0) & ~self._graph.is_gpu[members.row]
         member = np.flatnonzero((self._cause >= 0) & ~called)
         return self._stretches_into(member, start_point(members.row[member]), self._cause[member])
+
+    def _queued(self) -> Ids:
+        members, behind = self._graph.members, self._graph.queued_behind
+        source = self._graph.edge_table.source[self._cause]
+        let_arrive = np.where(self._cause >= 0, self._times[source], np.iinfo(np.int64).min)
+        ended = picked(self._graph.event_table.end, picked(members.row, behind))
+        return np.where((behind >= 0) & (ended >= let_arrive), behind, -1).astype(np.int32)
 
     def _stretches_into(self, walk: Ints, target: Ids, edge: Ids) -> Stretches:
         edges = self._graph.edge_table

@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.algorithms.time.own_ways import OwnWays
 from hta_graph.columns import summed_by
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.job.causes.intervals import Interval, since_they_met
+from hta_graph.job.causes.met_before import Interval, since_they_met
 from hta_graph.job.causes.profiles import Profile, Profiles
 from hta_graph.model import Ints
 
@@ -57,7 +57,7 @@ def _time_in(job: JobGraph, found: Profiles, interval: Interval) -> Ints:
     waited = np.array(interval.waited, np.int64)
     every = Profile.join([
         *(found.since[way] for way in interval.ways),
-        *(found.lag[member] for member in (interval.ways[0], *interval.waited)),
+        *(found.lag[member] for member in (*interval.ways[:1], *interval.waited)),
         Profile(found.transfer[waited], job.members.transfer[waited]),
     ])  # fmt: skip
     return summed_by(every.doing, every.time, len(found.doings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -19,6 +20,8 @@ from hta_graph.graph.marks import is_step
 from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
 
 __all__ = ["Doings", "Profile", "Profiles", "profiles"]
+
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 NO_ROW = "(no row)"
 """What a thread's time that no row lies over is called."""
@@ -101,7 +104,12 @@ def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, I
 
 
 def _text_of(name: str) -> str:
-    return STEP if is_step(name) else NUMBER.sub("#", name)
+    """Read what differs between steps and processes as ``#``.
+
+    >>> _text_of("ProfilerStep#3"), _text_of("forward 2"), _text_of("<built-in method mm of type object at 0x7efd448c>")
+    ('ProfilerStep', 'forward #', '<built-in method mm of type object at 0x#>')
+    """
+    return STEP if is_step(name) else ADDRESS.sub("0x#", NUMBER.sub("#", name))
 
 
 def _path_around(job: JobGraph, paths: CallPaths, rows: Ids) -> Ids:

@@ -12,7 +12,7 @@ from hta_graph.algorithms.time.own_ways import own_ways
 from hta_graph.columns import Columns, first_of_runs, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.causes.excess import Excess, excess_of
-from hta_graph.job.causes.intervals import Waits, waits_of
+from hta_graph.job.causes.met_before import Waits, waits_of
 from hta_graph.job.causes.profiles import Doings, profiles
 from hta_graph.model import Bools, Ints
 

@@ -98,6 +98,21 @@ def test_what_came_before_the_first_meeting_is_not_known(tmp_path: Path) -> None
     assert causes_of(job_of(tmp_path, ranks)) == [(1, None, None, "unexplained", 30_000, 0)]
 
 
+def test_who_was_late_before_still_is(tmp_path: Path) -> None:
+    """Neither rank waits for the first all-reduce, to which rank 1 comes 30 µs late; to the second it comes 40 late."""
+    ranks = []
+    for rank in range(2):
+        trace = GlooRank(rank, [0, 1])
+        meet(trace, 10 + 30 * rank, 60, waits=False)
+        trace.op("aten::mm", 20 + 30 * rank, 70 + 30 * rank, tid=MAIN)
+        if rank:
+            trace.op("aten::bmm", 102, 112, tid=MAIN)
+        meet(trace, 80 + 40 * rank, 140)
+        ranks.append(trace)
+    found = {name: direct for _, _, name, _, direct, _ in causes_of(job_of(tmp_path, ranks))}
+    assert found == {None: 60_000, "aten::bmm": 10_000}
+
+
 def test_a_late_ranks_own_wait_is_passed_on_to_its_cause(tmp_path: Path) -> None:
     """Rank 0 is slow, rank 1 waits for it, and rank 2 for rank 1.
 

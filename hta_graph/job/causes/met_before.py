@@ -79,6 +79,9 @@ def since_they_met(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> Pair
 
     Who came last to a meeting need not have waited for its end: for that rank it counts when it came.
     """
+    behind = int(ways.queued[waiter]), int(ways.queued[late])
+    if min(behind) >= 0 and job.members.number[behind[0]] == job.members.number[behind[1]] >= 0:
+        return Pair(_right_after(job, behind[0]), _right_after(job, behind[1]), held=True)
     mine, theirs = _WayBack(job, ways, waiter), _WayBack(job, ways, late)
     common = -1
     while (side := max(mine, theirs, key=lambda own: own.next_ns)).next_ns > NEVER:
@@ -88,6 +91,11 @@ def since_they_met(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> Pair
             if _both_go_on(job, mine.met[number], theirs.met[number]):
                 return Pair(mine.until(common), theirs.until(common), held=True)
     return None if common < 0 else Pair(mine.until(common), theirs.until(common), held=False)
+
+
+def _right_after(job: JobGraph, meeting: int) -> Interval:
+    """Return the interval of a kernel that began when another communication had left its stream."""
+    return Interval((), (), meeting, went_on=True, since_ns=int(job.event_table.end[job.members.row[meeting]]))
 
 
 def _both_go_on(job: JobGraph, mine: _Met, theirs: _Met) -> bool:
