@@ -107,7 +107,7 @@ MISTAKES = (
     of_advice(
         "Gloo without its rows",
         "communication_rules.py",
-        "time_ns = facts.time_during(silent, marks.gloo_collective)",
+        "time_ns = facts.time_during(silent, rows)",
         "time_ns = facts.time_of(silent)",
     ),
     of_advice(
