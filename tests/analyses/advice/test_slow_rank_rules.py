@@ -66,7 +66,14 @@ def test_a_machine_on_which_all_takes_longer_is_slow(tmp_path: Path, write: obje
 
 @pytest.mark.parametrize("write", [hosts, gpus])
 @pytest.mark.parametrize(
-    "lengths", [(EQUAL, MORE, EQUAL), (SLOW, SLOW, EQUAL), (EQUAL, EQUAL, EQUAL), (EQUAL, [10.5] * 6, EQUAL)]
+    "lengths",
+    [
+        (EQUAL, MORE, EQUAL),
+        (SLOW, SLOW, EQUAL),
+        (EQUAL, EQUAL, EQUAL),
+        (EQUAL, [10.5] * 6, EQUAL),
+        (EQUAL, [14.0] * 6, SLOW),
+    ],
 )
 def test_more_work_or_a_slow_pair_is_no_slow_machine(
     tmp_path: Path, write: object, lengths: tuple[list[float], ...]
