@@ -84,6 +84,14 @@ def test_a_step_waits_for_the_rank_that_ends_it_last(tmp_path: Path) -> None:
     assert holding_part(path) == 0
 
 
+def test_where_most_has_no_partner_nobody_is_known_to_hold_up_the_job(tmp_path: Path) -> None:
+    path = job_path(late_ranks(tmp_path, 10, 35))
+    assert isinstance(path.graph, hg.JobGraph)
+    assert holding_part(path) == 1
+    path.graph.members = replace(path.graph.members, number=np.full(len(path.graph.members), -1))
+    assert holding_part(path) == -1
+
+
 def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> None:
     paths = []
     for rank, (arrival, busy) in enumerate(((10, 80), (35, 50))):
