@@ -108,7 +108,7 @@ MISTAKES = (
     of_advice(
         "Gloo without its rows",
         "communication_rules.py",
-        "time_ns = facts.time_during(silent, marks.gloo_collective)",
+        "time_ns = facts.time_during(silent, rows)",
         "time_ns = facts.time_of(silent)",
     ),
     of_advice(
@@ -191,8 +191,8 @@ MISTAKES = (
     of_advice(
         "a bound without communication beside the path",
         "communication_rules.py",
-        "saved = min(facts.work_ns(WorkType.COMMUNICATION), ",
-        "saved = min(exposed_ns, ",
+        "return min(facts.work_ns(WorkType.COMMUNICATION), ",
+        "return min(on_path_ns, ",
     ),
     of_advice(
         "no operator reads values",
@@ -1326,7 +1326,81 @@ OVERLAYS = (
         ("tests/algorithms/time/test_median_step.py",),
     ),
 )
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES)
+MEETINGS = "hta_graph/algorithms/time/path_meetings.py"
+OF_MEETINGS = ("tests/algorithms/time/test_path_meetings.py",)
+JOBS = (
+    Mutation(
+        "of a job everybody was passed",
+        MEETINGS,
+        "last = every.take(every.is_last & passed[every.row] & inside)",
+        "last = every.take(every.is_last & inside)",
+        ("tests/analyses/advice/test_job_rules.py", *OF_MEETINGS),
+    ),
+    Mutation(
+        "of a job the first one counts, not the next",
+        MEETINGS,
+        "    np.minimum.at(margin, place[others.is_needed], (arrival[place] - others.arrival)[others.is_needed])\n",
+        "    np.maximum.at(margin, place[others.is_needed], (arrival[place] - others.arrival)[others.is_needed])\n",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job clocks are exact",
+        MEETINGS,
+        "margin > 2 * job.clock_table.error[last.part]",
+        "margin > 0 * job.clock_table.error[last.part]",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job the unknown is nobody's",
+        MEETINGS,
+        "int((lost.length - meanwhile).sum())",
+        "int((lost.length - lost.length).sum())",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job nobody ends a step last",
+        MEETINGS,
+        "return last, max(min(end, window.end_ns) - max(before, window.start_ns), 0)",
+        "return last, 0",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job all GPUs count",
+        "analyses/advice/path_facts.py",
+        "on_path = when.covered_until(end) > when.covered_until(start)",
+        "on_path = when.covered_until(end) >= when.covered_until(start)",
+        ("tests/analyses/advice/test_job_rules.py",),
+    ),
+    Mutation(
+        "of a job more work is a slow machine",
+        "analyses/advice/slow_rank_rules.py",
+        "or longer < NEARLY_ALL * len(own)",
+        "or longer < 1",
+        ("tests/analyses/advice/test_slow_rank_rules.py",),
+    ),
+    Mutation(
+        "of a job one faster rank is enough",
+        "analyses/advice/slow_rank_rules.py",
+        "            return None\n        found.append",
+        "            continue\n        found.append",
+        ("tests/analyses/advice/test_slow_rank_rules.py",),
+    ),
+    Mutation(
+        "of a job transfer is another rank's",
+        "analyses/idle/other_ranks.py",
+        "until = np.minimum(pieces.end, picked(waits.end, place, otherwise=0))",
+        "until = np.where(place >= 0, pieces.end, 0)",
+        ("tests/analyses/idle/test_other_ranks.py",),
+    ),
+    Mutation(
+        "of a job nothing exposed waits",
+        "analyses/gpu_time/overlap.py",
+        "transfer = union(np.minimum(begins, work.end), work.end)",
+        "transfer = union(work.start, work.end)",
+        ("tests/analyses/gpu_time/test_overlap_analysis.py",),
+    ),
+)
+MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS)
 
 
 @dataclass(frozen=True)
