@@ -205,6 +205,8 @@ class GapCause(_Named):
     """Nothing recorded explains it."""
     NO_MORE_WORK = 13
     """No activity follows in the trace."""
+    OTHER_RANK = 14
+    """What had to end before waited for another rank; known where several ranks are compared."""
 
 
 class EdgeRole(_Named):

@@ -1,4 +1,4 @@
-"""Advice about collectives on the path, as far as one rank can tell."""
+"""Advice about collectives on the path: as far as one rank can tell, of a job without waiting for other ranks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from analyses.advice.path_facts import PathFacts
 from analyses.advice.wording import brief_duration, quoted
 from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.columns import first_of_runs
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 
 __all__ = ["exposed_communication", "gloo_communication"]
@@ -38,30 +39,45 @@ def exposed_communication(facts: PathFacts) -> PathFinding | None:
         "on_path_ns": on_path_ns, "exposed_ns": exposed_ns, "after_ns": after,
         "largest": facts.largest_records(talks),
     }  # fmt: skip
-    # Where no cause has most of the time none is told.
-    why = f"; for the most part {CAUSES[cause]}" if 2 * cause_ns > on_path_ns else ""
-    # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
-    saved = min(facts.work_ns(WorkType.COMMUNICATION), facts.standing_without(WorkType.COMMUNICATION))
+    # Where no cause has most of the time none is told; Gloo's has no launch.
+    why = f"; for the most part {CAUSES[cause]}" if 2 * cause_ns > on_path_ns and facts.has_gpu_rows else ""
+    saved = _saved_without_communication(facts, on_path_ns)
     beside = " What could be saved counts communication beside the path, too." if saved > on_path_ns else ""
+    waiting = (
+        "Waiting for other ranks is not in it."
+        if isinstance(facts.graph, JobGraph)
+        else "It may include waiting for other ranks, which one rank cannot tell (hta-graph stragglers, with all "
+        "ranks)."
+    )
     text = (
         f"Communication takes {facts.told(on_path_ns)} of the path, for "
         f"{brief_duration(exposed_ns)} of which nothing computes; mostly {quoted(largest[0][0])} "
-        f"({largest[0][2]:,} ×){why}. It may include waiting for other ranks, which one rank "
-        f"cannot tell (hta-graph stragglers, with all ranks).{beside}"
+        f"({largest[0][2]:,} ×){facts.where(talks)}{why}. {waiting}{beside}"
     )
     return PathFinding(text, evidence, "medium", saved)
 
 
+def _saved_without_communication(facts: PathFacts, on_path_ns: int) -> int:
+    """Return what would be saved at most (ns) if nobody communicated."""
+    if isinstance(facts.graph, JobGraph):
+        return on_path_ns
+    # All communication counts, also what is beside the path; all else stays, and its busiest stream is serial.
+    return min(facts.work_ns(WorkType.COMMUNICATION), facts.standing_without(WorkType.COMMUNICATION))
+
+
 def gloo_communication(facts: PathFacts) -> PathFinding | None:
     """The path's thread is silent while a collective of Gloo runs on another one: communication through the CPU."""
-    silent, marks = facts.in_classes(BoundBy.CPU_GAP), facts.graph.marks
-    time_ns = facts.time_during(silent, marks.gloo_collective)
+    silent, rows = facts.in_classes(BoundBy.CPU_GAP), facts.graph.marks.gloo_collective
+    if isinstance(facts.graph, JobGraph):
+        # Edges tell who waits for what was matched.
+        rows = rows & ~facts.marked(facts.graph.members.row[facts.graph.members.number >= 0])
+    time_ns = facts.time_during(silent, rows)
     if not facts.is_worth(time_ns):
         return None
     events, window = facts.graph.event_table, facts.path.window
-    rows = np.flatnonzero(marks.gloo_collective & (events.end > window.start_ns) & (events.start < window.end_ns))
-    longest = facts.graph.name_of(int(rows[np.argmax(events.end[rows] - events.start[rows])]))
-    evidence = {"time_ns": time_ns, "collectives": len(rows), "longest": longest}
+    found = np.flatnonzero(rows & (events.end > window.start_ns) & (events.start < window.end_ns))
+    longest = facts.graph.name_of(int(found[np.argmax(events.end[found] - events.start[found])]))
+    evidence = {"time_ns": time_ns, "collectives": len(found), "longest": longest}
     text = (
         f"For {facts.told(time_ns)} no operator is open on the path's thread "
         f"while {quoted(longest)} runs on another one: it very probably waits for that communication, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analyses.advice.communication_rules import exposed_communication, gloo_communication
 from analyses.advice.finding import AdviceRule, PathFinding
 from analyses.advice.input_rules import data_loading_exposed, driver_allocations, idle_between_steps
+from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched
 from analyses.advice.launching_rules import launch_bound, python_bound, tiny_kernels
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
@@ -21,9 +22,12 @@ from analyses.advice.waiting_rules import explicit_synchronisation, pageable_cop
 __all__ = ["ADVICE_RULES", "VERDICT_RULES", "advice_of", "verdict_of"]
 
 VERDICT_RULES = (
+    AdviceRule("held_up_by_rank", "several ranks", held_up_by_rank),
     AdviceRule("bound_by", "a window", bound_by),
     AdviceRule("largest_item", "a window", largest_item),
     AdviceRule("unexplained", "a window", unexplained),
+    AdviceRule("ranks_matched", "several ranks", ranks_matched),
+    AdviceRule("clocks_unsure", "several ranks", clocks_unsure),
     AdviceRule("clock_fault", "launches and their work", clock_fault),
     AdviceRule("host_may_poll", "GPU rows", host_may_poll),
     AdviceRule("gpu_busy_meanwhile", "GPU rows", gpu_busy_meanwhile),

@@ -35,7 +35,7 @@ def data_loading_exposed(facts: PathFacts) -> PathFinding | None:
         else "More worker processes or prefetching (num_workers, prefetch_factor) have the next batch there in time"
     )
     text = (
-        f"Data loading is on the path for {facts.told(time_ns)}, mostly "
+        f"Data loading is on the path for {facts.told(time_ns)}{facts.where(loads)}, mostly "
         f"{quoted(largest[0][0])}. {remedy}; else make the preparation of a batch cheaper."
     )
     return PathFinding(text, evidence, "high", saved)
@@ -59,9 +59,10 @@ def driver_allocations(facts: PathFacts) -> PathFinding | None:
         "largest": facts.largest_records(chosen),
     }  # fmt: skip
     text = (
-        f"Memory is still asked from the driver, or given back to it, after the warm-up: {facts.told(time_ns)} in "
-        f"{counted(len(rows), 'call')} of {quoted(largest[0][0])} and the like. Shapes that change or fragmented "
-        "memory do that: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few sizes."
+        f"Memory is still asked from the driver, or given back to it, after the warm-up: {facts.told(time_ns)}"
+        f"{facts.where(chosen)} in {counted(len(rows), 'call')} of {quoted(largest[0][0])} and the like. Shapes that "
+        "change or fragmented memory do that: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad shapes to a few "
+        "sizes."
     )
     return PathFinding(text, evidence, "high", saved)
 
@@ -105,6 +106,8 @@ def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
     calls = facts.work.call
     launched = picked(graph.event_table.start, calls, otherwise=0)
     own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
-    before = max(sink.time_ns for sink in step_sinks(graph)[: place[0]])
+    # Of a job the window begins where the last rank's earlier work ends.
+    of_job = len(graph.parts) > 1
+    before = window.start_ns if of_job else max(sink.time_ns for sink in step_sinks(graph)[: place[0]])
     begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
     return (begun, first) if window.end_ns > first > begun else None

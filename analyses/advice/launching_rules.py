@@ -53,9 +53,9 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(on_host & (pieces.event >= 0)),
     }  # fmt: skip
     text = (
-        f"The GPU waits for launches: the host needs {brief_duration(per_launch)} for each of {calls:,} launches, and "
-        f"what it launches takes {brief_duration(typical)} (median). CUDA graphs, torch.compile, larger batches, or "
-        "fewer and larger operators relieve the host."
+        f"The GPU waits for launches{facts.where(on_host)}: the host needs {brief_duration(per_launch)} for each of "
+        f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
+        "torch.compile, larger batches, or fewer and larger operators relieve the host."
     )
     if gpu_busy_meanwhile(facts):
         return PathFinding(text, evidence, "low", saved)
@@ -76,7 +76,7 @@ def python_bound(facts: PathFacts) -> PathFinding | None:
     evidence = {"python_ns": time_ns, "gpu_idle_ns": facts.gpu_idle_ns, "largest": facts.largest_records(in_python)}
     name, largest_ns, _ = facts.largest_names(in_python, 1)[0]
     text = (
-        f"For {facts.told(time_ns)} the path is in Python, mostly in "
+        f"For {facts.told(time_ns)} the path is in Python{facts.where(in_python)}, mostly in "
         f"{quoted(name)} ({brief_duration(largest_ns)}). Move that out of the loop, or to another thread or process; "
         "the recording of stacks itself makes Python slower."
     )

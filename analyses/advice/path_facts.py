@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from analyses.advice.wording import brief_duration, brief_share
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.work.activities import Activities, WorkType, activities
-from hta_graph.columns import distinct, first_of_runs, last_of_runs, numbered_runs, summed_by
+from hta_graph.columns import cut_at, distinct, first_of_runs, last_of_runs, numbered_runs, summed_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 
@@ -21,6 +21,9 @@ __all__ = ["HOST_CLASSES", "WORTH_SAYING", "PathFacts"]
 
 WORTH_SAYING = 0.05
 """Advice about less than this share of a window is not given: steps of one program differ by as much."""
+
+MOST = 0.8
+"""A rank is named beside a time of which so much is its."""
 
 HOST_CLASSES = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.DATA_LOADING)
 """The classes of time in which the path is on a CPU thread that works, or does what nobody recorded."""
@@ -51,6 +54,14 @@ class PathFacts:
     def told(self, ns: int) -> str:
         """Print a time with its share of the window."""
         return f"{brief_duration(ns)} ({brief_share(self.share(ns))})"
+
+    def where(self, chosen: Bools) -> str:
+        """Say of a job on which rank most of some pieces are, if that is so: ``" on rank 3"``."""
+        parts = self.graph.parts
+        sums = summed_by(self.path.pieces.part[chosen], self.lengths[chosen], len(parts))
+        most = int(sums.argmax())
+        is_one = len(parts) > 1 and sums[most] >= MOST * sums.sum() > 0
+        return f" on rank {parts[most].rank}" if is_one else ""
 
     def is_worth(self, ns: int, least: float = WORTH_SAYING) -> bool:
         """Tell whether a time is a share of the window that is worth saying."""
@@ -123,20 +134,38 @@ class PathFacts:
         return self.time_during(silent, busy)
 
     def time_during(self, chosen: Bools, rows: Bools) -> int:
-        """Return how much of some pieces lies inside any of some events (ns)."""
+        """Return how much of some pieces lies inside any of some events of their rank (ns)."""
         events, pieces = self.graph.event_table, self.path.pieces
-        inside = union(events.start[rows], events.end[rows])
-        return int((inside.covered_until(pieces.end[chosen]) - inside.covered_until(pieces.start[chosen])).sum())
+        marked, total = np.flatnonzero(rows), 0
+        part = self.graph.part_of(marked)
+        for place in range(len(self.graph.parts)):
+            own, here = marked[part == place], chosen & (pieces.part == place)
+            inside = union(events.start[own], events.end[own])
+            total += int((inside.covered_until(pieces.end[here]) - inside.covered_until(pieces.start[here])).sum())
+        return total
 
     # -- the GPU's work ------------------------------------------------------------------------------------------------
 
     @cached_property
     def work(self) -> Activities:
-        """The GPU activities that run in the window, cut to it."""
+        """The GPU activities that run in the window, cut to it; of a job while the path is on their rank."""
         every, window = activities(self.graph), self.path.window
         inside = every.take((every.end > window.start_ns) & (every.start < window.end_ns))
+        if len(self.graph.parts) > 1:
+            return self._on_rank_of_path(inside)
         start, end = (times.clip(window.start_ns, window.end_ns) for times in (inside.start, inside.end))
         return Activities(inside.row, start, end, inside.lane, inside.type, inside.call)
+
+    def _on_rank_of_path(self, every: Activities) -> Activities:
+        """Cut activities to the times in which the path is on their rank: what another GPU does relieves nobody."""
+        part, pieces, found = self.graph.part_of(every.row), self.path.pieces, []
+        for place in range(len(self.graph.parts)):
+            when, own = self.when(pieces.part == place), every.take(part == place)
+            row, start, end = cut_at(own.start, own.end, np.sort(np.concatenate([when.start, when.end])))
+            on_path = when.covered_until(end) > when.covered_until(start)
+            found.append(replace(own.take(row), start=start, end=end).take(on_path))
+        joined = Activities.join(found)
+        return joined.take(np.lexsort((joined.start, joined.row)))
 
     @cached_property
     def has_gpu_rows(self) -> bool:
@@ -160,7 +189,9 @@ class PathFacts:
 
     @cached_property
     def standing_ns(self) -> int:
-        """How long the busiest stream has nothing to do: a faster host saves no more, since a stream is serial.
+        """How long the busiest stream, of a job that of the path's rank, has nothing to do.
+
+        A faster host saves no more, since a stream is serial.
 
         Communication counts as work: that it waits for other ranks would not change.
         """
@@ -176,9 +207,12 @@ class PathFacts:
         return self._standing_of(self.work.take(self.work.type != left_out))
 
     def _standing_of(self, work: Activities) -> int:
-        lanes = distinct(work.lane).tolist()
-        totals = [union(work.start[work.lane == lane], work.end[work.lane == lane]).total for lane in lanes]
-        return self.path.length_ns - max(totals, default=0)
+        totals = np.zeros(len(self.graph.parts), np.int64)
+        for lane in distinct(work.lane).tolist():
+            own = work.lane == lane
+            place = self.graph.part_of(work.row[own][:1])
+            totals[place] = np.maximum(totals[place], union(work.start[own], work.end[own]).total)
+        return self.path.length_ns - int(totals.sum())
 
     # -- where in the program ------------------------------------------------------------------------------------------
 

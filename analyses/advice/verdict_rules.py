@@ -12,10 +12,12 @@ from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.wording import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent
-from analyses.display.words import REASON, SHORT
+from analyses.display.words import REASON, short_words_in
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import distinct, summed_by
-from hta_graph.model import BoundBy, Reason
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.model import BoundBy, Ids, Reason
 
 __all__ = ["bound_by", "clock_fault", "largest_item", "largest_unexplained", "unexplained"]
 
@@ -38,7 +40,7 @@ def bound_by(facts: PathFacts) -> PathFinding:
     who = "" if path.graph.rank is None else f"rank {path.graph.rank}: "
     if not path.length_ns:
         return PathFinding(f"{who}{window_name(window)} takes no time", {"window_ns": 0})
-    shares = [(brief_share(facts.share(ns)), brief_class(bound)) for bound, ns in named or ordered[:1]]
+    shares = [(brief_share(facts.share(ns)), brief_class(bound, path.graph)) for bound, ns in named or ordered[:1]]
     parts = [f"for {share}{'' if at else ' of it'} {what}" for at, (share, what) in enumerate(shares)]
     evidence: dict[str, Any] = {
         "window_ns": path.length_ns, "bound_by": ordered[0][0], "time_ns": ordered[0][1],
@@ -70,20 +72,35 @@ def _confidence(facts: PathFacts) -> Confidence:
 
 def largest_item(facts: PathFacts) -> PathFinding:
     """Name what takes most of the path."""
-    pieces, classes = facts.path.pieces, len(BoundBy)
+    graph, pieces, classes = facts.graph, facts.path.pieces, len(BoundBy)
     owned = np.flatnonzero(pieces.event >= 0)
     if not len(owned):
         return PathFinding("nothing that was recorded lies on the critical path", {})
-    key = facts.graph.event_table.name[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
+    key = graph.event_table.name[pieces.event[owned]].astype(np.int64) * classes + pieces.bound[owned]
     sums = summed_by(key, facts.lengths[owned], classes * len(facts.graph.names))
     largest = int(np.argmax(sums))
-    name, bound, ns = facts.graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
-    calls = len(distinct(pieces.event[owned[key == largest]]))
+    name, bound, ns = graph.names[largest // classes], BoundBy(largest % classes).label, int(sums[largest])
+    rows = distinct(pieces.event[owned[key == largest]])
     text = (
-        f"the largest item on the critical path is {clipped(name, 80)} ({SHORT[bound]}): {duration_text(ns)} in "
-        f"{counted(calls, 'call')}"
+        f"the largest item on the critical path is {clipped(name, 80)} ({short_words_in(graph)[bound]}): "
+        f"{duration_text(ns)} in {counted(len(rows), 'call')}{_on_ranks(graph, rows)}"
     )
-    return PathFinding(text, {"name": name, "bound_by": bound, "time_ns": ns, "calls": calls})
+    return PathFinding(
+        text, {"name": name, "bound_by": bound, "time_ns": ns, "calls": len(rows), **_rank_evidence(graph, rows)}
+    )
+
+
+def _rank_evidence(graph: DependencyGraph, rows: Ids) -> dict[str, list[int]]:
+    """Return of a job the ranks whose rows these are, as evidence has them."""
+    return {"ranks": distinct(graph.rank_of(rows)).tolist()} if isinstance(graph, JobGraph) else {}
+
+
+def _on_ranks(graph: DependencyGraph, rows: Ids) -> str:
+    """Say on which rank of a job rows are, or on how many."""
+    ranks = _rank_evidence(graph, rows).get("ranks", [])
+    if not ranks:
+        return ""
+    return f" on rank {ranks[0]}" if len(ranks) == 1 else f" on {len(ranks)} ranks"
 
 
 def unexplained(facts: PathFacts) -> PathFinding:

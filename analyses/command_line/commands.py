@@ -179,12 +179,16 @@ def _path_per_step(options: argparse.Namespace) -> None:
     """Print what bounds each step of each rank, or write it as JSON."""
     from analyses.paths.path_report import RankSteps, per_step_document, per_step_lines
     from hta_graph.algorithms.time.step_table import step_rows
+    from hta_graph.graph.job_graph import JobGraph
 
     if not Stretch.of(options).names_nothing:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot:
         raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
-    ranks = [RankSteps.of(found, step_rows(found, options.data_load)) for found in AskedRanks.of(options).graphs()]
+    graph = AskedRanks.of(options).job_or_graph()
+    # Of several ranks each alone, then the job.
+    asked = [*(graph.graph(part.rank) for part in graph.parts), graph] if isinstance(graph, JobGraph) else [graph]
+    ranks = [RankSteps.of(found, step_rows(found, options.data_load)) for found in asked]
     if not any(rank.rows for rank in ranks):
         raise QueryError(f"{ranks[0].path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.outputs import check_outputs, write_json
 from analyses.command_line.stretch import Stretch
-from hta_graph.errors import UsageError
+from hta_graph.errors import QueryError, UsageError
+
+if TYPE_CHECKING:
+    from hta_graph.algorithms.time.critical_path import CriticalPath
+    from hta_graph.algorithms.time.windows import Window
+    from hta_graph.graph import DependencyGraph
 
 __all__ = ["add_report", "report"]
 
@@ -43,8 +50,9 @@ def report(options: argparse.Namespace) -> None:
     graphs = dict(AskedRanks.of(options).graphs_by_rank())
     window = stretch.window(job=list(graphs.values()))
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    job = _path_of_job(graphs, window, patterns)
     if options.json:
-        write_json(options.json, verdict_document(paths))
+        write_json(options.json, verdict_document(paths, job))
     if not options.output:
         return
     from analyses.pages.report import report_page
@@ -56,5 +64,21 @@ def report(options: argparse.Namespace) -> None:
         write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
-    write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps))
+    write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job))
     say(f"{options.output}: open it in a browser")
+
+
+def _path_of_job(
+    graphs: Mapping[int, DependencyGraph], window: Window, patterns: Sequence[str] | None
+) -> CriticalPath | None:
+    """Return the path through all ranks; a report does without it, and says why, where they make no job."""
+    from hta_graph.algorithms.time.critical_path import critical_path
+    from hta_graph.job.build_job import build_job
+
+    if len(graphs) < 2:
+        return None
+    try:
+        return critical_path(build_job(graphs.values()), window, data_load=patterns or ())
+    except QueryError as error:
+        say(f"the report is about single ranks: {error.on_command_line}")
+        return None

@@ -10,7 +10,7 @@ from shlex import quote
 import numpy as np
 
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
-from analyses.display.words import SHORT
+from analyses.display.words import short_words_in
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
@@ -30,6 +30,10 @@ def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
         # The recording may be longer on both sides: rows without work before it, polls behind it.
         extent = ", from the first row to the end of the work" if window.label == "whole trace" else ""
         return [f"{label}: {length}{extent}" + ("" if graph.is_gpu.any() else "; the trace holds no GPU work")]
+    if window.step is not None and window.form == "gpu" and len(graph.parts) > 1:
+        return [
+            f"{label}: iteration {length}, from the latest end of the step before over all ranks to that of its own"
+        ]
     if not graph.is_gpu.any():
         return [f"{label}: {on_cpu}; the trace holds no GPU work"]
     latency = f"latency {length}, from its start to the end of its last work"
@@ -89,7 +93,8 @@ def steps_in_columns(
 
     ``ranks`` names each one's rank where the steps are of several.
     """
-    lengths = ["iteration", "latency"] if on_gpu else ["on the CPU"]
+    of_job = any(len(row.path.graph.parts) > 1 for row in steps)
+    lengths = ["iteration", "latency"] if on_gpu or of_job else ["on the CPU"]
     columns: dict[str, list[str]] = {
         # Of right-aligned numbers only the chosen one has a mark.
         "step": [f"{row.step}" + (" *" if row.step == chosen else "  " * (chosen is not None)) for row in steps],
@@ -98,11 +103,13 @@ def steps_in_columns(
         "latency": [duration_text(row.latency_ns) for row in steps],
         "on the CPU": [duration_text(row.latency_ns) for row in steps],
         "explained": [percent(row.coverage) for row in steps],
-        "bound by": [SHORT[row.bound_by] for row in steps],
+        "bound by": [short_words_in(row.path.graph)[row.bound_by] for row in steps],
+        "held up by": ["" if row.held_up_by is None else f"rank {row.held_up_by}" for row in steps],
         "outlier": [row.outlier or "" for row in steps],
     }
     beside = [*(["rank"] if ranks else []), *lengths, *(["explained"] if coverage else [])]
-    header = ["step", *beside, "bound by", "outlier"]
+    held_up = ["held up by"] if any(columns["held up by"]) else []
+    header = ["step", *beside, *held_up, "bound by", "outlier"]
     rows = list(zip(*(columns[name] for name in header), strict=True))
     texts = [len(header) - 2, len(header) - 1]
     return table(rows, header, left=texts, words=texts[1:])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hta_graph.graph import DependencyGraph
 from hta_graph.model import EDGE_MEANING
 
-__all__ = ["CAUSE", "EDGE", "MEANING", "REASON", "SHORT"]
+__all__ = ["CAUSE", "EDGE", "MEANING", "OF_JOBS", "REASON", "SHORT", "meanings_in", "short_words_in"]
 
 MEANING: Mapping[str, str] = {
     "cpu_bound": "the CPU works: operators and calls",
@@ -46,11 +47,28 @@ SHORT: Mapping[str, str] = {
     "launch_unknown": "launch unrecorded",
     "unknown": "no cause known",
     "no_more_work": "no work follows",
+    "other_rank": "by another rank",
     "host_wait": "launched too late",
     "kernel_wait": "stream's usual gap",
     "other": "launched in time",
 }
 """Classes of a path and causes of an idle GPU where only two or three words fit: cells of a table, legends."""
+
+OF_JOBS = {
+    "gpu_communication_bound": ("the ranks communicate; time of waiting is what the late rank did", "communicates")
+}
+"""What means something else where the path goes through all ranks: no waiting for others is in it."""
+
+
+def meanings_in(graph: DependencyGraph) -> Mapping[str, str]:
+    """Return what each class means on a path of a graph, that of a rank or of a job."""
+    return MEANING if len(graph.parts) < 2 else {**MEANING, **{key: long for key, (long, _) in OF_JOBS.items()}}
+
+
+def short_words_in(graph: DependencyGraph) -> Mapping[str, str]:
+    """Return the same in two or three words."""
+    return SHORT if len(graph.parts) < 2 else {**SHORT, **{key: short for key, (_, short) in OF_JOBS.items()}}
+
 
 CAUSE: Mapping[str, str] = {
     "host_operator": "the CPU works in an operator",
@@ -67,6 +85,7 @@ CAUSE: Mapping[str, str] = {
     "launch_unknown": "the launching call is not in the file",
     "unknown": "no cause is known",
     "no_more_work": "no GPU work follows in the trace",
+    "other_rank": "waits for communication that itself waits for another rank",
     "host_wait": "the CPU launched the next work too late",
     "kernel_wait": "launched in time: no more than the stream's usual gap",
     "other": "launched in time: something else held the next work",

@@ -11,11 +11,13 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
-from hta_graph.algorithms.time.intervals import Intervals
+from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.algorithms.work.exposure import exposure
+from hta_graph.columns import looked_up, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.communication_kernels import read_communication_kernels
+from hta_graph.job.matching.rank_waits import RankWaits, waits_for_ranks
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -37,6 +39,7 @@ SUMMED = {"count": ("duration_ns", "size"), **{name: (name, "sum") for name in T
 OVERLAP_COLUMNS = [
     *("rank", "scope", "communication_ns", "overlapped_communication_ns", "overlapped_share"),
     *("exposed_communication_ns", "memory_ns", "overlapped_memory_ns", "exposed_memory_ns"),
+    *("exposed_waiting_ns", "exposed_transfer_ns"),
 ]
 KERNEL_COLUMNS = ["rank", "scope", "event_index", "kernel", *RECORDED, "stream", "start_ns", *TIMES]
 NUMBERS = ("in_elements", "out_elements", "sequence")
@@ -57,12 +60,15 @@ def comm_comp_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
     Returns:
         rank, scope, communication_ns (any communication runs), overlapped_communication_ns, overlapped_share (of
         communication), exposed_communication_ns, memory_ns (any copy or set runs), overlapped_memory_ns,
-        exposed_memory_ns.
+        exposed_memory_ns, exposed_waiting_ns and exposed_transfer_ns (of several ranks: of the exposed communication
+        the time in which all of it waits for other ranks, and the rest; missing for one rank, which cannot tell).
     """
-    return table_of(scopes, lambda scope: [_hidden_time(scope)], OVERLAP_COLUMNS)
+    waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
+    rows = table_of(scopes, lambda scope: [_hidden_time(scope, waits.get(scope.rank))], OVERLAP_COLUMNS)
+    return rows.astype(dict.fromkeys(OVERLAP_COLUMNS[-2:], "Int64"))
 
 
-def _hidden_time(scope: Scope) -> dict[str, Any]:
+def _hidden_time(scope: Scope, waits: RankWaits | None) -> dict[str, Any]:
     """Return the row of one scope."""
     talk, compute = scope.running.busy(WorkType.COMMUNICATION), scope.running.busy(WorkType.COMPUTATION)
     memory, busy = scope.running.busy(WorkType.MEMORY), scope.running.busy()
@@ -77,7 +83,20 @@ def _hidden_time(scope: Scope) -> dict[str, Any]:
         "memory_ns": memory.total,
         "overlapped_memory_ns": memory.total + either.total - busy.total,
         "exposed_memory_ns": busy.total - either.total,
+        **_exposed_waiting(scope, talk.subtract(compute), waits),
     }
+
+
+def _exposed_waiting(scope: Scope, exposed: Intervals, waits: RankWaits | None) -> dict[str, int | None]:
+    """Divide exposed communication: waiting where no kernel of it transfers; one without a partner never waits."""
+    if waits is None:
+        return dict.fromkeys(("exposed_waiting_ns", "exposed_transfer_ns"))
+    work = scope.running.take(scope.running.type == WorkType.COMMUNICATION)
+    # A kernel waits first and transfers from then on.
+    begins = np.maximum(work.start, picked(waits.end, looked_up(work.row, waits.row), otherwise=0))
+    transfer = union(np.minimum(begins, work.end), work.end)
+    waiting = exposed.subtract(transfer).total
+    return {"exposed_waiting_ns": waiting, "exposed_transfer_ns": exposed.total - waiting}
 
 
 def communication_kernels(scopes: Sequence[Scope]) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
+from analyses.idle.other_ranks import blamed_on_ranks
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, joined, labelled
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
@@ -21,6 +22,7 @@ from hta_graph.algorithms.work.stream_gaps import device_gaps, stream_intervals
 from hta_graph.columns import picked, ranked_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.views import texts_of_codes
+from hta_graph.job.matching.rank_waits import RankWaits, waits_for_ranks
 from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
 from hta_graph.trace.details import Objects
 
@@ -57,7 +59,8 @@ def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
 
     From the start of the activity that ends a gap, the edges that bound it are followed back as far as the gap's start;
     what lies on that way is the cause. The rows of a scope sum to the temporal breakdown's idle time, to the
-    nanosecond. ``launch_unknown`` and ``unknown`` say what the trace does not tell.
+    nanosecond. ``launch_unknown`` and ``unknown`` say what the trace does not tell. Of several ranks ``other_rank`` is
+    the time in which a communication that was waited for had itself to wait for another rank.
 
     Returns:
         rank, scope, cause (the members of ``GapCause``), idle_ns, idle_share (of the idle time), window_share (of the
@@ -114,26 +117,37 @@ class ScopeExplainer:
     def __init__(self, data_load: Sequence[str] = ()) -> None:
         self._data_load = data_load
         self._known: dict[DependencyGraph, GapExplainer] = {}
+        self._waits: dict[int, RankWaits] | None = None
 
-    def device(self, scopes: Iterable[Scope]) -> list[ExplainedGaps]:
+    def device(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
         """Explain when nothing runs at all."""
         found = [
             (scope, device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns))
             for scope in scopes
         ]
-        return [self._explained_gaps(scope, gaps, np.full(len(gaps), -1, np.int32)) for scope, gaps in found]
+        waits = self._waits_of(scopes)
+        return [self._explained_gaps(scope, gaps, np.full(len(gaps), -1, np.int32), waits) for scope, gaps in found]
 
-    def streams(self, scopes: Iterable[Scope]) -> list[ExplainedGaps]:
+    def streams(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
         """Explain when single streams have nothing to run."""
         found = [(scope, *stream_intervals(scope.running).gaps()) for scope in scopes if len(scope.running)]
-        return [self._explained_gaps(scope, gaps, lane) for scope, gaps, lane in found]
+        waits = self._waits_of(scopes)
+        return [self._explained_gaps(scope, gaps, lane, waits) for scope, gaps, lane in found]
 
-    def _explained_gaps(self, scope: Scope, gaps: Gaps, lane: Ids) -> ExplainedGaps:
+    def _waits_of(self, scopes: Iterable[Scope]) -> dict[int, RankWaits]:
+        if self._waits is None:
+            self._waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
+        return self._waits
+
+    def _explained_gaps(self, scope: Scope, gaps: Gaps, lane: Ids, waits: Mapping[int, RankWaits]) -> ExplainedGaps:
         # Steps of one trace share an explainer: what it learns of the graph is dear, what it says of a gap is not.
         if scope.graph not in self._known:
             self._known[scope.graph] = GapExplainer(scope.graph, self._data_load)
         explainer = self._known[scope.graph]
-        return ExplainedGaps(scope, explainer, gaps, lane, explainer.explain(gaps))
+        pieces = explainer.explain(gaps)
+        if scope.rank in waits:
+            pieces = blamed_on_ranks(scope.graph, pieces, waits[scope.rank])
+        return ExplainedGaps(scope, explainer, gaps, lane, pieces)
 
 
 def _causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:

@@ -30,6 +30,7 @@ CAUSE_COLOUR: Mapping[GapCause, str] = {
     GapCause.LAUNCH_UNKNOWN: "#b9a7a7",
     GapCause.UNKNOWN: COLOUR["unexplained"],
     GapCause.NO_MORE_WORK: COLOUR["idle"],
+    GapCause.OTHER_RANK: "#b5532a",
 }
 """Blue: the host; purple: launching; green and orange: the GPU's own order; red and grey: not known."""
 BARS = [(cause.label, CAUSE_COLOUR[cause]) for cause in GapCause]

@@ -12,6 +12,7 @@ from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.display.words import MEANING
 from analyses.pages import row_links
 from analyses.pages.bars import class_bar
+from analyses.pages.job_section import job_section
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.pages.report_page import page
 from analyses.pages.report_parts import PARTS, part_section
@@ -33,6 +34,8 @@ def report_page(
     *,
     overlay: str = "",
     steps: Mapping[int, Sequence[StepRow]] | None = None,
+    job: CriticalPath | None = None,
+    causes: pd.DataFrame | None = None,
 ) -> bytes:
     """Return the page about the chosen stretch of each rank.
 
@@ -41,12 +44,15 @@ def report_page(
         paths: the critical path of each rank.
         overlay: the address of a file with the path on top of the trace, to link.
         steps: of each rank whose window is a step the table of its steps.
+        job: the critical path through all ranks.
+        causes: what ranks made others wait with, to be listed beside it.
     """
     # The whole job waits for the slowest rank: where one rank is enough, it is that.
     slowest = max(paths, key=lambda rank: paths[rank].length_ns)
     own_steps = (steps or {}).get(slowest, ())
     timeline = timeline_page(paths[slowest], own_steps)
     sections = [
+        *([job_section(job, causes)] if job else []),
         _path_section(paths, own_steps, timeline, slowest),
         _timeline_section(paths, slowest),
         *_steps_section(paths[slowest], own_steps, timeline, slowest),
@@ -58,7 +64,7 @@ def report_page(
             template="overlay_part.html",
         ),
     ]
-    return page(f"Report of {_name_of_run(paths)}", verdict(paths), sections, timeline, overlay)
+    return page(f"Report of {_name_of_run(paths)}", verdict(paths, job), sections, timeline, overlay)
 
 
 def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
@@ -82,7 +88,7 @@ def _path_section(
     tables.append(SectionTable(f"what to look at first{of_rank}", _path_events(path, totals), links=links))
     meaning = "The chain of work that decided how long the window took; its parts add up to the window exactly."
     notes = [f"Rank {rank}: {line}." for rank, path in paths.items() for line in rows_after_lines(path.window)]
-    return Section("Critical path", meaning, tables, notes)
+    return Section("Critical path" if len(paths) == 1 else "Critical paths of the ranks", meaning, tables, notes)
 
 
 def _class_table(drawn: Sequence[CriticalPath], title: str, path: CriticalPath) -> SectionTable:

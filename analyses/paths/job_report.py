@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analyses.display.terminal import Line, duration_text, percent, table
-from analyses.display.words import SHORT
+from analyses.display.words import short_words_in
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.path_meetings import crossings, held_up_by
 from hta_graph.algorithms.time.windows import ResolvedWindow
@@ -57,7 +57,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
     parts, length = path.graph.parts, max(path.length_ns, 1)
     if len(parts) < 2:
         return []
-    held = [found.total for found in held_up_by(path)]
+    held, words = [found.total for found in held_up_by(path)], short_words_in(path.graph)
     sums = summed_by(
         path.pieces.part.astype(np.int64) * len(BoundBy) + path.pieces.bound,
         path.pieces.length,
@@ -69,7 +69,7 @@ def rank_lines(path: CriticalPath) -> list[Line]:
     shown = [at for at in order.tolist() if total[at]][:RANKS_SHOWN]
     rows = [
         [duration_text(int(total[at])), percent(int(total[at]) / length), duration_text(held[at]),
-         str(parts[at].rank), SHORT[BoundBy(int(by_class[at].argmax())).label]]
+         str(parts[at].rank), words[BoundBy(int(by_class[at].argmax())).label]]
         for at in shown
     ]  # fmt: skip
     hidden = int(np.count_nonzero(total)) - len(shown)

@@ -9,7 +9,7 @@ from typing import Any
 
 from analyses.display.terminal import Line, duration_text, percent, table
 from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
-from analyses.display.words import MEANING, SHORT
+from analyses.display.words import meanings_in, short_words_in
 from analyses.paths.job_report import job_record, missing_lines, rank_lines
 from analyses.paths.verdict import advice_lines, verdict_records, verdict_sentences
 from hta_graph.algorithms.time.critical_path import CriticalPath
@@ -77,25 +77,28 @@ def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class RankSteps:
-    """The table of a rank's steps, with what answers say of the rank."""
+    """The table of the steps of a rank, or of a job, with what answers say of it."""
 
     path: Path
     rank: int | None
     diagnostics: Mapping[str, Any]
     on_gpu: bool
+    is_job: bool
     rows: Sequence[StepRow]
 
     @classmethod
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps beside what its graph says of it."""
-        return cls(graph.path, graph.rank, graph.diagnostics, bool(graph.is_gpu.any()), rows)
+        return cls(graph.path, graph.rank, graph.diagnostics, bool(graph.is_gpu.any()), len(graph.parts) > 1, rows)
 
 
-def per_step_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
+def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
     """Return ``hta-graph/critical-path-per-step/1``: file, rank, every step with its coverage (times in ns).
 
-    Of several ranks file and rank are null and ``ranks`` has them; steps are in order of their number, then of ranks.
+    Of several ranks file and rank are null and ``ranks`` has them; steps are in order of their number, then of ranks;
+    ``job_steps`` are the iterations of all ranks together.
     """
+    ranks, job = [of for of in every if not of.is_job], [of for of in every if of.is_job]
     steps = [
         {**record, "coverage": row.coverage, "rank": of.rank}
         for of, row in _by_step(ranks)
@@ -103,11 +106,27 @@ def per_step_document(ranks: Sequence[RankSteps]) -> dict[str, Any]:
     ]
     each = [{"file": printable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
     top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
-    return {"schema": "hta-graph/critical-path-per-step/1", **top, "steps": steps}
+    of_job = [{**record, "coverage": row.coverage} for own in job for row in own.rows for record in step_records([row])]
+    return {
+        "schema": "hta-graph/critical-path-per-step/1",
+        **top,
+        **({"job_steps": of_job} if job else {}),
+        "steps": steps,
+    }
 
 
-def per_step_lines(ranks: Sequence[RankSteps]) -> list[Line]:
-    """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual."""
+def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
+    """Render every step: its lengths, the class that bounds it, how much of it has a cause, what is unusual.
+
+    Of several ranks those of the job come first.
+    """
+    ranks = [of for of in every if not of.is_job]
+    of_job = [
+        line
+        for own in every
+        if own.is_job
+        for line in ("the job", *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
+    ]
     shown = _by_step(ranks)
     rows, on_gpu = [row for _, row in shown], any(of.on_gpu for of in ranks)
     if len(ranks) == 1:
@@ -115,7 +134,11 @@ def per_step_lines(ranks: Sequence[RankSteps]) -> list[Line]:
         return [f"{ranks[0].path.name}{rank}", *steps_in_columns(rows, on_gpu=on_gpu, coverage=True)]
     without = ", ".join(str(of.rank) for of in ranks if not of.rows)
     head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
-    return [head, *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown])]
+    return [
+        *of_job,
+        head,
+        *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown]),
+    ]
 
 
 def _by_step(ranks: Sequence[RankSteps]) -> list[tuple[RankSteps, StepRow]]:
@@ -163,20 +186,20 @@ def _whose_text(graph: DependencyGraph) -> str:
 
 def _class_lines(path: CriticalPath) -> list[Line]:
     """List the classes, longest first."""
-    length = max(path.length_ns, 1)
+    length, meanings = max(path.length_ns, 1), meanings_in(path.graph)
     found = sorted(((ns, bound) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[0])
-    rows = [[duration_text(ns), percent(ns / length), bound, MEANING[bound]] for ns, bound in found]
+    rows = [[duration_text(ns), percent(ns / length), bound, meanings[bound]] for ns, bound in found]
     return table(rows, left=[2, 3], words=[3])
 
 
 def _event_lines(path: CriticalPath) -> list[Line]:
     """List what takes most of the path."""
-    totals = path.event_totals()
+    totals, words = path.event_totals(), short_words_in(path.graph)
     length = max(path.length_ns, 1)
     rows = [
         [
             duration_text(int(ns)), percent(ns / length), f"{calls if name else 0:,}", *map(str, rank),
-            SHORT[bound], name or "(nothing recorded)",
+            words[bound], name or "(nothing recorded)",
         ]
         for name, bound, ns, calls, *rank in list(zip(*totals.values(), strict=True))[:THINGS_TO_LOOK_AT]
     ]  # fmt: skip

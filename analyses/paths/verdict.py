@@ -9,6 +9,7 @@ from analyses.advice.expert import advice_of, verdict_of
 from analyses.advice.finding import PathFinding
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.wording import brief_duration, brief_share
+from analyses.paths.job_report import job_record
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.export.files import printable
 
@@ -34,25 +35,34 @@ def verdict_records(path: CriticalPath) -> list[dict[str, Any]]:
     return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
 
 
-def verdict_document(paths: Mapping[int, CriticalPath]) -> dict[str, Any]:
-    """Return the verdict of each rank as ``hta-graph/report/1``; in front that of the rank that takes longest."""
+def verdict_document(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> dict[str, Any]:
+    """Return the verdict of each rank as ``hta-graph/report/1``.
+
+    In front stands that of the job; without its path that of the rank that takes longest.
+    """
     return {
         "schema": "hta-graph/report/1",
-        "verdict": verdict_records(paths[representative_rank(paths)]),
+        "verdict": verdict_records(job or paths[representative_rank(paths)]),
+        **(
+            {"job": {"file": printable(job.graph.path), "window": _window_record(job), **job_record(job)}}
+            if job
+            else {}
+        ),
         "ranks": [
             {
                 "file": printable(path.graph.path),
                 "rank": rank,
-                "window": {
-                    "start_ns": path.window.start_ns,
-                    "end_ns": path.window.end_ns,
-                    "label": path.window.label,
-                },
+                "window": _window_record(path),
                 "verdict": verdict_records(path),
             }
             for rank, path in paths.items()
         ],
     }
+
+
+def _window_record(path: CriticalPath) -> dict[str, Any]:
+    window = path.window
+    return {"start_ns": window.start_ns, "end_ns": window.end_ns, "label": window.label}
 
 
 def verdict_sentences(path: CriticalPath) -> list[str]:
@@ -77,10 +87,13 @@ def _worth_text(finding: PathFinding, path: CriticalPath) -> str:
     return f"saves at most {brief_duration(finding.saves_at_most_ns)}, {brief_share(share)}; {sure}"
 
 
-def verdict(paths: Mapping[int, CriticalPath]) -> list[str]:
-    """Say how long the ranks take, then what one of them, the slowest, is bound by, what is unknown, what to do."""
-    path = paths[representative_rank(paths)]
-    among = _ranks_sentence(paths) if len(paths) > 1 else []
+def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:
+    """Say what bounds the job, what is unknown, what to do.
+
+    Without the job's path: how long the ranks take, then that of the slowest one.
+    """
+    path = job or paths[representative_rank(paths)]
+    among = _ranks_sentence(paths) if len(paths) > 1 and job is None else []
     return [*among, *(f"{text[0].upper()}{text[1:]}." for text in verdict_sentences(path)), *advice_lines(path)]
 
 

@@ -29,6 +29,8 @@ from tests.support.small_job import ALL_REDUCE, COPY, one_rank, small_job
 
 ANSWERS = Path(__file__).parent / "small_job_answers.txt"
 OF_BOTH_RANKS = ("collectives", "stragglers")
+JOB_TABLES = {"overlap": ("overlap",), "idle-time": ("streams",)}
+"""Tables that say more where both ranks are given."""
 OPTIONS = {
     "kernel-sequences": ("--operator", "aten::", "--min-pattern-len", "1"),
     "queue-length": ("--max-queue-length", "1"),
@@ -71,7 +73,12 @@ def answers() -> dict[str, dict[str, list[str]]]:
 
 
 def test_every_analysis_has_its_numbers() -> None:
-    assert set(answers()) == {*COMMANDS, "critical-path"}
+    assert set(answers()) == {
+        *COMMANDS,
+        "critical-path",
+        "critical-path of the job",
+        *(f"{of} of the job" for of in JOB_TABLES),
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -81,6 +88,22 @@ def test_an_answer_is_right_in_every_column(command: str, tmp_path: Path) -> Non
     assert main([command, *arguments]) == 0
     tables = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))["tables"]
     assert {name: lines(rows) for name, rows in tables.items()} == answers()[command]
+
+
+@pytest.mark.parametrize("command", JOB_TABLES)
+def test_an_answer_about_both_ranks_is_right_in_every_column(command: str, tmp_path: Path) -> None:
+    arguments = [*map(str, small_job(tmp_path)), "--json", str(tmp_path / "answer.json")]
+    assert main([command, *arguments]) == 0
+    tables = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))["tables"]
+    found = {name: lines(tables[name]) for name in JOB_TABLES[command]}
+    assert found == answers()[f"{command} of the job"]
+
+
+def test_the_path_of_the_job_is_right_in_every_column(tmp_path: Path) -> None:
+    job = hg.critical_path(hg.read_job(small_job(tmp_path)), hg.annotation("forward"))
+    tables = {name: frame.astype(object).where(frame.notna(), None) for name, frame in path_tables(job)}
+    found = {name: lines(frame.to_dict("records")) for name, frame in tables.items()}
+    assert found == answers()["critical-path of the job"]
 
 
 def path_tables(path: hg.CriticalPath) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.support.builder import PID, TraceBuilder
 
-__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce"]
+__all__ = ["MAIN", "WORKER", "GlooRank", "late_ranks"]
 
 MAIN, WORKER = 100, 201
 """The numbers of the calling thread and of the first group's first worker."""
@@ -39,22 +41,24 @@ class GlooRank(TraceBuilder):
         return self.row(ph="X", cat="user_annotation", name=f"gloo:{name}", pid=PID, tid=tid, **times, args=args)
 
 
-def late_all_reduce(*, last_ends: tuple[float, float] = (56, 55)) -> list[GlooRank]:
-    """Let rank 1 come late to an all-reduce that both wait for.
+def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_end: float = 60) -> list[Path]:
+    """Write ranks of one step that multiply until they come to a collective (µs), and add after it.
 
-    µs       0      10        20        30        40       50
+    The first comes to it at 10, the second at 35:
+
+    µs       0      10        20        30        40       50      60
     rank 0   [mul  ]call                                 [add]
     worker           [~~~~~~~~~~~~~~~~~~~~~~~~~====]
     rank 1   [mul                       ]call            [add]
     worker                                [========]
     """
-    ranks = []
-    for rank, arrival in enumerate((10, 35)):
-        trace = GlooRank(rank, [0, 1])
-        trace.annotation("ProfilerStep#1", 0, 60, tid=MAIN)
+    paths, last = [], max(arrivals)
+    for rank, arrival in enumerate(arrivals):
+        trace = GlooRank(rank, list(range(len(arrivals))))
+        trace.annotation("ProfilerStep#1", 0, step_end, tid=MAIN)
         trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
-        trace.called("all_reduce", arrival, arrival + 2)
-        trace.worked("all_reduce", arrival + 3, 44 + rank)
-        trace.op("aten::add", 50, last_ends[rank], tid=MAIN)
-        ranks.append(trace)
-    return ranks
+        trace.called(kind, arrival, arrival + 2)
+        trace.worked(kind, arrival + 3, last + 9 + rank)
+        trace.op("aten::add", last + 15, last + 20, tid=MAIN)
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return paths

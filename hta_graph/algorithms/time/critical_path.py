@@ -20,7 +20,7 @@ from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.errors import DefectError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.views import labels, none_where, texts_of_codes
-from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ints, Reason
+from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
 from hta_graph.shown import html_table, milliseconds
 
 if TYPE_CHECKING:
@@ -223,13 +223,18 @@ class CriticalPath:
         return self._with_shares(self.event_totals())
 
     def by_lane(self) -> pd.DataFrame:
-        """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained."""
-        columns = self._totals_by([self.pieces.lane])
+        """Return time on the path per lane: lane, time_ns, segments, share; longest first; no lane: unexplained.
+
+        Of a job each rank's own, with its ``rank``.
+        """
+        columns = self._totals_by([self.pieces.lane, self.pieces.part])
+        lane, part = columns["key"]
         return self._with_shares(
             {
-                "lane": texts_of_codes(self.graph.lanes.labels, columns["key"][0]),
+                "lane": texts_of_codes(self.graph.lanes.labels, lane),
                 "time_ns": columns["time_ns"],
                 "segments": columns["segments"],
+                **self._ranks_of(part),
             }
         )
 
@@ -238,14 +243,17 @@ class CriticalPath:
         names = picked(self.graph.event_table.name, self.pieces.event)
         columns = self._totals_by([names, self.pieces.bound, self.pieces.part])
         name, bound, part = columns["key"]
-        ranks = {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.parts) > 1 else {}
         return {
             "name": texts_of_codes(self.graph.names, name),
             "bound_by": labels(BoundBy, bound),
             "time_ns": columns["time_ns"],
             "calls": columns["calls"],
-            **ranks,
+            **self._ranks_of(part),
         }
+
+    def _ranks_of(self, part: Ids) -> dict[str, Any]:
+        """Return of a job the ranks at some places, as the column ``rank``."""
+        return {"rank": np.array(self._rank_names(), object)[part]} if len(self.graph.parts) > 1 else {}
 
     def _totals_by(self, keys: list[Any]) -> dict[str, Any]:
         """Sum durations over equal keys, longest first."""

@@ -142,12 +142,15 @@ def holding_part(path: CriticalPath) -> int:
     """Return the place of the rank that holds up a job, for which it waits more than for all others together; else -1.
 
     Silent where that is less than 5 % of the window, by which steps of one program differ, and where what is
-    unexplained could change it.
+    unexplained beside it could change it.
     """
     if len(path.graph.parts) < 2:
         return -1
-    held = [found.total for found in held_up_by(path)]
-    largest = max(range(len(held)), key=held.__getitem__)
-    others = sum(held) - held[largest] + path.by_bound_ns[BoundBy.UNEXPLAINED.label]
-    stands_out = held[largest] >= WORTH_SAYING * path.length_ns and held[largest] > others
-    return largest if stands_out and held[largest] else -1
+    held = held_up_by(path)
+    totals = [found.total for found in held]
+    largest = max(range(len(held)), key=totals.__getitem__)
+    lost = path.pieces.take(path.pieces.bound == BoundBy.UNEXPLAINED)
+    meanwhile = held[largest].covered_until(lost.end) - held[largest].covered_until(lost.start)
+    others = sum(totals) - totals[largest] + int((lost.length - meanwhile).sum())
+    stands_out = totals[largest] >= WORTH_SAYING * path.length_ns and totals[largest] > others
+    return largest if stands_out else -1

@@ -29,6 +29,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file
+from tests.support.small_job import small_job
 
 GOLDEN = ["ddp_v100", "dlrm_8xv100", "execution_trace_sample", "nanogpt_ab_current", "nanogpt_ab_hook"]
 GOLDEN += ["nanogpt_ddp_8xh100", "nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100", "sync_alexnet_a100"]
@@ -207,3 +208,20 @@ def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
     golden = json.loads((SHARED / "golden" / name / "get_comm_comp_overlap.json").read_text())["result"]
     expected = pd.DataFrame(golden["rows"], columns=golden["columns"]).astype({"comp_comm_overlap_pctg": float})
     pd.testing.assert_frame_equal(hta_overlap(like_hta(graphs_of(name))), expected)
+
+
+# -- several ranks -----------------------------------------------------------------------------------------------------
+
+
+def test_exposed_communication_of_several_ranks_is_waiting_or_transfer(tmp_path: Path) -> None:
+    scopes = [whole(graph.rank or 0, graph) for graph in hg.read_graphs(small_job(tmp_path))]
+    found = comm_comp_overlap(scopes)
+    # Rank 0 waits from 48 to 58, beside a kernel until 50; rank 1 from 112 to 120.
+    assert found["exposed_waiting_ns"].tolist() == [8_000, 8_000]
+    assert found["exposed_transfer_ns"].tolist() == [20_000, 20_000]
+    assert (found["exposed_waiting_ns"] + found["exposed_transfer_ns"]).tolist() == [28_000, 28_000]
+
+
+def test_one_rank_cannot_tell_waiting_from_transfer(tmp_path: Path) -> None:
+    found = comm_comp_overlap([whole(0, build(tmp_path))])
+    assert found[["exposed_waiting_ns", "exposed_transfer_ns"]].isna().all(axis=None)

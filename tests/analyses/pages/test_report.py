@@ -15,6 +15,7 @@ from analyses.command_line.cli import main
 from analyses.display.charts import BOUND_COLOUR
 from analyses.pages import row_links
 from analyses.pages.bars import Bar, BarPart
+from analyses.pages.job_section import job_section
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.pages.report import report_page
 from analyses.pages.report_page import page
@@ -25,6 +26,7 @@ from analyses.scope import in_window
 from tests.support.builder import TraceBuilder
 from tests.support.page_data import page_data
 from tests.support.shared_traces import SHARED
+from tests.support.small_job import small_job
 
 SAMPLE = Path(__file__).parents[3] / "analyses" / "sample" / "sample_trace.json.gz"
 FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
@@ -46,7 +48,21 @@ def test_it_holds_every_section_and_the_verdict(report: Path) -> None:
     said = re.search(r'<div class="verdict">(.*?)</div>', text, re.DOTALL)
     assert said
     assert said[1].count("<p>") >= 4
-    assert "The 4 ranks are alike: 1.39 ms to 1.39 ms." in said[1]
+    assert "Rank 2 holds up the job: in step 2 all others wait 121.0 µs (9 %) for it alone" in said[1]
+
+
+def test_the_job_stands_before_its_ranks(report: Path) -> None:
+    text = unescape(report.read_text())
+    assert text.index("Critical path of the job") < text.index("Critical paths of the ranks")
+    assert "time on the job's path by rank, and for how long all others wait" in text
+
+
+def test_what_others_wait_for_stands_beside_the_path_of_the_job(tmp_path: Path) -> None:
+    job = hg.critical_path(hg.read_job(small_job(tmp_path)), hg.whole())
+    causes = pd.DataFrame({"rank": range(12), "name": [f"cause {at}" for at in range(12)], "caused_ns": 5})
+    section = job_section(job, causes)
+    assert [len(table.frame) for table in section.tables][-1] == 10
+    assert len(job_section(job).tables) == 3
 
 
 def test_it_needs_no_network(report: Path) -> None:
@@ -116,11 +132,15 @@ def test_a_rank_is_the_slowest_only_beyond_five_per_cent(tmp_path: Path, lengths
 def test_the_verdict_of_every_rank_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(FOUR_RANKS), "--json", "-"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["schema", "verdict", "ranks"]
+    assert list(document) == ["schema", "verdict", "job", "ranks"]
     assert document["schema"] == "hta-graph/report/1"
     assert [rank["rank"] for rank in document["ranks"]] == [0, 1, 2, 3]
-    assert document["verdict"] in [rank["verdict"] for rank in document["ranks"]]
-    assert [finding["rule"] for finding in document["verdict"]][:3] == ["bound_by", "largest_item", "unexplained"]
+    rules = [finding["rule"] for finding in document["verdict"]]
+    assert rules[:5] == ["held_up_by_rank", "bound_by", "largest_item", "unexplained", "ranks_matched"]
+    assert document["job"]["ranks"] == [0, 1, 2, 3]
+    assert sum(document["job"]["by_rank_ns"].values()) == 1_357_700
+    of_rank = [finding["rule"] for finding in document["ranks"][0]["verdict"]]
+    assert of_rank[:3] == ["bound_by", "largest_item", "unexplained"]
 
 
 def test_a_report_needs_a_place(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,46 @@
+"""When the communications of each rank waited for other ranks, in the rank's own time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.columns import Columns
+from hta_graph.graph import DependencyGraph
+from hta_graph.job.matching.collective_times import match_collectives
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.model import Ids, Ints
+
+__all__ = ["RankWaits", "waits_for_ranks"]
+
+
+@dataclass(frozen=True, eq=False)
+class RankWaits(Columns):
+    """Matched communications of a rank: canonical row, and from when to when it waited (ns; nobody: both the same)."""
+
+    row: Ids
+    start: Ints
+    end: Ints
+
+
+def waits_for_ranks(graphs: Mapping[int, DependencyGraph]) -> dict[int, RankWaits]:
+    """Match the communications of ranks and return when each waited for another; nothing for a single rank.
+
+    Raises:
+        TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
+    """
+    if len(graphs) < 2:
+        return {}
+    members = {rank: read_members(graph) for rank, graph in graphs.items()}
+    found = match_collectives(members)
+    waits = {}
+    for rank, own in members.items():
+        mine = found.rank == rank
+        place, wait = found.place[mine], found.wait[mine]
+        # A rank's own arrival: what others did was compared in another time.
+        start = own.arrival[place]
+        order = np.argsort(own.row[place], kind="stable")
+        waits[rank] = RankWaits.of(row=own.row[place], start=start, end=start + wait).take(order)
+    return waits
