@@ -230,6 +230,8 @@ class EdgeRole(_Named):
     """GPU → CPU: from an activity's start; it runs until it lets the thread go on, whatever came before on that."""
     TRANSFER = 8
     """Between ranks: from when all came that were needed, what takes part in a communication does its own work."""
+    AWAKENING = 9
+    """CPU → CPU: a thread that stood still is let go; from then on its time is its own, in its open row or in none."""
 
 
 class EdgeEnd(_Named):
@@ -334,8 +336,8 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         of_job=True,
     ),
     EdgeKind.COLLECTIVE_WAIT: EdgeMeaning(
-        "a thread goes on when the communication that it waits for has ended", EdgeRole.RESUMPTION, "#00838f",
-        lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD, holds=True, of_job=True,
+        "a thread goes on when the communication that it waits for has ended", EdgeRole.AWAKENING, "#00838f",
+        gap=GapCause.OTHER_THREAD, holds=True, of_job=True,
     ),
 }  # fmt: skip
 """What each edge kind means; a kind without a row is an error when this module is imported."""

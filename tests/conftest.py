@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from typing import Any
 import pytest
 
 from tests.support.depth import deep
-from tests.support.shared_traces import SHARED, is_large_trace, shared_traces
+from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
 """Each one imports pandas and builds traces of its own."""
+
+# Every program that a test starts, and every process of the tests, would compile all it imports anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 LEFT_OUT = pytest.StashKey[list[str]]()
 
@@ -35,9 +40,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what cannot run here, and deep tests unless they are asked for; what reads a large trace is deep."""
+    """Deselect what cannot run here, and deep tests unless they are asked for.
+
+    What reads a large trace is deep, and what reads a further rank of a job as it reads the first one.
+    """
     for item in items:
-        if item.get_closest_marker("shared") and any(map(is_large_trace, parameters(item))):
+        if item.get_closest_marker("shared") and any(is_deep(value) for value in parameters(item)):
             item.add_marker("slow")
     if not (SHARED / "traces").is_dir():
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
@@ -48,6 +56,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def parameters(item: pytest.Item) -> list[Any]:
     """Return the values of a test's parameters."""
     return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+
+
+def is_deep(value: Any) -> bool:
+    """Say whether a parameter is a trace of the deep run."""
+    return is_large_trace(value) or (isinstance(value, Path) and is_further_rank(value))
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item], marker: str, reason: str) -> None:
@@ -82,4 +95,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(params=["small", deep("all")])
 def real_traces(request: pytest.FixtureRequest) -> list[Path]:
     """Return the small shared traces, in the deep run all."""
-    return [path for path in shared_traces() if request.param == "all" or not is_large_trace(path)]
+    return [path for path in shared_traces() if request.param == "all" or not is_deep(path)]

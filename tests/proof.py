@@ -44,6 +44,10 @@ DIALECTS = {
 }
 
 
+MOST_EXAMPLES = 20
+"""Mistakes of a kind that are described for each program: words take longer to find than mistakes."""
+
+
 @dataclass
 class Score:
     """How one kind of edges fared."""
@@ -63,6 +67,11 @@ class Score:
     def recall(self) -> float:
         """Share of the true constraints that are found."""
         return 1 - self.missed / self.truths if self.truths else 1.0
+
+    def tell(self, graph: hg.DependencyGraph, edge: Edge, verdict: str) -> None:
+        """Describe a mistake, unless there are many to read already."""
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(_describe(graph, edge, verdict))
 
 
 class Closure:
@@ -137,13 +146,13 @@ def compare(run: Run, dialect: Dialect) -> dict[str, Score]:
         score.edges += 1
         if edge not in truth and not allowed.implies(edge):
             score.wrong += 1
-            score.examples.append(_describe(graph, edge, "wrong"))
+            score.tell(graph, edge, "wrong")
     for edge in truth:
         score = scores[edge[0]]
         score.truths += 1
         if edge not in found and not ours.implies(edge):
             score.missed += 1
-            score.examples.append(_describe(graph, edge, "missed"))
+            score.tell(graph, edge, "missed")
     return scores
 
 

@@ -84,12 +84,12 @@ def _whole_parser(words: Sequence[str]) -> argparse.ArgumentParser:
 def _add_commands(
     parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup], words: Sequence[str]
 ) -> None:
-    """Add commands and groups of them."""
+    """Add the command or group that the words begin with; all where they begin with none, for the help and errors."""
     under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in commands:
+    for command in [command for command in commands if command.name in words[:1]] or commands:
         own = under.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
         if isinstance(command, CommandGroup):
-            _add_commands(own, command.commands, words)
+            _add_commands(own, command.commands, words[1:])
             continue
         # The options of thirty commands take longer to make than the help takes to print: the others stay without.
         for add in command.options if command.name in words else ():

@@ -25,12 +25,16 @@ ALONE = (
 
 @dataclass(frozen=True)
 class Matched:
-    """The collectives of one stretch, such as a step, over all ranks: those whose last kernel belongs to it."""
+    """The collectives of one stretch, such as a step, over all ranks: those whose last kernel belongs to it.
+
+    ``every`` are those of the whole traces.
+    """
 
     label: str
     scopes: Mapping[int, Scope]
     ranks: Mapping[int, RankMembers]
     found: Collectives
+    every: Collectives
 
     def rows(self, at: Ints) -> Ints:
         """Return the canonical rows of kernels of ``found``, each in its own rank's trace."""
@@ -54,7 +58,7 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     ranks = {rank: read_members(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     # Matched over whole traces: at the border of a step ranks may be in different steps.
     found = match_collectives(ranks)
-    return [_belonging_to(Matched(label, own, ranks, found)) for label, own in by_label.items()]
+    return [_belonging_to(Matched(label, own, ranks, found, found)) for label, own in by_label.items()]
 
 
 def _belonging_to(every: Matched) -> Matched:

@@ -1,4 +1,4 @@
-"""stragglers: which ranks the others wait for."""
+"""stragglers: which ranks the others wait for, and what these did meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.display.charts import empty_figure, new_figure
+from analyses.display.charts import BOUND_COLOUR, empty_figure, new_figure
+from analyses.display.words import SHORT
+from analyses.ranks.causes_of_waits import CAUSES, causes, causes_in_words
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -58,34 +60,41 @@ def _waiting_caused(item: Matched) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the table ``stragglers``: how much waiting each rank caused.
+    """Return the tables ``stragglers``, how much waiting each rank caused, and ``causes``, by what.
 
     Args:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    summed = {"stragglers": "the other ranks and all collectives"}
-    return Answer({"stragglers": stragglers(matched)}, notes_on(scopes, matched), summed=summed)
+    tables = {"stragglers": stragglers(matched), "causes": causes(matched)}
+    summed = {"stragglers": "the other ranks and all collectives", "causes": "the ranks that waited"}
+    return Answer(tables, notes_on(scopes, matched), opening=causes_in_words(tables["causes"]), summed=summed)
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how much waiting each rank caused."""
-    frame = found.main
-    title = "Waiting that each rank caused by coming last"
+    """Draw how much waiting each rank caused, by the class of what it did meanwhile."""
+    frame = found.tables["causes"]
+    title = "Waiting that each rank caused, by what it did meanwhile"
     if not len(frame):
-        return empty_figure(title, "no collective of several ranks was found")
+        return empty_figure(title, "no waiting of one rank for another was found")
     made = new_figure(title=title, y="ms, of all other ranks together")
-    for scope, unordered in frame.groupby("scope", sort=False):
-        part = unordered.sort_values("rank")
-        made.add_bar(
-            name=str(scope),
-            x=[f"rank {rank}" for rank in part["rank"]],
-            y=part["wait_caused_ns"] / 1e6,
-            customdata=part["times_last"],
-            hovertemplate="%{x}: %{y:,.3f} ms, last %{customdata} times",
-        )
+    for bound, colour in BOUND_COLOUR.items():
+        own = frame[frame["bound_by"] == bound].sort_values(["rank", "caused_ns"], ascending=[True, False])
+        sums = own.groupby("rank")["caused_ns"].sum()
+        if len(own):
+            made.add_bar(
+                name=SHORT[bound],
+                x=[f"rank {rank}" for rank in sums.index],
+                y=sums / 1e6,
+                marker_color=colour,
+                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna("not known by what"),
+                hovertemplate="%{x}: %{y:,.3f} ms, most by %{customdata}",
+            )
     made.update_layout(barmode="stack", bargap=0.3)
+    made.update_xaxes(
+        categoryorder="array", categoryarray=[f"rank {rank}" for rank in sorted(frame["rank"].dropna().unique())]
+    )
     return made
 
 
-TABLES = {"stragglers": Table(stragglers, COLUMNS)}
+TABLES = {"stragglers": Table(stragglers, COLUMNS), "causes": Table(causes, CAUSES)}

@@ -23,7 +23,7 @@ from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.timeline import Timeline
 from hta_graph.graph.views import none_where, texts_of_codes
-from hta_graph.model import Bools, Codes, EventKind, Floats, Ids, Ints
+from hta_graph.model import Bools, Codes, EdgeKind, EventKind, Floats, Ids, Ints
 from hta_graph.trace.table import Step, Trace
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Members(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Clocks(Columns):
-    """How far each rank's clocks are ahead, in order of rank; see :attr:`JobGraph.clocks`."""
+    """How far each rank's clocks are ahead, in order of rank (:attr:`JobGraph.clocks`); error -1: nothing tells it."""
 
     rank: Ints
     offset: Ints
@@ -162,6 +162,17 @@ class JobGraph(DependencyGraph):
         """Edges from other ranks whose wait is below the error of the clocks: they bind nothing."""
         return self._doubtful
 
+    @cached_property
+    def ranks_apart(self) -> JobGraph:
+        """The same job as each rank saw it: no edge from another rank binds anything."""
+        between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
+        apart = JobGraph(
+            self._trace, self._edges, self._parts, self._originals, self.members, self.clock_table,
+            doubtful=np.flatnonzero(between), notes=self._notes, wait_calls=self._wait_calls,
+        )  # fmt: skip
+        apart._timeline = self._timeline
+        return apart
+
     @property
     def clocks(self) -> pd.DataFrame:
         """How far each rank's clocks are ahead: job time is own time − offset − drift · (own − middle).
@@ -178,7 +189,7 @@ class JobGraph(DependencyGraph):
             "offset_ns": table.offset,
             "gpu_offset_ns": table.gpu_offset,
             "drift_ppm": table.drift_ppm,
-            "error_ns": table.error,
+            "error_ns": none_where(table.error.astype(object), table.error < 0),
             "collectives": table.collectives,
         })  # fmt: skip
 

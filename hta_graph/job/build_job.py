@@ -24,13 +24,14 @@ from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
 from hta_graph.job.joining.met_members import met_members
 from hta_graph.job.joining.point_to_point import point_to_point
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
+from hta_graph.job.matching.rank_clocks import JobClocks, RankClock
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.trace.read import Say
 
-__all__ = ["build_job", "read_job"]
+__all__ = ["build_job", "join_ranks", "read_job"]
 
 
 def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
@@ -43,17 +44,24 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
         an immutable graph: that of each rank, in one time, and the points where ranks meet.
 
     Raises:
-        QueryError: there is no graph, or two are of one rank.
+        QueryError: there is no graph, two are of one rank, or they are of jobs of different sizes.
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
     """
+    return join_ranks(graphs)
+
+
+def join_ranks(
+    graphs: Iterable[DependencyGraph], clocks: JobClocks | None = None, matched: Collectives | None = None
+) -> JobGraph:
+    """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them."""
     by_rank = _graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
-    found = match_collectives(members)
-    moved = {rank: _moved_graph(graph, found.offsets.get(rank, 0)) for rank, graph in by_rank.items()}
-    started = [graph.event_table.start for graph in moved.values()]
-    ended = [graph.event_table.end for graph in moved.values()]
-    met = met_members(found, members, started, ended)
-    host = [_host_work(graph, members[rank], found.offsets.get(rank, 0)) for rank, graph in moved.items()]
+    found = match_collectives(members) if matched is None else matched
+    if clocks is not None:
+        found = replace(found, clocks=clocks)
+    moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
+    host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
+    met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
     joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings)
     timeline, notes = Timeline(joined.trace), Counter[str]()
@@ -66,18 +74,18 @@ def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
         for part, work in zip(joined.parts, host, strict=True)
         for rule in (host_work_edges, collective_wait)
     ]
-    row = first[met.part] + met.row
-    added += [collective(met, row, rendezvous), point_to_point(met, row)]
+    row, came = first[met.part] + met.row, first[met.part] + met.came
+    added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
     edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
-    clocks = _clock_table(found, by_rank)
+    table = _clock_table(found)
     return JobGraph(
         joined.trace,
         edges,
         joined.parts,
         tuple(by_rank.values()),
         _member_table(found, members, joined),
-        clocks,
-        doubtful=_doubtful_edges(edges, joined, timeline.times, clocks),
+        table,
+        doubtful=_doubtful_edges(edges, joined, timeline.times, table),
         notes=_summed_notes(by_rank.values(), notes),
         wait_calls=joined.wait_calls,
     )
@@ -101,7 +109,15 @@ def read_job(
     """
     return build_job(
         read_graphs(
-            inputs, ranks=ranks, jobs=jobs, memory=memory, salvage=salvage, report=report, say=say, progress=progress
+            inputs,
+            ranks=ranks,
+            jobs=jobs,
+            memory=memory,
+            salvage=salvage,
+            members=True,
+            report=report,
+            say=say,
+            progress=progress,
         )
     )
 
@@ -120,18 +136,36 @@ def _graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGr
         found[rank] = graph
     if not found:
         raise QueryError("a job has at least one rank; give the graphs of its ranks")
+    _refuse_other_jobs(found)
     return dict(sorted(found.items()))
 
 
-def _moved_graph(graph: DependencyGraph, offset_ns: int) -> DependencyGraph:
+def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
+    """Refuse ranks whose files say that they are of jobs of different sizes.
+
+    Raises:
+        QueryError: two files name different numbers of ranks.
+    """
+    sizes = {graph.trace.world_size: graph.path for graph in graphs.values() if graph.trace.world_size is not None}
+    if len(sizes) > 1:
+        (one, first), (other, second) = list(sizes.items())[:2]
+        raise QueryError(
+            f"{second}: is of a job of {other} ranks, {first} of one of {one}; give the ranks of one job, "
+            "or ask about each with its own file"
+        )
+
+
+def _moved_graph(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
     events = graph.event_table
-    return in_job_time(graph, events.start - offset_ns, events.end - offset_ns)
+    start, end = (clock.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
+    return in_job_time(graph, start, end)
 
 
-def _host_work(graph: DependencyGraph, members: RankMembers, offset_ns: int) -> HostWork:
+def _host_work(graph: DependencyGraph, members: RankMembers, clock: RankClock) -> HostWork:
     """Select what ran on the CPU."""
     is_message = np.array(members.is_message, np.bool_)
-    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival - offset_ns, is_message=is_message)
+    arrival = clock.to_job(members.arrival)
+    work = HostWork.of(row=members.row, call=members.call, arrival=arrival, is_message=is_message)
     return work.take(~graph.is_activity[members.row])
 
 
@@ -163,7 +197,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
         at[found.place[mine]] = mine
         matched = at >= 0
         events, row = joined.trace.events, part.of_job(own.row)
-        arrival = own.arrival - found.offsets.get(part.rank, 0)
+        arrival = found.clocks.to_job(part.rank, own.arrival, on_gpu=own.on_gpu)
         wait = picked(found.wait, at, otherwise=0)
         tables.append(Members.of(
             number=picked(found.number, at),
@@ -181,18 +215,22 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
     return Members.join(tables)
 
 
-def _clock_table(found: Collectives, graphs: Mapping[int, DependencyGraph]) -> Clocks:
-    ranks = list(graphs)
+def _clock_table(found: Collectives) -> Clocks:
+    rows = found.clocks.rows()
     return Clocks.of(
-        rank=ranks, offset=[found.offsets.get(rank, 0) for rank in ranks], gpu_offset=0, drift_ppm=0.0, error=0,
-        collectives=0,
-    )  # fmt: skip
+        rank=[row["rank"] for row in rows],
+        offset=[row["offset_ns"] for row in rows],
+        gpu_offset=[row["gpu_offset_ns"] for row in rows],
+        drift_ppm=[row["drift_ppm"] for row in rows],
+        error=[-1 if row["error_ns"] is None else row["error_ns"] for row in rows],
+        collectives=[row["collectives"] for row in rows],
+    )
 
 
 def _doubtful_edges(edges: EdgeTable, joined: JoinedColumns, times: Ints, clocks: Clocks) -> Ints:
     """Find the edges between ranks that tell of a wait no longer than the clocks are uncertain."""
     error = np.zeros(len(joined.trace.events), np.int64)
-    for part, own in zip(joined.parts, clocks.error.tolist(), strict=True):
+    for part, own in zip(joined.parts, clocks.error.clip(min=0).tolist(), strict=True):
         error[part.first_row : part.first_row + len(part.graph.event_table)] = own
     between = EventEdges.of_rows(
         edges, np.flatnonzero(np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))), times

@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol, get_origin, get_type_hints
 
 import numpy as np
 
 from hta_graph.columns import freeze
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
+from hta_graph.graph.remembered import known_answer, remember
 from hta_graph.graph.timeline import Timeline
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.read_members import read_members
 from hta_graph.trace.table import Trace
 
 __all__ = ["graph_pieces", "read_graph"]
@@ -30,14 +33,16 @@ class Source(Protocol):
 
 
 def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
-    """Yield a graph's bytes, piece by piece."""
+    """Yield a graph's bytes, piece by piece; its communications go with it if somebody has asked for them."""
     trace = graph.trace
+    members = known_answer(read_members, graph)
     columns: list[Column] = []
     head = {
         "trace": _describe_table(trace, columns),
         "edges": _describe_table(graph.edge_table, columns),
         "wait_calls": _describe_table(graph.wait_calls, columns),
         "notes": {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics},
+        "members": None if members is None else _describe_table(members, columns),
     }
     # First what the columns are, then the columns as they lie in memory: nothing is copied, nothing can be executed.
     yield json.dumps(head).encode() + b"\n"
@@ -54,7 +59,10 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     trace: Trace = _read_table(Trace, head["trace"], source)
     edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
     calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
-    return DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls)
+    graph = DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls)
+    if head["members"] is not None:
+        remember(read_members, graph, _read_table(RankMembers, head["members"], source))
+    return graph
 
 
 def _describe_table(table: Any, columns: list[Column]) -> Described:
@@ -88,7 +96,7 @@ def _read_table(kind: Any, described: Described, source: Source) -> Any:
 
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
-    return Path(value) if kind is Path else tuple(value) if isinstance(value, list) else value
+    return Path(value) if kind is Path else tuple(value) if get_origin(kind) is tuple else value
 
 
 def _read_column(source: Source, dtype: str, size: int) -> Column:

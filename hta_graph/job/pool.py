@@ -56,8 +56,8 @@ class Pool:
         self._all: list[Process] = []
         self._idle: list[Process] = []
 
-    def read(self, file: RankFile, *, salvage: bool) -> Reading:
-        """Let a process read a file."""
+    def read(self, file: RankFile, *, salvage: bool, members: bool) -> Reading:
+        """Let a process read a file, and its communications too if they are wanted."""
         if not self._idle:
             try:
                 self._all.append(Process())
@@ -66,7 +66,7 @@ class Pool:
                 return Reading(file, TraceError(file.path, cause, READ_HERE))
             self._idle.append(self._all[-1])
         process = self._idle.pop()
-        process.ask(file, salvage=salvage)
+        process.ask(file, salvage=salvage, members=members)
         return Reading(file, process=process)
 
     def wait(self, readings: Iterable[Reading]) -> None:
@@ -108,9 +108,9 @@ class Process:
         self._asked = cast("BinaryIO", self._process.stdin)
         self.answers = cast("BufferedReader", self._process.stdout)
 
-    def ask(self, file: RankFile, *, salvage: bool) -> None:
+    def ask(self, file: RankFile, *, salvage: bool, members: bool) -> None:
         """Let it read a file."""
-        asked = {"path": str(file.path), "rank": file.rank, "salvage": salvage}
+        asked = {"path": str(file.path), "rank": file.rank, "salvage": salvage, "members": members}
         with suppress(OSError):  # if it has ended, reading its answer tells
             self._asked.write(json.dumps(asked).encode() + b"\n")
             self._asked.flush()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from weakref import ref
 
-from hta_graph.build import build_graph
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
+from hta_graph.job.rank_graph import rank_graph
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
@@ -39,6 +39,7 @@ def read_graphs(
     jobs: int | None = None,
     memory: int | None = None,
     salvage: bool = False,
+    members: bool = False,
     report: Report | None = None,
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
@@ -54,6 +55,8 @@ def read_graphs(
         jobs: how many processes may read at once; by default one for each processor. With 1, this process reads.
         memory: how many bytes reading may take; by default a share of what is available. One file is always read.
         salvage: read the whole events of files that break off.
+        members: also read what each rank did together with others, so that :func:`read_members` need not open its file
+            again: the text is at hand, and this too is done in parallel.
         report: is called with the error of each file that cannot be read, which is left out then; without it the error
             is raised. If no file can be read an error is raised in any case.
         say: is called with a line about the files that are skipped, and one about those numbered by order.
@@ -65,15 +68,15 @@ def read_graphs(
     listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     paths = expand([Path(item) for item in listed])
     if len(paths) == 1:
-        yield build_graph(read_only(paths[0], ranks, salvage=salvage))
+        yield rank_graph(lambda: read_only(paths[0], ranks, salvage=salvage), members=members)
         return
     files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
     processes = _worthwhile_processes(files, jobs)
     if processes > 1:
         limit = memory_share() if memory is None else memory
-        answers = _in_processes(files, processes, limit, salvage=salvage, progress=progress)
+        answers = _in_processes(files, processes, limit, salvage=salvage, members=members, progress=progress)
     else:
-        answers = _read_here(files, salvage=salvage, progress=progress)
+        answers = _read_here(files, salvage=salvage, members=members, progress=progress)
     with closing(answers):
         yield from _graphs_or_reports(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
 
@@ -121,17 +124,19 @@ def _graphs_or_reports(
         raise TraceError(inputs, "no sound trace among these files")
 
 
-def _read_here(files: Sequence[RankFile], *, salvage: bool, progress: Progress) -> Generator[GraphOrError, None, None]:
+def _read_here(
+    files: Sequence[RankFile], *, salvage: bool, members: bool, progress: Progress
+) -> Generator[GraphOrError, None, None]:
     """Read one file after the other in this process."""
     for done, file in enumerate(files):
         progress(done, len(files))
-        yield _read_or_error(file, salvage=salvage)
+        yield _read_or_error(file, salvage=salvage, members=members)
     progress(len(files), len(files))
 
 
-def _read_or_error(file: RankFile, *, salvage: bool) -> GraphOrError:
+def _read_or_error(file: RankFile, *, salvage: bool, members: bool) -> GraphOrError:
     try:
-        return build_graph(read_rank(file, salvage=salvage))
+        return rank_graph(lambda: read_rank(file, salvage=salvage), members=members)
     except HtaGraphError as error:
         return error
 
@@ -164,7 +169,7 @@ def _bytes_taken(reading: Reading) -> int:
 
 
 def _in_processes(
-    files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, progress: Progress
+    files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, members: bool, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
     from hta_graph.job.pool import Pool, Reading
@@ -178,7 +183,9 @@ def _in_processes(
             progress(len(files) - len(waiting) - busy, len(files))
             if waiting and busy < processes and memory.has_room(waiting[0], readings):
                 file = waiting.popleft()
-                readings.append(Reading(file, file.error) if file.error else pool.read(file, salvage=salvage))
+                readings.append(
+                    Reading(file, file.error) if file.error else pool.read(file, salvage=salvage, members=members)
+                )
             elif readings[0].answer is not None:
                 # Answers come in any order; the oldest question's is given first, later ones wait in memory.
                 yield memory.give(readings.popleft().answer)

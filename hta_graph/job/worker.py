@@ -14,9 +14,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from hta_graph.build import build_graph
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.job.graph_bytes import graph_pieces
+from hta_graph.job.rank_graph import rank_graph
 from hta_graph.job.remedies import READ_FEWER, SHOW_WHERE
 from hta_graph.trace.read import read_trace
 
@@ -50,10 +50,10 @@ def _pass_on_questions(asked: SimpleQueue[dict[str, Any]]) -> None:
     os._exit(0)
 
 
-def _answer_pieces(path: str, rank: int, *, salvage: bool) -> Iterable[bytes | memoryview]:
+def _answer_pieces(path: str, rank: int, *, salvage: bool, members: bool) -> Iterable[bytes | memoryview]:
     try:
-        trace = replace(read_trace(path, salvage=salvage), rank=rank)
-        return list(graph_pieces(build_graph(trace)))
+        graph = rank_graph(lambda: replace(read_trace(path, salvage=salvage), rank=rank), members=members)
+        return list(graph_pieces(graph))
     except HtaGraphError as error:
         return [_error_line(error)]
     except MemoryError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -75,14 +74,25 @@ def rows_again(
     Raises:
         TraceError: the file is gone or has changed.
     """
+    index = trace.events.index if events is None else trace.events.index[events]
     with paused_gc():
         reader = RowReader(trace.path, read_bytes(trace.path), shape, salvage=trace.salvaged is not None)
-        rows = list(chain.from_iterable(part.rows for part in reader))
-    index = trace.events.index if events is None else trace.events.index[events]
+        found = _chosen_rows(reader, np.unique(index))
     # Rows are named by their place in the file; a shorter file is another one.
-    if len(index) and int(index.max()) >= len(rows):
+    if found.keys() < set(index.tolist()):
         raise TraceError(trace.path, "has changed since it was read", "read it again")
-    return [rows[at] for at in index.tolist()], reader.facts.header
+    return [found[at] for at in index.tolist()], reader.facts.header
+
+
+def _chosen_rows(reader: RowReader, wanted: Ints) -> dict[int, Any]:
+    """Return the rows at some places (ascending) of the file; each part's others are let go before the next one."""
+    found: dict[int, Any] = {}
+    first = 0
+    for part in reader:
+        here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, first + len(part.rows))].tolist()
+        found.update((at, part.rows[at - first]) for at in here)
+        first += len(part.rows)
+    return found
 
 
 class _NoArguments:

@@ -87,6 +87,7 @@ class Document(msgspec.Struct, Generic[AnyRow]):
     cupti_version: Any = None
     hip_runtime_version: Any = None
     hip_driver_version: Any = None
+    host_name: Any = None
 
     @property
     def header(self) -> Header:

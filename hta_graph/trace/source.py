@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from hta_graph.errors import MissingExtraError, TraceError
 
-__all__ = ["FileBytes", "read_bytes"]
+__all__ = ["FileBytes", "kept_text", "read_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -22,6 +25,20 @@ class FileBytes:
     broken: str | None = None
 
 
+_KEPT: ContextVar[dict[Path, FileBytes] | None] = ContextVar("kept", default=None)
+"""Files whose text is at hand, while somebody wants that."""
+
+
+@contextmanager
+def kept_text() -> Iterator[None]:
+    """Decompress a file once, however often it is read within this block; its text stays in memory so long."""
+    token = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
 def read_bytes(path: Path) -> FileBytes:
     """Read and decompress one file.
 
@@ -29,6 +46,15 @@ def read_bytes(path: Path) -> FileBytes:
         TraceError: the file is missing, unreadable or empty.
         MissingExtraError: the file is zstd and no decoder is installed.
     """
+    kept = _KEPT.get()
+    if kept is None:
+        return _decompress_file(path)
+    if path not in kept:
+        kept[path] = _decompress_file(path)
+    return kept[path]
+
+
+def _decompress_file(path: Path) -> FileBytes:
     raw = _read_raw(path)
     if raw.startswith(GZIP_MAGIC):
         return _gunzip_members(raw)

@@ -17,7 +17,7 @@ from hta_graph import build_graph
 from hta_graph.trace.read import read_traces
 from tests.support.command_line import run_command
 from tests.support.depth import deep
-from tests.support.poor_traces import POOR_TRACES, broken_off, cpu_only, cuda, only_instants
+from tests.support.poor_traces import POOR_TRACES, TELLING, broken_off, cuda
 from tests.support.shared_traces import SHARED
 
 COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
@@ -26,10 +26,6 @@ COMMANDS = {command.name: (command.name,) for command in CATALOGUE} | {
 COUNTED = ("rank", "scope")
 NOTHING = re.compile(r"\b(nan|NaN|None|inf|<NA>|NaT)\b")
 """What a program prints where it has no number."""
-
-
-TELLING = (cpu_only, only_instants, cuda)
-"""A trace without GPU work, one without events that take time, a usual one: the others are looked at once or deep."""
 
 
 @pytest.fixture(scope="module", params=POOR_TRACES, ids=lambda make: make.__name__)
@@ -129,7 +125,7 @@ UNANSWERED = {
 """Arguments to which an answer says what to ask instead."""
 
 
-@pytest.mark.parametrize("make", POOR_TRACES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", BY_DEPTH, ids=lambda make: make.__name__)
 def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_path: Path) -> None:
     graphs = [build_graph(trace) for trace in read_traces(make(tmp_path), salvage=True)]
     scopes = [whole(at, graph) for at, graph in enumerate(graphs)]

@@ -183,7 +183,7 @@ def test_dependencies_of_simulated_programs(dialect: str, programs: int) -> None
 
 
 def test_the_table_of_simulated_programs_has_both_directions_of_all_dialects() -> None:
-    assert len(list(simulated_table(4, 60))) == 1 + 2 * len(DIALECTS)
+    assert len(list(simulated_table(2, 60))) == 1 + 2 * len(DIALECTS)
 
 
 @pytest.mark.parametrize("seed", [*range(6), *map(deep, range(6, 12))])
@@ -210,9 +210,10 @@ def test_columns_follow_from_the_graph_by_brute_force(seed: int) -> None:
         assert after.empty or events.loc[target].start_ns == after.start_ns.min()
 
 
-def test_binding_is_what_finished_last() -> None:
+@pytest.mark.parametrize("programs", [8, deep(24)])
+def test_binding_is_what_finished_last(programs: int) -> None:
     decided = 0
-    for seed in range(24):
+    for seed in range(programs):
         graph = read(write(simulate(random_program(seed, "pytorch", 120)), Dialect()))
         frame = hg.sync_dependencies(graph)
         to_cpu = frame[frame.direction == "gpu_to_cpu"]
@@ -222,7 +223,7 @@ def test_binding_is_what_finished_last() -> None:
             last = max(*(ends[other] for other in others), begun(graph, call))
             assert ends[source] == last if binding else ends[source] <= last
             decided += binding
-    assert decided > 10
+    assert decided > 0.4 * programs
 
 
 def begun(graph: hg.DependencyGraph, call: int) -> int:

@@ -31,12 +31,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RULES_FOLDER = ROOT / "hta_graph" / "links" / "rules"
 FAMILIES: tuple[tuple[int, Family], ...] = ((1, "pytorch"), (3, "experts"), (8, "pytorch"))
-PROGRAMS = (
-    *(random_program(seed, family, 2_000) for seed, family in FAMILIES),
-    Program.of(*[Launch(Stream(), 30_000)] * 1_500),
-)
-"""Together they have edges of every kind: the last one fills the queue of its stream."""
-WORK = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER)
+WORK = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
 """Roles of edges whose time is somebody's work, so that there is no lag to name."""
 
 every_kind = pytest.mark.parametrize("kind", EdgeKind, ids=lambda kind: kind.label)
@@ -45,8 +40,16 @@ every_rule = pytest.mark.parametrize("rule", DEFAULT_RULES, ids=lambda rule: rul
 
 @cache
 def simulated_graphs() -> list[hg.DependencyGraph]:
-    runs = map(simulate, PROGRAMS)
+    """Return graphs that have edges of every kind together: the last program fills the queue of its stream."""
+    programs = [random_program(seed, family, 2_000) for seed, family in FAMILIES]
+    runs = map(simulate, [*programs, Program.of(*[Launch(Stream(), 30_000)] * 1_500)])
     return [read(write(run, Dialect(sync_rows=rows))) for run in runs for rows in ("none", "resolved")]  # type: ignore[arg-type]
+
+
+@cache
+def simulated_contexts() -> list[LinkContext]:
+    traces = [graph.trace for graph in simulated_graphs()]
+    return [LinkContext(trace, Timeline(trace)) for trace in traces]
 
 
 # -- every kind has its row -------------------------------------------------------------------------------------------
@@ -111,10 +114,7 @@ def test_every_kind_has_a_rule_of_its_name_in_a_file_of_its_name() -> None:
 
 @every_rule
 def test_a_rule_gives_edges_of_its_kind_alone(rule: LinkRule) -> None:
-    found = set()
-    for graph in simulated_graphs():
-        trace = graph.trace
-        found |= set(rule(LinkContext(trace, Timeline(trace))).kind.tolist())
+    found = {kind for context in simulated_contexts() for kind in rule(context).kind.tolist()}
     assert found == {EdgeKind[rule.__name__.upper()]}
 
 

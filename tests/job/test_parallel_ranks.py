@@ -26,6 +26,7 @@ from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.job import pool as processes
 from hta_graph.job import reading
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
+from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.pool import Reading
 from hta_graph.trace.rank_files import RankFile
@@ -89,6 +90,30 @@ def test_odd_names_survive_it(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(trace.write(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n .json")))))
     stream = BytesIO(b"".join(graph_pieces(graph)))
     assert same_graphs(read_graph(json.loads(stream.readline()), stream), graph)
+
+
+def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("record_param_comms", 0, 10, **{"Collective name": "allreduce", "Comms Id": 2**63 + 1})
+    trace.launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", (2, 4), (10, 20), 1)
+    path = trace.write(tmp_path / "trace.json")
+    for jobs in (1, 2):
+        (graph,) = hg.read_graphs(path, members=True, jobs=jobs)
+        own = read_members(graph)
+        stream = BytesIO(b"".join(graph_pieces(graph)))
+        found = read_graph(json.loads(stream.readline()), stream)
+        assert found.answers.keys() == {read_members.__wrapped__}  # type: ignore[attr-defined]
+        path.rename(tmp_path / "elsewhere")
+        assert list(parts_of(read_members(found))) == list(parts_of(own))
+        (tmp_path / "elsewhere").rename(path)
+        assert own.said["Comms Id"] == [2**63 + 1]
+
+
+def test_processes_send_communications_only_where_they_are_wanted(tmp_path: Path) -> None:
+    folder = job_folder(tmp_path, 0, 1)
+    for members in (False, True):
+        for graph in hg.read_graphs(folder, jobs=2, members=members):
+            assert bool(graph.answers) == members
 
 
 def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
@@ -261,8 +286,9 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
 class Counted:
     """Stands for the pool of processes, one of which ends at a time, the last one first; counts how many read."""
 
-    def read(self, file: RankFile, *, salvage: bool) -> Reading:
+    def read(self, file: RankFile, *, salvage: bool, members: bool) -> Reading:
         assert not salvage
+        assert not members
         reading_now.append(reading_now[-1] + 1)
         return Reading(file)
 

@@ -1,5 +1,6 @@
 """Runtime calls: what each does to the GPU, to the driver's lock and to its caller."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ class Driver:
         self.events: dict[int, Recorded] = {}
         self.lock_holder: SimEvent | None = None
         self.correlations = 0
-        self.shadows: dict[tuple[int, Stream], tuple[int, int]] = {}
+        self.shadows: dict[tuple[int, Stream], list[SimEvent]] = defaultdict(list)
         self.execute: dict[type[Statement], Callable[[HostThread, Any], None]] = {
             Launch: self.launch,
             Copy: self.copy,
@@ -206,6 +207,4 @@ class Driver:
         opened = [scope.event for scope in thread.scopes if scope.event and scope.event.kind == "annotation"]
         for annotation in opened:
             for row in rows:
-                key = annotation.uid, Stream(row.tid, row.pid)
-                start, end = self.shadows.get(key, (row.start_ns, row.end_ns))
-                self.shadows[key] = min(start, row.start_ns), max(end, row.end_ns)
+                self.shadows[annotation.uid, Stream(row.tid, row.pid)].append(row)

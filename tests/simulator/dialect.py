@@ -30,10 +30,15 @@ class Dialect:
     shuffle_seed: int | None = None
     clock_error_ns: int = 0
     """Added to the times of GPU rows; a negative one lets kernels start before their launch."""
+    offset_ns: int = 0
+    """How far the clock of the whole file is ahead at the run's start."""
+    drift_ppm: float = 0.0
+    """By how many millionths that clock is fast."""
 
     def absolute_ns(self, ns: int, on_gpu: bool = False) -> int:
         """Return the absolute time that a reader should find for a time of the run."""
-        exact = EPOCH_NS + ns + (self.clock_error_ns if on_gpu else 0)
+        ahead = self.offset_ns + round(ns * self.drift_ppm / 1e6) + (self.clock_error_ns if on_gpu else 0)
+        exact = EPOCH_NS + ns + ahead
         return exact // 1_000 * 1_000 if self.time == "us_int" else exact
 
     def timestamp(self, absolute_ns: int) -> Number:

@@ -50,6 +50,7 @@ class Simulator:
         ]
         self.ready = [(thread.now(), thread.tid) for thread in self.threads]
         heapify(self.ready)
+        self.last = -1, -1
         self.autograd = HostThread(PID + len(self.threads), "autograd", is_autograd=True)
         self.jobs: list[tuple[HostThread, Backward]] = []
         self.forward: dict[int, SimEvent] = {}
@@ -62,25 +63,29 @@ class Simulator:
         }
 
     def execute(self) -> None:
-        """Run every thread to its end; no two act at one time, since a trace could not tell who was first."""
-        last = -1, -1
+        """Run every thread to its end."""
         while self.ready:
-            now, tid = heappop(self.ready)
-            thread = self._thread(tid)
-            if now == last[0] and tid != last[1]:
-                thread.work(1)
-                self._schedule(thread)
-                continue
-            last = now, tid
-            self._step(thread)
+            self.act()
+
+    def act(self) -> None:
+        """Let the earliest thread act; no two do at one time, since a trace could not tell who was first."""
+        now, tid = heappop(self.ready)
+        thread = self._thread(tid)
+        if now == self.last[0] and tid != self.last[1]:
+            thread.work(1)
+            self._schedule(thread)
+            return
+        self.last = now, tid
+        self._step(thread)
 
     def finish(self) -> Run:
         """Return the run, with the GPU shadows of annotations."""
         run = self.recording.run
-        for (uid, lane), (start, end) in self.driver.shadows.items():
+        for (uid, lane), rows in self.driver.shadows.items():
             annotation = run.events[uid]
             shadow = self.recording.event("gpu_annotation", annotation.name, lane.device, lane.number, lane.context)
-            shadow.start_ns, shadow.end_ns, shadow.external_id = start, end, annotation.external_id
+            shadow.start_ns, shadow.end_ns = min(row.start_ns for row in rows), max(row.end_ns for row in rows)
+            shadow.external_id = annotation.external_id
         run.thread_names = {thread.tid: thread.name for thread in [*self.threads, self.autograd]}
         return run
 

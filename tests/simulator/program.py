@@ -90,10 +90,13 @@ Scope = Op | Annotation | Frame
 
 @dataclass(frozen=True, repr=False)
 class Launch(Statement):
-    """Launch a kernel; `overlap_ns` > 0 lets it start before its predecessor ends (programmatic dependent launch)."""
+    """Launch a kernel; `overlap_ns` > 0 lets it start before its predecessor ends (programmatic dependent launch).
+
+    With `ns` None its end is left open: who launches it says when it is known.
+    """
 
     stream: Stream
-    ns: int
+    ns: int | None
     name: str = "kernel"
     call_ns: int = 4_000
     overlap_ns: int = 0

@@ -17,8 +17,9 @@ class Cause(NamedTuple):
 
     @property
     def finished_ns(self) -> int:
-        """Return when the source had done its part: one that lets a spinning host go on, only then."""
-        return self.allows_ns if self.kind == "host_poll" else self.source.at(self.point)
+        """Return when the source had done its part: one that lets a host go on from within a row, only then."""
+        from_within = self.kind in ("host_poll", "collective_wait") and self.point == "start"
+        return self.allows_ns if from_within else self.source.at(self.point)
 
     @property
     def allows_ns(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 EventKind = Literal[
     "cpu_op", "annotation", "python_function", "runtime", "kernel", "memcpy", "memset", "gpu_annotation"
@@ -23,6 +23,7 @@ EdgeKind = Literal[
     "runtime_lock",
     "queue_full",
     "host_poll",
+    "collective_wait",
 ]
 Point = Literal["start", "end"]
 SyncKind = Literal["Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync"]
@@ -46,6 +47,10 @@ class SimEvent:
     external_id: int | None = None
     sequence: int | None = None
     forward_thread: int | None = None
+    said: dict[str, Any] | None = None
+    """Arguments that the file holds besides: what communicates with whom."""
+    speaker: int | None = None
+    """The operator without whose row they are not written."""
 
     @property
     def lane(self) -> str:

@@ -19,7 +19,7 @@ class Work(NamedTuple):
 
     kind: EventKind
     name: str
-    ns: int
+    ns: int | None
     overlap_ns: int = 0
 
 
@@ -129,7 +129,7 @@ class Gpu:
         previous = self.last_on.get(lane)
         if previous is None:
             return []
-        overlap_ns = min(work.overlap_ns, work.ns - 1)
+        overlap_ns = min(work.overlap_ns, work.ns - 1) if work.ns is not None else 0
         if overlap_ns <= 0 or previous.kind != "kernel":
             return [Cause("stream_order", previous, "end", self.latencies.stream)]
         earliest = max(previous.start_ns + 1, previous.end_ns - overlap_ns)
@@ -141,7 +141,8 @@ class Gpu:
         event = self.recording.event(work.kind, work.name, lane.device, lane.number, lane.context)
         event.correlation, event.external_id = call.correlation, call.external_id
         self.recording.settle(event, "start", causes)
-        self.recording.settle(event, "end", [Cause("execution", event, "start", work.ns)])
+        if work.ns is not None:
+            self.recording.settle(event, "end", [Cause("execution", event, "start", work.ns)])
         self.last_on[lane] = event
         self.owner[event.uid] = owner
         return event

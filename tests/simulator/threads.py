@@ -40,17 +40,17 @@ class HostThread:
 
     def reach(self, recording: Recording, event: SimEvent, point: Point, others: Iterable[Cause] = ()) -> None:
         """Place the thread's next point, after its own causes and the others."""
-        recording.settle(event, point, [*self._due(), *others], self.not_before + self.worked_ns)
+        recording.settle(event, point, [*self.due(), *others], self.not_before + self.worked_ns)
         self.causes, self.worked_ns, self.not_before = [Cause("thread_order", event, point, 0)], 0, 0
 
     def wait_for(self, cause: Cause) -> None:
         """Let the next point follow a cause too; what was worked so far delays that one no more."""
-        self.causes, self.not_before, self.worked_ns = [*self._due(), cause], self.not_before + self.worked_ns, 0
+        self.causes, self.not_before, self.worked_ns = [*self.due(), cause], self.not_before + self.worked_ns, 0
 
     def follow(self, other: "HostThread", latency_ns: int) -> None:
         """Continue after another thread: its causes become this one's, as a hand-off."""
-        merged = {(cause.source.uid, cause.point): cause for cause in self._due()}
-        for cause in other._due():
+        merged = {(cause.source.uid, cause.point): cause for cause in self.due()}
+        for cause in other.due():
             key = (cause.source.uid, cause.point)
             own = merged.get(key)
             kind: EdgeKind = own.kind if own else "thread_handoff"
@@ -64,5 +64,6 @@ class HostThread:
         rows = (scope.event for scope in reversed(self.scopes) if scope.event is not None)
         return next((row for row in rows if row.kind == kind), None)
 
-    def _due(self) -> list[Cause]:
+    def due(self) -> list[Cause]:
+        """Return what the next point follows, each cause with the work since it came."""
         return [cause._replace(latency_ns=cause.latency_ns + self.worked_ns) for cause in self.causes]

@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +66,9 @@ class Written:
     constraints: list[Constraint]
 
 
-def write(run: Run, dialect: Dialect) -> Written:
-    """Write a run in a dialect."""
-    rows = list(_Writer(run, dialect).rows())
+def write(run: Run, dialect: Dialect, lost: Collection[int] = ()) -> Written:
+    """Write a run in a dialect, without the rows that a recording lost (uids)."""
+    rows = list(_Writer(run, dialect, frozenset(lost)).rows())
     if dialect.shuffle_seed is not None:
         random.Random(dialect.shuffle_seed).shuffle(rows)
     index_of = {uid: index for index, (uid, _) in enumerate(rows) if uid is not None}
@@ -98,12 +98,14 @@ def _header(dialect: Dialect) -> dict[str, Any]:
 
 
 class _Writer:
-    def __init__(self, run: Run, dialect: Dialect) -> None:
+    def __init__(self, run: Run, dialect: Dialect, lost: frozenset[int]) -> None:
         self.run = run
         self.dialect = dialect
+        self.lost = lost
         self.old = dialect.external_ids == "old_lowercase"
         self.categories = OLD_CATEGORIES if self.old else CATEGORIES
-        self.calls = {event.correlation: event for event in run.events if event.kind == "runtime"}
+        calls = (event for event in run.events if event.kind == "runtime" and event.uid not in lost)
+        self.calls = {event.correlation: event for event in calls}
         self.end_ns = max((event.end_ns for event in run.events), default=0)
         self.args: dict[EventKind, Callable[[SimEvent], Row]] = {
             "cpu_op": self._op_args,
@@ -120,7 +122,7 @@ class _Writer:
         for row in self._metadata():
             yield None, row
         for event in self.run.events:
-            if self.dialect.record_rows or event.name != "cudaEventRecord":
+            if event.uid not in self.lost and (self.dialect.record_rows or event.name != "cudaEventRecord"):
                 yield event.uid, self._event_row(event)
                 yield from ((None, row) for row in self._launch_flow(event))
         for row in [*self._sync_rows(), *self._forward_flows(), *self._marks()]:
@@ -153,8 +155,12 @@ class _Writer:
             "tid": self._stream(event.tid) if on_gpu else event.tid,
             "ts": self.dialect.timestamp(start),
             "dur": self.dialect.duration(end - start),
-            "args": self.args[event.kind](event),
+            "args": self.args[event.kind](event) | self._said(event),
         }
+
+    def _said(self, event: SimEvent) -> Row:
+        """Return what communicates with whom; a kernel says it only if its operator was recorded."""
+        return {} if event.said is None or event.speaker in self.lost else event.said
 
     def _name(self, event: SimEvent) -> str:
         if self.dialect.vendor == "cuda":
@@ -216,6 +222,8 @@ class _Writer:
 
     def _forward_flows(self) -> Iterator[Row]:
         for number, flow in enumerate(self.run.flows, 1):
+            if self.lost & {flow.forward, flow.backward}:
+                continue
             yield self._arrow("s", number, self.run.events[flow.forward], "fwdbwd", "fwdbwd")
             yield self._arrow("f", number, self.run.events[flow.backward], "fwdbwd", "fwdbwd")
 
@@ -229,6 +237,8 @@ class _Writer:
         if self.dialect.vendor == "rocm" or self.dialect.sync_rows == "none":
             return
         for row in self.run.sync_rows:
+            if row.call in self.lost:
+                continue
             call = self.run.events[row.call]
             start, end = (self.dialect.absolute_ns(ns) for ns in (call.start_ns + 1, call.end_ns))
             yield {
@@ -253,6 +263,7 @@ class _Writer:
         args = self._link(call) | {"cuda_sync_kind": row.kind}
         if row.event is not None:
             known = row.record is not None and self.dialect.sync_rows != "unresolved"
+            known = known and row.record not in self.lost
             record = self.run.events[row.record] if row.record is not None and known else None
             args |= {
                 "wait_on_stream": row.wait_on_stream if known else nothing,

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 
-LEAST_EXAMPLES = 8
+LEAST_EXAMPLES = 6
 """How many examples of a property the quick run looks at, however few the deep one has."""
 
 
 def for_all(*strategies: SearchStrategy[Any], examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Check a property: a twentieth of the examples in the quick run, all of them, marked ``slow``, in the deep one.
+    """Check a property: a fortieth of the examples in the quick run, all of them, marked ``slow``, in the deep one.
 
     Strategies are for the rightmost parameters, as with hypothesis' ``given``; parameters before them are fixtures. The
     examples are the same at every run, and ``@example`` belongs below.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        counts = {"quick": max(LEAST_EXAMPLES, examples // 20), "deep": examples}
+        counts = {"quick": max(LEAST_EXAMPLES, examples // 40), "deep": examples}
         runs = {depth: with_examples(count)(given(*strategies)(test)) for depth, count in counts.items()}
 
         def check(depth: str, **fixtures: Any) -> None:

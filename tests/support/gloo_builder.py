@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.builder import PID, TraceBuilder
 
-__all__ = ["MAIN", "WORKER", "GlooRank", "late_ranks"]
+__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce", "late_ranks", "ranks_that_meet"]
 
 MAIN, WORKER = 100, 201
 """The numbers of the calling thread and of the first group's first worker."""
@@ -24,8 +25,11 @@ CALLS = {
 class GlooRank(TraceBuilder):
     """A rank that talks by Gloo: calls on the main thread, work on the workers of its groups."""
 
-    def __init__(self, rank: int, *groups: list[int]) -> None:
-        listed = [{"pg_name": str(at), "backend_config": "cpu:gloo", "ranks": own} for at, own in enumerate(groups)]
+    def __init__(self, rank: int, *groups: list[int], names: str = "0123") -> None:
+        listed = [
+            {"pg_name": name, "backend_config": "cpu:gloo", "ranks": own}
+            for name, own in zip(names, groups, strict=False)
+        ]
         super().__init__(distributedInfo={"rank": rank, "world_size": 4, "pg_config": listed})
 
     def called(self, kind: str, start: float, end: float, elements: int = 8) -> int:
@@ -42,7 +46,20 @@ class GlooRank(TraceBuilder):
 
 
 def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_end: float = 60) -> list[Path]:
-    """Write ranks of one step that multiply until they come to a collective (µs), and add after it.
+    """Write ranks of one step that come to a collective at some times (:func:`ranks_that_meet`)."""
+    ranks = ranks_that_meet(arrivals, kind=kind, step_end=step_end)
+    return [trace.write(folder / f"rank{at}.json") for at, trace in enumerate(ranks)]
+
+
+def late_all_reduce(*, last_ends: tuple[float, float] = (56, 55)) -> list[GlooRank]:
+    """Let rank 1 come late to an all-reduce that both wait for (:func:`ranks_that_meet`)."""
+    return ranks_that_meet((10, 35), last_ends)
+
+
+def ranks_that_meet(
+    arrivals: Sequence[float], last_ends: Sequence[float] = (), *, kind: str = "all_reduce", step_end: float = 60
+) -> list[GlooRank]:
+    """Let ranks multiply until they come to a collective at some times (µs), and add after it until some times.
 
     The first comes to it at 10, the second at 35:
 
@@ -52,13 +69,13 @@ def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_en
     rank 1   [mul                       ]call            [add]
     worker                                [========]
     """
-    paths, last = [], max(arrivals)
+    ranks, last = [], max(arrivals)
     for rank, arrival in enumerate(arrivals):
         trace = GlooRank(rank, list(range(len(arrivals))))
         trace.annotation("ProfilerStep#1", 0, step_end, tid=MAIN)
         trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
         trace.called(kind, arrival, arrival + 2)
         trace.worked(kind, arrival + 3, last + 9 + rank)
-        trace.op("aten::add", last + 15, last + 20, tid=MAIN)
-        paths.append(trace.write(folder / f"rank{rank}.json"))
-    return paths
+        trace.op("aten::add", last + 15, last_ends[rank] if last_ends else last + 20, tid=MAIN)
+        ranks.append(trace)
+    return ranks

@@ -98,3 +98,5 @@ POOR_TRACES: tuple[Callable[[Path], list[Path]], ...] = (
     two_vendors,
     broken_off,
 )
+TELLING = (cpu_only, only_instants, cuda)
+"""A trace without GPU work, one without events that take time, a usual one: the others are looked at once or deep."""

@@ -40,6 +40,17 @@ def is_large_trace(value: object) -> bool:
     return isinstance(value, Path) and compressed_bytes(value) > QUICK_BYTES
 
 
+@cache
+def is_further_rank(value: object) -> bool:
+    """Say whether a test's parameter is the path of a shared trace before which another rank of its job stands."""
+    return isinstance(value, Path) and any(path.parent == value.parent for path in _ahead_of(value))
+
+
+def _ahead_of(path: Path) -> list[Path]:
+    traces = shared_traces()
+    return traces[: traces.index(path)] if path in traces else []
+
+
 def graph_of_file(path: Path) -> hg.DependencyGraph:
     """Build a shared trace's graph; that of a small one once for all tests, since nobody can change it."""
     return hg.build_graph(hg.read_trace(path)) if is_large_trace(path) else _graph_of_small_file(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -49,6 +50,13 @@ def run_python(*arguments: str | Path, folder: Path) -> str:
 def run_script(name: str, *arguments: str, folder: Path) -> str:
     """Run an example script, warnings as errors."""
     return run_python("-W", "error", EXAMPLES / name, *arguments, folder=folder)
+
+
+def run_here_with(name: str, *arguments: str, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Run an example script in this process."""
+    patch.chdir(folder)
+    patch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
 def listed_files(folder: Path) -> list[str]:
@@ -104,17 +112,21 @@ def test_the_neighbourhood_is_drawn(tmp_path: Path) -> None:
     assert listed_files(tmp_path) == ["neighbourhood.svg" if shutil.which("dot") else "neighbourhood.dot"]
 
 
-def test_the_neighbourhood_is_of_the_kernel_asked_for(tmp_path: Path) -> None:
-    own = FOLDER / "slower_trace.json.gz"
-    said = run_script(
-        "draw_the_neighbourhood_of_a_kernel.py", str(own), "--kernel", "largek", "-o", "k.dot", folder=tmp_path
-    )
+def test_the_neighbourhood_is_of_the_kernel_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (str(FOLDER / "slower_trace.json.gz"), "--kernel", "largek", "-o", "k.dot")
+    run_here_with("draw_the_neighbourhood_of_a_kernel.py", *asked, folder=tmp_path, patch=monkeypatch)
+    said = capsys.readouterr().out
     assert said.startswith("k.dot: event 75, sgemm_largek_lds64")
     assert "sgemm_largek_lds64" in (tmp_path / "k.dot").read_text(encoding="utf-8")
 
 
-def test_a_workload_is_written_with_the_simulators_settings(tmp_path: Path) -> None:
-    said = run_script("export_for_a_simulator.py", folder=tmp_path)
+def test_a_workload_is_written_with_the_simulators_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_here_with("export_for_a_simulator.py", folder=tmp_path, patch=monkeypatch)
+    said = capsys.readouterr().out
     assert "nothing found" in said
     settings = ["network", "remote-memory", "system"]
     workload = ["comm_groups.json", "group_names.json", *(f"trace.{rank}.et" for rank in range(4))]

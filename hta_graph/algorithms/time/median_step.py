@@ -131,7 +131,8 @@ def _chosen_step(chosen_number: int | None, question: str, *, cpu_window: bool, 
             return replace(whole()(graph), is_default=True)
         chosen = number
         if chosen is None or chosen not in {length.number for length in lengths}:
-            chosen = _median_key({one.number: one.iteration_ns for one in lengths if one.is_candidate})
+            proposed = [one for one in lengths if one.is_candidate] or lengths
+            chosen = _median_key({one.number: one.iteration_ns for one in proposed})
         return replace(step(chosen, cpu_window=cpu_window, gpu_window=gpu_window)(graph), is_default=True)
 
     return Window(question_text(question, cpu_window=cpu_window, gpu_window=gpu_window), resolve)

@@ -28,7 +28,7 @@ from hta_graph.model import (
     Reason,
 )
 
-__all__ = ["path_pieces"]
+__all__ = ["owners_and_classes", "path_pieces"]
 
 CLASS_OF_PART = {
     TimePart.WORK: BoundBy.CPU_BOUND,
@@ -53,7 +53,7 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
     bounds = np.array([window.start_ns]), np.array([window.end_ns])
     accounts = accounting.divide(stretches, *bounds)
     kind = stretches.kind[accounts.stretch]
-    owner, bound = _owner_of_pieces(accounts, stretches, kind), _class_of_pieces(graph, accounts, kind)
+    owner, bound = owners_and_classes(graph, accounts, stretches)
     # A lag is shown where its owner is; time before the first cause has a lane only where somebody owns it.
     lane = accounting.lanes(accounts, stretches)
     lagging, begins = np.isin(accounts.part, (TimePart.LAG, TimePart.EXCESS)), accounts.part == TimePart.START
@@ -68,6 +68,12 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
         reason[unknown], open_call[unknown] = _asked_by_rank(graph, holes)
     part = _part_of_stretches(graph, stretches, window)[accounts.stretch]
     return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call).merged()
+
+
+def owners_and_classes(graph: DependencyGraph, accounts: Accounts, stretches: Stretches) -> tuple[Ids, Codes]:
+    """Return whose the time of each part is (canonical row; -1: nobody's), and of what class."""
+    kind = stretches.kind[accounts.stretch]
+    return _owner_of_pieces(accounts, stretches, kind), _class_of_pieces(graph, accounts, kind)
 
 
 def _part_of_stretches(graph: DependencyGraph, stretches: Stretches, window: ResolvedWindow) -> Ids:

@@ -16,7 +16,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints, Rule
 
-__all__ = ["HostWork", "host_work_edges"]
+__all__ = ["HostWork", "arrival_points", "host_work_edges"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +36,27 @@ def host_work_edges(graph: DependencyGraph, work: HostWork) -> EdgeTable:
     return EdgeTable.join([runs, _from_calls(graph, work), _along_workers(graph, work)])
 
 
-def _from_calls(graph: DependencyGraph, work: HostWork) -> EdgeTable:
-    """Lead from the last point inside each call at which the rank arrived to the start of the work."""
-    known = work.take(work.call >= 0)
+def arrival_points(graph: DependencyGraph, known: HostWork) -> tuple[Ids, Bools]:
+    """Return the event inside each call with which the rank arrived, and whether it did so with its end."""
     calls, at = graph.calls, np.zeros(len(known), np.int64)
     lanes = graph.event_table.lane[known.call]
     for lane in distinct(lanes).tolist():
         part, here = calls.lane_slice(lane), np.flatnonzero(lanes == lane)
         at[here] = part.start + np.searchsorted(calls.time[part], known.arrival[here], side="right") - 1
-    return EdgeTable.between(
-        EdgeKind.THREAD_HANDOFF, calls.event[at], known.row, from_end=calls.is_end[at], to_end=False,
-        rule=Rule.CALL_OF_WORKER,
-    )  # fmt: skip
+    return calls.event[at], calls.is_end[at]
+
+
+def _from_calls(graph: DependencyGraph, work: HostWork) -> EdgeTable:
+    """Lead from where the rank arrived to the start of the work: of a message's row on the same thread."""
+    found = []
+    for is_message, kind, rule in (
+        (False, EdgeKind.THREAD_HANDOFF, Rule.CALL_OF_WORKER),
+        (True, EdgeKind.THREAD_ORDER, Rule.RECORDED),
+    ):
+        known = work.take((work.call >= 0) & (work.is_message == is_message))
+        event, at_end = arrival_points(graph, known)
+        found.append(EdgeTable.between(kind, event, known.row, from_end=at_end, to_end=False, rule=rule))
+    return EdgeTable.join(found)
 
 
 def _along_workers(graph: DependencyGraph, work: HostWork) -> EdgeTable:

@@ -17,17 +17,25 @@ from hta_graph.model import EdgeKind, Ints
 __all__ = ["point_to_point"]
 
 
-def point_to_point(met: MetMembers, row: Ints) -> EdgeTable:
-    """Return the edges of messages, given the members' rows in the job."""
+def point_to_point(met: MetMembers, row: Ints, came: Ints) -> EdgeTable:
+    """Return the edges of messages, given the members' rows in the job and those with which their ranks came."""
     send, receive = _paired_messages(met)
     outlives = met.end[send] >= met.start[receive]
     ways = (send, receive), (receive[outlives], send[outlives])
-    return EdgeTable.join([
-        EdgeTable.between(
-            EdgeKind.POINT_TO_POINT, row[first], row[then], from_end=False, to_end=True, rule=met.rule[first]
-        )
-        for first, then in ways
-    ])  # fmt: skip
+    return EdgeTable.join([_from_one_to_other(met, row, came, *way) for way in ways])
+
+
+def _from_one_to_other(met: MetMembers, row: Ints, came: Ints, first: Ints, then: Ints) -> EdgeTable:
+    # On the CPU a message may have arrived before the sender's row begins: it was on its way from the call on.
+    late = met.start[first] > met.end[then]
+    return EdgeTable.between(
+        EdgeKind.POINT_TO_POINT,
+        np.where(late, came[first], row[first]),
+        row[then],
+        from_end=late & met.came_at_end[first],
+        to_end=True,
+        rule=met.rule[first],
+    )
 
 
 def _paired_messages(met: MetMembers) -> tuple[Ints, Ints]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from hta_graph.job.matching.aligned_sequences import Alignment, Happened, aligned
-from hta_graph.model import Ints
+from hta_graph.job.matching.aligned_sequences import aligned
+from hta_graph.job.matching.weighed_pairs import MAY_BE_KNOWN, Alignment, Happened
+from hta_graph.model import Bools, Ints
 
 __all__ = ["aligned_ranks"]
 
 
-def aligned_ranks(happened: Mapping[int, Happened]) -> dict[int, Ints]:
+def aligned_ranks(happened: Mapping[int, Happened]) -> tuple[dict[int, Ints], dict[int, Bools]]:
     """Return the position of each rank's communications; what stands at one position belongs together.
 
-    What only one rank recorded has a position of its own.
+    What only one rank recorded has a position of its own. Besides, which of each rank's may belong elsewhere as well.
 
         rank 0      a  b     c  d
         rank 1         b  b  c  d
@@ -24,19 +26,21 @@ def aligned_ranks(happened: Mapping[int, Happened]) -> dict[int, Ints]:
         position    0  1  2  3  4
     """
     if all(len(own) == 1 for own in happened.values()):
-        return {rank: np.zeros(1, np.int64) for rank in happened}
+        return {rank: np.zeros(1, np.int64) for rank in happened}, {rank: np.zeros(1, np.bool_) for rank in happened}
     # The longest recording first: the others have most to be compared with. Ties: the lower rank.
     first, *others = sorted(happened, key=lambda rank: (-len(happened[rank]), rank))
     known = happened[first]
     place = {first: np.arange(len(known))}
+    unsure = {rank: np.zeros(len(own), np.bool_) for rank, own in happened.items()}
     for rank in others:
         own = happened[rank]
-        found = aligned(known, own)
+        found, is_sure = aligned(known, own)
+        unsure[rank][found.right[~is_sure]] = True
         ahead = found.offset(known, own)
         at, moved = _merged_places(known, own, found, ahead)
         place = {other: moved[places] for other, places in place.items()} | {rank: at}
         known = _merged(known, own, moved, at, ahead)
-    return place
+    return place, unsure
 
 
 def _merged_places(known: Happened, own: Happened, found: Alignment, ahead: int) -> tuple[Ints, Ints]:
@@ -62,10 +66,11 @@ def _merged_places(known: Happened, own: Happened, found: Alignment, ahead: int)
 
 
 def _merged(known: Happened, own: Happened, moved: Ints, at: Ints, ahead: int) -> Happened:
-    """Return both lists as one, in the known one's time; of a pair the known entry, with a size that either knows."""
+    """Return both lists as one, in the known one's time; of a pair the known entry, with what either knows besides."""
     both = Happened.join([known, replace(own, start=own.start - ahead, end=own.end - ahead)])
     place = np.concatenate((moved, at))
     _, first = np.unique(place, return_index=True)
-    elements = np.full(len(first), -1, np.int64)
-    np.maximum.at(elements, place, both.elements)
-    return replace(both.take(first), elements=elements)
+    told: dict[str, Any] = {name: np.full(len(first), -1, np.int64) for name in MAY_BE_KNOWN}
+    for name, column in told.items():
+        np.maximum.at(column, place, getattr(both, name))
+    return replace(both.take(first), **told)

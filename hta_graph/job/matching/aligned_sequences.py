@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.columns import Columns
-from hta_graph.model import Bools, Floats, Ids, Ints
+from hta_graph.job.matching.weighed_pairs import CLOSE_NS, Alignment, Happened, aligned_at
+from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["FEWEST", "Alignment", "Happened", "aligned"]
-
-CLOSE_NS = 200_000
-"""The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
-
-BAND = 256
-"""How many places a partner may lie away from where its end says it is."""
+__all__ = ["FEWEST", "aligned"]
 
 ERRORS, LEAST_SLACK_NS, MOST_SLACK_NS = 3, 10_000, 1_000_000
 """How far members may miss each other: so many usual distances of ends, within these bounds."""
@@ -23,65 +17,100 @@ ERRORS, LEAST_SLACK_NS, MOST_SLACK_NS = 3, 10_000, 1_000_000
 FEWEST = 3
 """How many pairs it takes to believe that clocks differ: any two communications end together at some distance."""
 
+CLEARLY = 1.2
+"""How much better pairs have to be with clocks that differ than with clocks that agree."""
+
+TOGETHER_NS, ALWAYS = 50_000, 0.9
+"""How close ends are, and of how many pairs, where senders wait for their receivers."""
+
+TRIED = 3
+"""How many usual distances are tried."""
+
 COMPARED = 512
 """How many of the left ones are compared with all right ones to find the usual distance."""
 
-PAIRED, LEFT_ALONE, RIGHT_ALONE = 1, 2, 3
 
-Steps = np.ndarray[tuple[int, int], np.dtype[np.int8]]
-"""How the best score of each left one (row) and each right one in its band (column) came about."""
+def aligned(left: Happened, right: Happened) -> tuple[Alignment, Bools]:
+    """Lay two lists beside each other so that what is alike stands together, in order, at one time; mark what is sure.
 
-
-@dataclass(frozen=True, eq=False)
-class Happened(Columns):
-    """Communications in order: a code for what each is, its elements (-1: not known), when its rank came, its end.
-
-    ``waits``: it cannot have ended before the other one came, but for the clocks. Times in ns.
-    """
-
-    what: Ids
-    elements: Ints
-    start: Ints
-    end: Ints
-    waits: Bools
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Which entry of one list is which of the other, ascending; how good that is, more is better."""
-
-    left: Ints
-    right: Ints
-    score: float
-
-    def offset(self, left: Happened, right: Happened) -> int:
-        """Return by how much the right clock is ahead, as the pairs' ends say (ns)."""
-        return int(np.median(right.end[self.right] - left.end[self.left])) if len(self.left) else 0
-
-
-def aligned(left: Happened, right: Happened) -> Alignment:
-    """Lay two lists beside each other so that what is alike stands together, in order, at one time.
-
-    Where all wait for all, members of one communication overlap in time, but for the clocks. A pair counts one, and up
-    to one more the closer its ends are; an entry may stay alone, which counts nothing. Clocks agree if so at least as
-    many pairs are found as at any other distance; else the distance with the best pairs is taken.
+    Where all wait for all, members of one communication overlap in time and end together, but for the clocks; one that
+    waits alone ends soon after both came. The closer, the more a pair counts; an entry may stay alone, which counts
+    nothing. Clocks agree unless pairs are clearly better at another distance. A pair is sure if no others are about as
+    good.
 
         left    a  b  b     b  c  a
         right      b  b  x  b  c  a  a
     """
-    agreeing = best = _aligned_at(left, right, 0, MOST_SLACK_NS)
+    if left.waits.any() and right.waits.any():
+        return _aligned_by_time(left, right)
+    # Senders may wait for their receivers too, or may not: if they do, both always end together.
+    waiting = replace(left, waits=np.ones_like(left.waits)), replace(right, waits=np.ones_like(right.waits))
+    together, is_sure = _aligned_by_time(*waiting)
+    plain = _aligned_by_time(left, right)
+    offset = together.offset(*waiting)
+    usual = np.abs(together.apart(*waiting) - offset)
+    is_proven = len(usual) >= FEWEST and float(np.mean(usual <= TOGETHER_NS)) >= ALWAYS
+    # Equal steps end together at a wrong distance too: that is asked only where something does not fit without.
+    needs_distance = abs(offset) > TOGETHER_NS
+    fits_without = len(plain[0].left) == min(len(left), len(right))
+    if is_proven and not (needs_distance and fits_without) and not _leaves_partners(together, left, right):
+        return together, is_sure
+    return plain
+
+
+def _leaves_partners(found: Alignment, left: Happened, right: Happened) -> bool:
+    """Tell whether entries stay alone on both sides between two pairs, though one may be the other's."""
+    alone_left = np.setdiff1d(np.arange(len(left)), found.left)
+    alone_right = np.setdiff1d(np.arange(len(right)), found.right)
+    behind_left = np.searchsorted(found.left, alone_left)
+    behind_right = np.searchsorted(found.right, alone_right)
+    _, ours, theirs = np.intersect1d(behind_left, behind_right, return_indices=True)
+    one, other = left.take(alone_left[ours]), right.take(alone_right[theirs])
+    may_meet = (~other.waits | (other.end >= one.start)) & (~one.waits | (one.end >= other.start))
+    return bool(may_meet.any())
+
+
+def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]:
+    agreeing = best = aligned_at(left, right, 0, MOST_SLACK_NS)
+    tried = [agreeing]
     if len(agreeing.left) < min(len(left), len(right)):
-        others = [_aligned_at(left, right, offset, MOST_SLACK_NS) for offset in _possible_offsets(left, right)]
-        best = max(others, key=lambda found: found.score)
-        best = best if len(best.left) > max(len(agreeing.left), FEWEST - 1) else agreeing
+        tried += [aligned_at(left, right, offset, MOST_SLACK_NS) for offset in _possible_offsets(left, right)]
+        best = max(tried, key=lambda found: found.score)
+        best = best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing
     if not len(best.left):
-        return best
+        return best, np.zeros(0, np.bool_)
     # What is paired tells how far clocks are apart, and how well that is known. What then does not overlap in time is
     # two communications, of which either rank lost the other.
     offset = best.offset(left, right)
-    usual = int(np.median(np.abs(right.end[best.right] - left.end[best.left] - offset)))
+    usual = int(np.median(np.abs(best.apart(left, right) - offset)))
     offset = 0 if best is agreeing and abs(offset) <= ERRORS * usual else offset
-    return _aligned_at(left, right, offset, min(ERRORS * usual + LEAST_SLACK_NS, MOST_SLACK_NS))
+    slack = min(ERRORS * usual + LEAST_SLACK_NS, MOST_SLACK_NS)
+    found = aligned_at(left, right, offset, slack)
+    # Clocks that agree are what is usual; of distances that are about as good none is sure.
+    nearly = 1 if best is agreeing else CLEARLY
+    rivals = [other for other in tried if nearly * other.score > best.score]
+    return found, _is_sure(found, [*rivals, *_leaning(found, left, right, offset, slack)], len(left))
+
+
+def _leaning(found: Alignment, left: Happened, right: Happened, offset: int, slack: int) -> list[Alignment]:
+    """Return the best pairs if those to one side were worth a little more; none where nothing is alone."""
+    if len(found.left) == len(left) == len(right):
+        return []
+    # What is alone lies between the partners of those around it.
+    place = np.searchsorted(found.left, np.arange(len(left)))
+    base = np.append(found.right, len(right))[place].astype(np.float64)
+    base[found.partner_of(len(left)) < 0] -= 0.5
+    return [aligned_at(left, right, offset, slack, lean=lean, base=base) for lean in (-1, 1)]
+
+
+def _is_sure(found: Alignment, others: list[Alignment], count: int) -> Bools:
+    """Mark the pairs of which no other alignment has either with somebody else."""
+    partner = found.partner_of(count)
+    is_sure = np.ones(count, np.bool_)
+    for other in others:
+        theirs = other.partner_of(count)
+        is_sure &= (theirs == partner) | (theirs < 0)
+    return is_sure[found.left]
 
 
 def _possible_offsets(left: Happened, right: Happened) -> list[int]:
@@ -90,24 +119,34 @@ def _possible_offsets(left: Happened, right: Happened) -> list[int]:
     from_start = right.end[:shared] - left.end[:shared]
     from_end = right.end[-shared:] - left.end[-shared:]
     apart = [
+        *_numbered_offset(left, right),
         int(np.median(from_start)),
         int(np.median(from_end)),
         _rare_offset(left, right),
-        _usual_offset(left, right),
+        *_usual_offsets(left, right),
     ]
     return list(dict.fromkeys(apart))
 
 
-def _usual_offset(left: Happened, right: Happened) -> int:
-    """Return the distance at which most of all possible pairs have their ends."""
+def _numbered_offset(left: Happened, right: Happened) -> list[int]:
+    """Return the usual distance of the ends of what has one recorded number."""
+    _, ours, theirs = np.intersect1d(left.number, right.number, return_indices=True)
+    apart = (right.end[theirs] - left.end[ours])[left.number[ours] >= 0]
+    return [int(np.median(apart))] if len(apart) else []
+
+
+def _usual_offsets(left: Happened, right: Happened) -> list[int]:
+    """Return the distances at which most of all possible pairs have their ends, most first."""
     some = np.linspace(0, len(left) - 1, min(len(left), COMPARED)).astype(np.int64)
     alike = right.what[None, :] == left.what[some, None]
     apart = np.sort((right.end[None, :] - left.end[some, None])[alike])
-    if not len(apart):
-        return 0
-    within = np.searchsorted(apart, apart + CLOSE_NS, side="right") - np.arange(len(apart))
-    first = int(within.argmax())
-    return int(np.median(apart[first : first + int(within[first])]))
+    found: list[int] = []
+    while len(apart) and len(found) < TRIED:
+        within = np.searchsorted(apart, apart + CLOSE_NS, side="right") - np.arange(len(apart))
+        first = int(within.argmax())
+        found.append(int(np.median(apart[first : first + int(within[first])])))
+        apart = apart[np.abs(apart - found[-1]) > CLOSE_NS]
+    return found
 
 
 def _rare_offset(left: Happened, right: Happened) -> int:
@@ -121,58 +160,3 @@ def _rare_offset(left: Happened, right: Happened) -> int:
 def _only_once(what: Ids) -> tuple[Ids, Ints]:
     codes, first, counts = np.unique(what, return_index=True, return_counts=True)
     return codes[counts == 1], first[counts == 1]
-
-
-def _aligned_at(left: Happened, right: Happened, offset: int, slack: int) -> Alignment:
-    """Find the best pairs for one distance of clocks: the longest common subsequence, weighted by closeness."""
-    if len(left) == len(right):
-        worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
-        # Nothing seems lost, and in order all may have met: the usual case of a job.
-        if worth.all():
-            every = np.arange(len(left))
-            return Alignment(every, every, float(worth.sum()))
-    width = min(2 * BAND + 1, len(right))
-    # A band around where each left one's end lies on the right keeps long recordings linear.
-    middle = np.searchsorted(np.maximum.accumulate(right.end), left.end + offset)
-    begin = np.maximum.accumulate(np.clip(middle - width // 2, 0, len(right) - width))
-    came_from = np.full((len(left), width), LEFT_ALONE, np.int8)
-    # The score before the band, then those within; a score never falls to the right.
-    best = np.zeros(width + 1)
-    for at, first in enumerate(begin.tolist()):
-        if at and (moved := first - int(begin[at - 1])):
-            best = best[np.minimum(np.arange(width + 1) + moved, width)]
-        worth = _worth_of(left, right, at, slice(first, first + width), offset, slack)
-        paired = np.where(worth > 0, best[:-1] + worth, -1.0)
-        row = np.maximum.accumulate(np.maximum(np.maximum(paired, best[1:]), best[0]))
-        came_from[at, row > best[1:]] = RIGHT_ALONE
-        came_from[at, (row == paired) & (row > best[1:])] = PAIRED
-        best = np.concatenate((best[:1], row))
-    return _traced_back(came_from, begin, float(best[-1]))
-
-
-def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, offset: int, slack: int) -> Floats:
-    """Say what a pair with each one in the band is worth; 0 where the two are not alike or cannot have met."""
-    sizes, start, end = right.elements[band], right.start[band] - offset, right.end[band] - offset
-    alike = (right.what[band] == left.what[at]) & ((sizes == left.elements[at]) | (sizes < 0) | (left.elements[at] < 0))
-    # Who waits for the other cannot have gone before that one came.
-    may_meet = (~right.waits[band] | (end >= left.start[at] - slack)) & (
-        ~left.waits[at] | (left.end[at] >= start - slack)
-    )
-    # Only those that wait for each other end together.
-    closeness = np.where(right.waits[band] & left.waits[at], 1, 0.01) / (1 + np.abs(end - left.end[at]) / CLOSE_NS)
-    return np.where(alike & may_meet, 1 + closeness, 0.0)
-
-
-def _traced_back(came_from: Steps, begin: Ints, score: float) -> Alignment:
-    pairs: list[tuple[int, int]] = []
-    width, at = came_from.shape[1], len(came_from) - 1
-    place = int(begin[-1]) + width - 1 if len(begin) else -1
-    while at >= 0 and place >= 0:
-        within = place - int(begin[at])
-        step = LEFT_ALONE if within < 0 else RIGHT_ALONE if within >= width else int(came_from[at, within])
-        if step == PAIRED:
-            pairs.append((at, place))
-        at -= step != RIGHT_ALONE
-        place -= step != LEFT_ALONE
-    left, right = np.array(pairs[::-1], np.int64).reshape(-1, 2).T
-    return Alignment(left, right, score)

@@ -1,29 +1,42 @@
-"""Collectives of several ranks in one time: who came last, how long the others waited, what clocks are apart."""
+"""Collectives of several ranks in one time: who came last, how long the others waited, what is left out and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
-from hta_graph.columns import looked_up, pair_key
+from hta_graph.columns import pair_key
 from hta_graph.job.matching.aligned_sequences import FEWEST
+from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
+from hta_graph.job.matching.job_members import JobMembers, members_in_job_time
+from hta_graph.job.matching.left_out import (
+    BEYOND_PHYSICS,
+    NO_PARTNER,
+    OUTSIDE,
+    UNKNOWN_KERNEL,
+    LeftOut,
+    summed_left_out,
+    why_left_out,
+    without_names,
+)
 from hta_graph.job.matching.matched_ranks import match_ranks
-from hta_graph.job.matching.rank_clocks import rank_clocks
+from hta_graph.job.matching.meeting_channels import MATCHED_BY, ORDER, MeetingChannel, records_of
+from hta_graph.job.matching.possible_meetings import (
+    SLACK_NS,
+    names_unlike_collectives,
+    possible_meetings,
+    telling_meetings,
+)
+from hta_graph.job.matching.rank_clocks import JobClocks, job_clocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers
-from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord, listed_ranks
-from hta_graph.model import Bools, Ints
+from hta_graph.job.matching.rank_record import Meeting
+from hta_graph.model import Bools, Codes, Ints
 
 __all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives"]
-
-SLACK_NS = 1_000_000
-"""How far the clocks of ranks may differ unnoticed: kernels of one collective overlap but for that."""
-
-MATCHED_BY = ("comms id", "sequence number", "order")
-"""How kernels were found to belong together, the surest way first."""
-
-COMMS_ID, SEQUENCE, ORDER = range(3)
 
 
 @dataclass(frozen=True)
@@ -31,8 +44,8 @@ class Collectives:
     """Communications of several ranks that belong together: one entry per member, collectives in order of time.
 
     ``place`` is the member's place in its rank's :class:`RankMembers`; ``arrival`` (when its rank came), ``start``
-    and ``end`` of the work (ns) are corrected where the ranks' clocks differ by more than :data:`SLACK_NS`. ``wait`` is
-    the time from its arrival until the last rank came for whom it waits (ns), at most to its end; the rest is transfer.
+    and ``end`` of the work (ns) are in the job's time. ``wait`` is the time from its arrival until the last rank came
+    for whom it waits (ns), at most to its end; the rest is transfer.
 
         rank 0    |wwwwwwwwtttt|        w: wait, t: transfer
         rank 1         |wwwtttt|
@@ -50,20 +63,25 @@ class Collectives:
     """Whether others wait for it: of a broadcast only the root is."""
     by: Ints
     """How each collective was found: a place in :data:`MATCHED_BY`."""
-    offsets: dict[int, int]
-    """By how much (ns) clocks were set back, per rank."""
-    alone: int
-    """Communications of all ranks that are left out: they have no partner on every rank of their group."""
+    missing: Ints
+    """How many ranks of each collective's group were not given: of those nobody knows when they came."""
+    ambiguous: Bools
+    """Collectives, matched by order, in which another communication that is left out would fit as well."""
+    clocks: JobClocks
+    reasons: dict[int, Codes]
+    """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
+    left_out: tuple[LeftOut, ...]
+    """What is left out of all ranks' communications, with its share of their time, by reason."""
 
     def __len__(self) -> int:
         return len(self.by)
 
-    @property
+    @cached_property
     def first(self) -> Ints:
         """Where each collective begins among the members."""
         return np.searchsorted(self.number, np.arange(len(self)))
 
-    @property
+    @cached_property
     def last(self) -> Ints:
         """The member that came last of those that others wait for, per collective; of several the lowest rank's."""
         return np.lexsort((self.rank, -self.arrival, ~self.is_needed, self.number))[self.first]
@@ -73,161 +91,128 @@ class Collectives:
         """The time of each member that is no wait (ns)."""
         return self.end - self.arrival - self.wait
 
+    @property
+    def offsets(self) -> dict[int, int]:
+        """By how much (ns) clocks were set back, per rank, in the middle of its recording."""
+        return {rank: clock.line.ahead for rank, clock in self.clocks.by_rank.items() if clock.line.ahead}
+
+    @property
+    def alone(self) -> int:
+        """Communications of all ranks that are left out for want of a partner."""
+        return sum(int(np.isin(own, COUNTED_ALONE).sum()) for own in self.reasons.values())
+
     def take(self, chosen: Bools) -> Collectives:
         """Select collectives."""
         kept = chosen[self.number]
         return replace(
             self,
             number=(np.cumsum(chosen) - 1)[self.number[kept]],
-            rank=self.rank[kept],
-            place=self.place[kept],
-            arrival=self.arrival[kept],
-            start=self.start[kept],
-            end=self.end[kept],
-            wait=self.wait[kept],
-            is_needed=self.is_needed[kept],
-            by=self.by[chosen],
+            **{name: getattr(self, name)[kept] for name in OF_MEMBERS},
+            **{name: getattr(self, name)[chosen] for name in OF_COLLECTIVES},
         )
 
 
-@dataclass(frozen=True)
-class _MeetingChannel:
-    """Communications of one id, of one group and number, or of one group; ``by`` says which."""
-
-    by: int
-    key: tuple[object, ...]
-    members: frozenset[int] = field(compare=False)
+OF_MEMBERS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
+OF_COLLECTIVES = ("by", "missing", "ambiguous")
+COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
 
 
 def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     """Match the collectives of ranks.
 
     Members belong together by their recorded communication id, else by group and sequence number, else by order: each
-    group's lists are aligned with gaps, by what each did and when it ended. What was matched by order has to overlap in
-    time. Where clocks differ is seen, and corrected, by what belongs together.
+    group's lists are aligned with gaps, by what each did and when it ended. A match stands only if nobody left before
+    another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
-    records = [
-        RankRecord(rank, labels, ranks[rank].arrival, ranks[rank].end) for rank, labels in _labels_by_rank(ranks)
-    ]
+    records = records_of(ranks)
     channels = match_ranks(records, strict=False)
-    matched = [(found.channel.by, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
-    cut = sum(len(places) for found in channels if len(found.channel.members) > 1 for places in found.cut.values())
-    offsets = _clock_offsets(matched, ranks)
-    # Order alone may pair wrongly, but members of one collective run at one time: the last comes before any goes.
-    kept = [(by, meeting) for by, meeting in matched if by != ORDER or _overlap_in_time(meeting, ranks, offsets)]
-    cut += sum(len(meeting) for _, meeting in matched) - sum(len(meeting) for _, meeting in kept)
-    return _in_order_of_time(kept, ranks, offsets, alone=cut)
-
-
-def _labels_by_rank(ranks: Mapping[int, RankMembers]) -> Iterator[tuple[int, list[Label[_MeetingChannel]]]]:
-    """Yield each rank and its communications' channels; a message whose peer is not known has none."""
-    groups = {rank: set(own.group) for rank, own in ranks.items()}
-    members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
-    for rank, own in ranks.items():
-        sizes = [size if isinstance(size, int) else -1 for size in own.said["In msg nelems"]]
-        said = zip(
-            own.is_message,
-            own.said["Comms Id"],
-            own.said["Seq"],
-            own.group,
-            own.name,
-            sizes,
-            own.needed.tolist(),
-            strict=True,
-        )
-        labels: list[Label[_MeetingChannel]] = []
-        for is_message, comms_id, sequence, group, name, size, needed in said:
-            if is_message:
-                labels.append(_message_label(rank, group, name, size, needed))
-                continue
-            if comms_id is not None:
-                channel = _MeetingChannel(COMMS_ID, (comms_id,), members[group])
-            elif sequence is not None and group is not None:
-                channel = _MeetingChannel(SEQUENCE, (group, sequence), members[group])
-            else:
-                channel = _MeetingChannel(ORDER, (group,), members[group])
-            labels.append(Label(channel, (name,), size=size, waits=needed == ALL))
-        yield rank, labels
-
-
-def _message_label(rank: int, group: str | None, name: str, size: int, peer: int) -> Label[_MeetingChannel]:
-    """Label a message by sender and receiver; one whose peer is not known is compared with nobody."""
-    if peer < 0:
-        return Label(None)
-    receives = name.endswith("recv")
-    way = (peer, rank) if receives else (rank, peer)
-    return Label(_MeetingChannel(ORDER, (group, way), frozenset(way)), ("message",), size=size, waits=receives)
-
-
-def _members_of(group: str | None, groups: Mapping[int, set[str | None]]) -> frozenset[int]:
-    """Return the ranks of a group, by its list of ranks; where it says nothing, those that know the group."""
-    _, bracket, ranks = (group or "").rpartition("[")
-    return frozenset(listed_ranks(bracket + ranks)) or frozenset(
-        rank for rank, known in groups.items() if group in known
+    matched = [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
+    clocks, believed = _clocks_of([(channel.by, meeting) for channel, meeting in matched], ranks)
+    matched = [pair for pair, is_believed in zip(matched, believed, strict=True) if is_believed]
+    members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
+    possible = possible_meetings(members, len(matched), clocks)
+    matched, members = _selected(matched, members, possible)
+    doubtful = ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
+    doubtful |= {member for found in channels for member in found.guessed}
+    reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
+    unlike = names_unlike_collectives(members, reasons, ranks, clocks)
+    if unlike:
+        reasons = without_names(reasons, unlike, ranks)
+        firsts = [next(iter(meeting.items())) for _, meeting in matched]
+        alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
+        matched, members = _selected(matched, members, alike)
+    return _in_order_of_time(
+        members,
+        np.array([channel.by for channel, _ in matched], np.int64),
+        np.array([max(channel.size - len(meeting), 0) for channel, meeting in matched], np.int64),
+        np.array([not doubtful.isdisjoint(meeting.items()) for _, meeting in matched], np.bool_),
+        clocks,
+        reasons,
+        tuple(summed_left_out(reasons, ranks)),
     )
 
 
-def _clock_offsets(matched: Sequence[tuple[int, Meeting]], ranks: Mapping[int, RankMembers]) -> dict[int, int]:
-    """Return how far each rank's clock is ahead of the others' (ns): nothing, unless what they did together says so.
+def _selected(
+    matched: Sequence[tuple[MeetingChannel, Meeting]], members: JobMembers, chosen: Bools
+) -> tuple[list[tuple[MeetingChannel, Meeting]], JobMembers]:
+    """Keep some matches and their members, numbered anew."""
+    kept = members.take(chosen[members.number])
+    return list(compress(matched, chosen.tolist())), replace(kept, number=(np.cumsum(chosen) - 1)[kept.number])
 
-    Numbers tell that best. Order alone is asked where nothing has a number; one or two that it pairs would fit any
-    clocks.
+
+def _clocks_of(
+    matched: Sequence[tuple[int, Meeting]], ranks: Mapping[int, RankMembers]
+) -> tuple[JobClocks, list[bool]]:
+    """Return the clocks, and for each match whether it fits them.
+
+    Numbers tell clocks best. Order alone is asked where nothing has a number, first of kernels whose names say what
+    they do; one or two that it pairs would fit any clocks.
     """
-    numbered = [meeting for by, meeting in matched if by != ORDER]
-    asked = numbered or [meeting for _, meeting in matched]
-    if not numbered and len(asked) < FEWEST:
-        return dict.fromkeys(ranks, 0)
-    return {rank: clock.offset_ns for rank, clock in rank_clocks(asked, ranks).items()}
-
-
-def _overlap_in_time(meeting: Meeting, ranks: Mapping[int, RankMembers], offsets: Mapping[int, int]) -> bool:
-    """Tell whether nobody left before the last one came; where not all wait for all that is no rule."""
-    waits_for_all = all(ranks[rank].needed[place] == ALL for rank, place in meeting.items())
-    arrivals = [int(ranks[rank].arrival[place]) - offsets[rank] for rank, place in meeting.items()]
-    ends = [int(ranks[rank].end[place]) - offsets[rank] for rank, place in meeting.items()]
-    return not waits_for_all or max(arrivals) <= min(ends) + SLACK_NS
+    numbered = [at for at, (by, _) in enumerate(matched) if by != ORDER]
+    every = list(range(len(matched)))
+    named = list(compress(every, telling_meetings([meeting for _, meeting in matched], ranks)))
+    asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
+    clocks = job_clocks([matched[at][1] for at in asked], ranks)
+    impossible = {asked[at] for at in clocks.impossible}
+    return clocks, [at not in impossible for at in range(len(matched))]
 
 
 def _in_order_of_time(
-    matched: Sequence[tuple[int, Meeting]],
-    ranks: Mapping[int, RankMembers],
-    offsets: Mapping[int, int],
-    *,
-    alone: int,
+    members: JobMembers,
+    by: Ints,
+    missing: Ints,
+    ambiguous: Bools,
+    clocks: JobClocks,
+    reasons: dict[int, Codes],
+    without: tuple[LeftOut, ...],
 ) -> Collectives:
-    """Lay collectives out as columns, in the order in which they began to transfer."""
-    listed = [(at, *pair) for at, (_, meeting) in enumerate(matched) for pair in meeting.items()]
-    number, rank, place = np.array(listed, np.int64).reshape(-1, 3).T
-    ahead = np.array([offsets[own] for own in rank.tolist()], np.int64)
-    arrival, start, end, needed = (
-        _column_of(ranks, rank, place, column) for column in ("arrival", "start", "end", "needed")
-    )
-    arrival, start, end = arrival - ahead, start - ahead, end - ahead
-    is_needed = _is_needed(number, rank, needed)
-    until = _awaited_arrival(number, rank, arrival, needed)
-    # A send that ended before the receive began went into a buffer and waited for nobody.
-    until = np.where((needed >= 0) & (end < until), arrival, until)
-    wait = np.clip(until - arrival, 0, end - arrival)
-    last = np.full(len(matched), np.iinfo(np.int64).min)
+    """Put collectives into the order in which they began to transfer."""
+    number, rank, arrival = members.number, members.rank, members.arrival
+    is_needed = _is_needed(number, rank, members.needed)
+    wait = np.clip(members.until - arrival, 0, members.end - arrival)
+    last = np.full(len(by), np.iinfo(np.int64).min)
     np.maximum.at(last, number, np.where(is_needed, arrival, np.iinfo(np.int64).min))
     # Of those that began to transfer at one instant the one that the lowest rank recorded first goes first.
-    lowest = np.array([min(meeting.items()) for _, meeting in matched], np.int64).reshape(-1, 2)
-    order = np.lexsort((lowest[:, 1], lowest[:, 0], last))
+    first = np.searchsorted(number, np.arange(len(by)))
+    order = np.lexsort((members.place[first], rank[first], last))
     in_time = np.argsort(order)[number]
     at = np.lexsort((rank, in_time))
-    by = np.array([by for by, _ in matched], np.int64)[order]
-    moved = {rank: offset for rank, offset in offsets.items() if offset}
     return Collectives(
-        in_time[at], rank[at], place[at], arrival[at], start[at], end[at], wait[at], is_needed[at], by, moved, alone
+        in_time[at],
+        rank[at],
+        members.place[at],
+        arrival[at],
+        members.start[at],
+        members.end[at],
+        wait[at],
+        is_needed[at],
+        by[order],
+        missing[order],
+        ambiguous[order],
+        clocks,
+        reasons,
+        without,
     )
-
-
-def _column_of(ranks: Mapping[int, RankMembers], rank: Ints, place: Ints, column: str) -> Ints:
-    """Return one column of the members, each from its own rank."""
-    values = np.zeros(len(rank), np.int64)
-    for own, communications in ranks.items():
-        values[rank == own] = getattr(communications, column)[place[rank == own]]
-    return values
 
 
 def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
@@ -238,14 +223,3 @@ def _is_needed(number: Ints, rank: Ints, needed: Ints) -> Bools:
     somebody_needs_all[number[needed == ALL]] = True
     asked = needed >= 0
     return somebody_needs_all[number] | np.isin(pair_key(number, rank), pair_key(number[asked], needed[asked]))
-
-
-def _awaited_arrival(number: Ints, rank: Ints, arrival: Ints, needed: Ints) -> Ints:
-    """Return when the last one came for whom each member waits (ns); of nobody or not known: its own arrival."""
-    latest = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).min)
-    np.maximum.at(latest, number, arrival)
-    key = pair_key(number, rank)
-    order = np.argsort(key)
-    at = looked_up(pair_key(number, np.maximum(needed, 0)), key[order])
-    root = np.where((needed >= 0) & (at >= 0), arrival[order][at], arrival)
-    return np.where(needed == ALL, latest[number], root)

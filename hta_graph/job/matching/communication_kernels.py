@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from hta_graph.algorithms.work.activities import WorkType, activities
+from hta_graph.algorithms.work.activities import Activities, WorkType, activities
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.matching.rank_members import ALL, MESSAGES, RECORDED, SIZES, UNKNOWN, RankMembers
-from hta_graph.model import Ids
-from hta_graph.trace.details import read_details
+from hta_graph.job.matching.kernels.kernel_arguments import KernelArguments, kernel_arguments
+from hta_graph.job.matching.kernels.kernel_partners import SEND_RECV, groups_of_kernels, kernel_kind, needed_by
+from hta_graph.job.matching.rank_members import MESSAGES, RECORDED, SIZES, RankMembers
+from hta_graph.model import EventKind
 
 __all__ = ["read_communication_kernels"]
 
@@ -25,48 +25,59 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
     """
     work = activities(graph)
     work = work.take(work.type == WorkType.COMMUNICATION)
-    said = _recorded_arguments(graph, work.row, work.call)
+    found = kernel_arguments(graph, work.row, work.call)
     names = [graph.name_of(row) for row in work.row.tolist()]
-    # Whom a kernel's send or receive concerns is not read yet, so it is compared with nobody.
-    needed = [UNKNOWN if name in MESSAGES else ALL for name in said["Collective name"]]
-    group = _groups_on_lanes(said, work.lane)
+    annotations = _annotations_of(graph, work, names)
+    kinds = _kinds_of(found, annotations, names, work.lane.tolist())
+    groups = groups_of_kernels(found, work.lane.tolist())
+    needed = [
+        needed_by(kind, -1 if graph.rank is None else graph.rank, at, found, group, annotation)
+        for at, (kind, group, annotation) in enumerate(zip(kinds, groups, annotations, strict=True))
+    ]
+    said = {key: found.said[key] for key in (*RECORDED, *SIZES)}
+    said["Collective name"] = [
+        name if name is not None or kind not in MESSAGES else kind
+        for name, kind in zip(said["Collective name"], kinds, strict=True)
+    ]
     return RankMembers(
-        work.row, work.call, work.start, work.start, work.end, np.array(needed, np.int64), names, group, said
+        work.row,
+        work.call,
+        work.start,
+        work.start,
+        work.end,
+        np.array(needed, np.int64),
+        np.ones(len(names), np.bool_),
+        # One kernel runs both sides of a message: its name does not tell which.
+        [kind if kind in ("send", "recv") else name for kind, name in zip(kinds, names, strict=True)],
+        [None if group is None else group.text for group in groups],
+        said,
     )
 
 
-def _recorded_arguments(graph: DependencyGraph, rows: Ids, calls: Ids) -> dict[str, list[Any]]:
-    keys = (*RECORDED, *SIZES)
-    collective = graph.event_table.collective
-    if not collective.any():
-        return RankMembers.nothing_said(len(rows))
-    around = graph.operator_around
-    source = np.where(collective[rows], rows, -1)
-    # The arguments stand on record_param_comms, which may be around the operator that launched the kernel.
-    operator = np.where((source < 0) & (calls >= 0), around[calls], -1)
-    while (climbs := (operator >= 0) & ~collective[operator]).any():
-        operator[climbs] = around[operator[climbs]]
-    source = np.where(operator >= 0, operator, source)
-    known = source >= 0
-    details = read_details(graph.trace, keys, source[known])
-    said: dict[str, list[Any]] = {}
-    for key in keys:
-        column = np.full(len(rows), None, object)
-        column[known] = details[key]
-        said[key] = column.tolist()
-    return said
+def _annotations_of(graph: DependencyGraph, work: Activities, names: Sequence[str]) -> list[str]:
+    """Return the annotation around the launch of each kernel that may be a message; "" where there is none."""
+    may_be = np.array([kernel_kind([name]) == SEND_RECV for name in names], np.bool_) & (work.call >= 0)
+    found = [""] * len(names)
+    if may_be.any():
+        around = graph.enclosing(work.call[may_be], EventKind.ANNOTATION)
+        for at, row in zip(np.flatnonzero(may_be).tolist(), around.tolist(), strict=True):
+            found[at] = graph.name_of(row) if row >= 0 else ""
+    return found
 
 
-def _groups_on_lanes(said: Mapping[str, list[Any]], lanes: Ids) -> list[str | None]:
-    """Name each kernel's group: the recorded one, else the only one on its stream."""
-    own = [
-        None if name is None and ranks is None else f"{name or ''} {ranks or ''}".strip()
-        for name, ranks in zip(said["Process Group Name"], said["Process Group Ranks"], strict=True)
+def _kinds_of(
+    found: KernelArguments, annotations: Sequence[str], names: Sequence[str], lanes: Sequence[int]
+) -> list[str]:
+    """Say what each kernel does; one that says nothing does what all others of its name on its stream do."""
+    kinds = [
+        kernel_kind(texts) for texts in zip(found.said["Collective name"], found.call, annotations, names, strict=True)
     ]
-    # A communicator has a stream of its own, so what all others on a stream are of is the group of the rest too.
-    on_lane: dict[int, set[str]] = defaultdict(set)
-    for group, lane in zip(own, lanes.tolist(), strict=True):
-        if group is not None:
-            on_lane[lane].add(group)
-    only = {lane: next(iter(groups)) for lane, groups in on_lane.items() if len(groups) == 1}
-    return [only.get(lane) if group is None else group for group, lane in zip(own, lanes.tolist(), strict=True)]
+    others: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for kind, name, lane in zip(kinds, names, lanes, strict=True):
+        if kind != SEND_RECV:
+            others[name, lane].add(kind)
+    # Sends and receives alternate, with other peers each: what the rest of those did says nothing.
+    return [
+        "all" if kind == SEND_RECV and others[name, lane] == {"all"} else kind
+        for kind, name, lane in zip(kinds, names, lanes, strict=True)
+    ]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.columns import numbered_runs
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.host_rows import HostRows, read_host_rows
 from hta_graph.job.matching.process_groups import ProcessGroup, gloo_groups, groups_of_workers, number_at
@@ -24,6 +25,9 @@ from hta_graph.model import Ids, Ints
 from hta_graph.trace.vocabulary import MESSAGE_ROWS, PROCESS_GROUP_CALL
 
 __all__ = ["read_host_communications"]
+
+MUCH_LESS = 2
+"""By what factor rows must begin sooner after their calls, taken together, for a row to count as lost."""
 
 DIFFER_BY_RANK = ("all_to_all", "gather", "scatter")
 """Collectives whose recorded sizes may differ from rank to rank."""
@@ -63,6 +67,7 @@ def read_host_communications(graph: DependencyGraph) -> RankMembers:
         events.start[found.rows],
         events.end[found.rows],
         np.array(needed, np.int64),
+        np.zeros(len(found.rows), np.bool_),
         found.names,
         [None if own is None else str(own) for own in group],
         _said_of(found, group),
@@ -72,8 +77,44 @@ def read_host_communications(graph: DependencyGraph) -> RankMembers:
 def _calls_in_turn(found: HostRows, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
     """Return the call whose work each worker's row is (-1: none in the file).
 
-    Calls are taken in their order; each takes, of the groups' next rows, one that fits it and begins after it.
+    Calls are taken in their order; each takes, of the groups' next rows, one that fits it and begins after it. Where a
+    row was lost that shifts the later ones, which then seem to begin long after they were asked for: there each row
+    takes the latest call instead.
     """
+    calls = _next_rows(found, group, is_work)
+    names = np.array([str(own) for own in group])
+    start = found.graph.event_table.start
+    for name in np.unique(names[is_work]).tolist():
+        works = np.flatnonzero(is_work & (names == name))
+        own = calls[works]
+        others = np.setdiff1d(calls, own)
+        latest = _latest_calls(found, works, found.calls[~np.isin(found.calls, others)])
+        both = (own >= 0) & (latest >= 0)
+        lag, least = (np.where(both, start[found.rows[works]] - start[taken], 0) for taken in (own, latest))
+        # Between two rows for which both ways agree one of them is right throughout.
+        run = numbered_runs(own != latest)
+        sooner = MUCH_LESS * np.bincount(run, least) < np.bincount(run, lag)
+        calls[works] = np.where(sooner[run], latest, own)
+    return calls
+
+
+def _latest_calls(found: HostRows, works: Ints, calls: Ids) -> Ids:
+    """Return for each row of work the latest call that fits and began before it, rows and calls in the same order."""
+    chosen = np.full(len(works), -1, np.int32)
+    start = found.graph.event_table.start
+    begins = start[calls].tolist()
+    does = [PROCESS_GROUP_CALL[found.graph.name_of(call)].rows for call in calls.tolist()]
+    free = len(begins)
+    for place in range(len(works) - 1, -1, -1):
+        began, name = int(start[found.rows[works[place]]]), found.names[works[place]]
+        at = next((at for at in range(free - 1, -1, -1) if begins[at] <= began and name in does[at]), -1)
+        if at >= 0:
+            chosen[place], free = calls[at], at
+    return chosen
+
+
+def _next_rows(found: HostRows, group: list[ProcessGroup | None], is_work: np.ndarray[Any, Any]) -> Ids:
+    """Return the call that takes each row in its turn; see :func:`_calls_in_turn`."""
     start = found.graph.event_table.start
     calls = np.full(len(found.rows), -1, np.int32)
     waiting: dict[str, list[int]] = defaultdict(list)

@@ -12,7 +12,7 @@ beside the others'. For simulators none may be missing inside, and one shift per
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -20,9 +20,9 @@ import numpy as np
 
 from hta_graph.job.matching.agreeing_shifts import CollectiveError, agreeing_shifts
 from hta_graph.job.matching.aligned_ranks import aligned_ranks
-from hta_graph.job.matching.aligned_sequences import Happened
 from hta_graph.job.matching.rank_record import ChannelT, Meeting, Places, RankRecord
-from hta_graph.model import Ints
+from hta_graph.job.matching.weighed_pairs import Happened
+from hta_graph.model import Bools, Ints
 
 __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 
@@ -31,13 +31,15 @@ __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 class MatchedChannel(Generic[ChannelT]):
     """One channel's communications: what its ranks did together, in order, as rank → place in its record; what is cut.
 
-    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded.
+    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded, ``guessed`` those (rank,
+    place) that would fit about as well with another one.
     """
 
     channel: ChannelT
     recorded: Places
     together: Sequence[Meeting]
     cut: Places
+    guessed: Collection[tuple[int, int]] = ()
 
 
 def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> list[MatchedChannel[ChannelT]]:
@@ -57,17 +59,19 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
         _refuse_silent_members(recorded, by_rank.keys())
     found = []
     for channel, places in recorded.items():
+        unsure: Mapping[int, Bools] = {}
         if strict:
             shift = agreeing_shifts(channel, places, by_rank)
             positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
         else:
-            positions = aligned_ranks(_happened(places, by_rank))
+            positions, unsure = aligned_ranks(_happened(places, by_rank))
         # A rank that is not given cannot be asked for its part.
         needed = set(places) if strict else by_rank.keys() & set(channel.members)
         together, cut = _laid_beside(places, positions, needed)
         if strict and not together:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
-        found.append(MatchedChannel(channel, places, together, cut))
+        guessed = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
+        found.append(MatchedChannel(channel, places, together, cut, guessed))
     return found
 
 
@@ -94,10 +98,13 @@ def _happened(places: Places, records: Mapping[int, RankRecord[ChannelT]]) -> di
     code = {
         what: at for at, what in enumerate(dict.fromkeys(label.content for own in labels.values() for label in own))
     }
+    kind = {name: at for at, name in enumerate(sorted({label.kind for own in labels.values() for label in own} - {""}))}
     return {
         rank: Happened(
             np.array([code[label.content] for label in own], np.int32),
             np.array([label.size for label in own], np.int64),
+            np.array([kind.get(label.kind, -1) for label in own], np.int64),
+            np.array([label.number for label in own], np.int64),
             records[rank].start[list(places[rank])],
             records[rank].end[list(places[rank])],
             np.array([label.waits for label in own], np.bool_),

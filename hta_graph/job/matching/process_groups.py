@@ -90,7 +90,8 @@ def elements_of(dims: Any) -> int:
     if shapes and isinstance(shapes[0], list) and shapes[0] and isinstance(shapes[0][0], list):
         shapes = shapes[0]
     sizes = [prod(shape) for shape in shapes if _is_shape(shape)]
-    return sum(sizes) if sizes else -1
+    total = sum(sizes)
+    return total if sizes and total < 1 << 62 else -1
 
 
 def _is_shape(shape: Any) -> bool:

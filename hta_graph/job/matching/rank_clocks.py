@@ -1,125 +1,202 @@
-"""How far the ranks' clocks are apart, by what they did together, and how well that is known.
+"""How far the ranks' clocks are apart, by what they did together, and how well that is known: one time for a job.
 
-Two kinds of evidence, of which the tighter one is taken for each pair of ranks. Members that all wait for each other
-end together, up to the time that leaving takes; and nobody who waits for another ends before that one came:
-
-    rank 0      |wwwww========|
-    rank 1           |========|~~         ends: about equal
-    bounds      rank 0's end − rank 1's arrival, and the other way round, are never negative in one time
+Clocks of one host agree, unless something that its ranks did together contradicts that. The others are compared two by
+two (:mod:`pair_clocks`), along the surest ways from the lowest rank, and then moved within what all bounds together
+leave: rank 0 may bind rank 1, and that one rank 2.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.job.matching.rank_members import ALL, RankMembers
+from hta_graph.job.matching.clock_bounds import moved_within_bounds
+from hta_graph.job.matching.clock_evidence import Attendance, MeetingsOfTwo, attendance_of, evidence_of
+from hta_graph.job.matching.clock_lines import EQUAL, ClockLine
+from hta_graph.job.matching.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clock
+from hta_graph.job.matching.rank_members import RankMembers, Recording
 from hta_graph.job.matching.rank_record import Meeting
+from hta_graph.model import Bools, Ints
 
-__all__ = ["RankClock", "rank_clocks"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-USUAL_TO_STANDARD = 1.48
-"""The standard deviation of a normal distribution, in medians of the absolute deviation."""
+__all__ = ["JobClocks", "RankClock", "compared_clocks", "job_clocks"]
+
+Pair = tuple[int, int]
+PARTS_PER_MILLION = 1e6
+
+ON_ONE_HOST_NS = 50_000
+"""How far GPU clocks of one host may differ at most where nothing contradicts that they agree: of the recordings that
+are known those of one host in which clocks contradict each other are up to 44 µs apart."""
 
 
 @dataclass(frozen=True)
 class RankClock:
-    """How far a rank's clock is ahead of that of the lowest rank that it can be compared with, and how sure that is."""
+    """How far a rank's CPU clock is ahead of that of ``reference``, the lowest rank that it can be compared with.
 
-    offset_ns: int = 0
-    error_ns: int = 0
-    collectives: int = 0
-
-
-@dataclass
-class _PairEvidence:
-    """What two ranks did together: how far the second one's ends lie behind the first one's, and the bounds (ns)."""
-
-    ends: list[int] = field(default_factory=list)
-    most: int = np.iinfo(np.int64).max
-    least: int = np.iinfo(np.int64).min
-
-    def estimate(self) -> tuple[int, int]:
-        """Return how far the second clock is ahead and how uncertain that is (ns): by ends or by bounds."""
-        found: list[tuple[int, int]] = []
-        if self.ends:
-            middle = int(np.median(self.ends))
-            spread = round(USUAL_TO_STANDARD * float(np.median(np.abs(np.array(self.ends) - middle))))
-            # What physics excludes is not believed, however close together the ends are.
-            allowed = min(max(middle, self.least), self.most) if self.least <= self.most else middle
-            found.append((spread + abs(allowed - middle), allowed))
-        if self.least > np.iinfo(np.int64).min and self.least <= self.most < np.iinfo(np.int64).max:
-            found.append(((self.most - self.least) // 2, (self.most + self.least) // 2))
-        # Of messages one way only one bound is known: no more is corrected than it asks for.
-        error, offset = min(found, default=(np.iinfo(np.int64).max, min(max(0, self.least), self.most)))
-        return offset, error
-
-
-def rank_clocks(meetings: Iterable[Meeting], ranks: Mapping[int, RankMembers]) -> dict[int, RankClock]:
-    """Return each rank's clock: all agree, unless something that ranks did together contradicts that.
-
-    Ranks that did nothing together are then compared through others, along the surest way.
+    ``gpu_ahead`` is what its GPU rows are ahead of that; ``error`` how well it is known (ns; 0: they are one clock);
+    ``meetings`` how many collectives and messages tell it.
     """
-    evidence = _evidence_of(meetings, ranks)
-    if all(pair.least <= 0 <= pair.most for pair in evidence.values()):
-        return dict.fromkeys(ranks, RankClock())
-    found = {ends: (*pair.estimate(), len(pair.ends)) for ends, pair in evidence.items()}
-    edges: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
-    for (first, second), (offset, error, count) in found.items():
-        edges[first].append((error, second, offset, count))
-        edges[second].append((error, first, -offset, count))
+
+    line: ClockLine = EQUAL
+    error: int = 0
+    meetings: int = 0
+    reference: int = 0
+    host: str | None = None
+    gpu_ahead: int = 0
+
+    def to_job(self, times: Ints, *, on_gpu: Bools | bool = False) -> Ints:
+        """Return the rank's own times (ns) in the job's."""
+        return self.line.to_other(times - np.where(on_gpu, self.gpu_ahead, 0))
+
+
+@dataclass(frozen=True)
+class JobClocks:
+    """The clocks of a job's ranks; ``impossible`` are the meetings that fit no clocks: they are wrongly matched."""
+
+    by_rank: dict[int, RankClock] = field(default_factory=dict)
+    impossible: tuple[int, ...] = ()
+
+    def to_job(self, rank: int, times: Ints, *, on_gpu: Bools | bool = False) -> Ints:
+        """Return a rank's own times (ns) in the job's; those of its GPU rows, or those that a mask names."""
+        return self.by_rank[rank].to_job(times, on_gpu=on_gpu)
+
+    def error_between(self, one: int, other: int) -> int:
+        """Return how far times of two ranks may be wrong against each other (ns)."""
+        return 0 if one == other else self.by_rank[one].error + self.by_rank[other].error
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether all times are compared as recorded."""
+        return all(clock.line.ahead == 0 == clock.line.drift == clock.gpu_ahead for clock in self.by_rank.values())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """List rank, host, offset_ns (at the middle of its recording), gpu_offset_ns, drift_ppm, error_ns, collectives.
+
+        Job time = own − offset − drift · (own − middle); times of GPU rows less their own offset too.
+        """
+        return [
+            {
+                "rank": rank,
+                "host": clock.host,
+                "offset_ns": clock.line.ahead,
+                "gpu_offset_ns": clock.gpu_ahead,
+                "drift_ppm": round(clock.line.drift * PARTS_PER_MILLION, 3),
+                "error_ns": None if clock.error == UNKNOWN_ERROR else clock.error,
+                "collectives": clock.meetings,
+            }
+            for rank, clock in sorted(self.by_rank.items())
+        ]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table ``clocks``: see :meth:`rows`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+
+def job_clocks(meetings: Sequence[Meeting], members: Mapping[int, RankMembers]) -> JobClocks:
+    """Estimate the clocks of a job's ranks from what they did together."""
+    attended = {rank: attendance_of(own) for rank, own in members.items()}
+    on_cpu = {rank for rank, own in members.items() if not own.on_gpu.any()}
+    return compared_clocks(meetings, attended, {rank: own.recording for rank, own in members.items()}, on_cpu)
+
+
+def compared_clocks(
+    meetings: Sequence[Meeting],
+    attended: Mapping[int, Attendance],
+    recordings: Mapping[int, Recording],
+    on_cpu: Set[int] = frozenset(),
+) -> JobClocks:
+    """Estimate clocks from when ranks came and left; of those that ran on the CPU of a named host one is exact."""
+    evidence = evidence_of(meetings, attended)
+    pairs = {ranks: pair_clock(met) for ranks, met in evidence.items()}
+    hosts = {rank: recording.host for rank, recording in recordings.items()}
+    settled = _settled_by_host(pairs, hosts, on_cpu)
+    clocks = _followed_from_lowest(settled, sorted(attended))
+    if not any(_is_equal(pair) for pair in settled.values()):
+        clocks = _bound_together(clocks, evidence, pairs)
+    return JobClocks(
+        {rank: _as_recorded(clock, recordings[rank]) for rank, clock in clocks.items()},
+        tuple(sorted({meeting for pair in pairs.values() for meeting in pair.impossible})),
+    )
+
+
+def _settled_by_host(
+    pairs: Mapping[Pair, PairClock], hosts: Mapping[int, str | None], on_cpu: Set[int]
+) -> dict[Pair, PairClock]:
+    """Let clocks of one host agree where no two of its ranks contradict that."""
+    contradicted = {
+        hosts[one] for (one, other), pair in pairs.items() if hosts[one] == hosts[other] and not pair.allows_zero
+    }
+    settled = dict(pairs)
+    for (one, other), pair in pairs.items():
+        if hosts[one] == hosts[other] and hosts[one] not in contradicted:
+            # One host has one clock for its CPUs; those of its GPUs are as near as the ends show.
+            is_one_clock = hosts[one] is not None and {one, other} <= on_cpu
+            settled[one, other] = replace(
+                pair, line=EQUAL, error=0 if is_one_clock else min(pair.error, ON_ONE_HOST_NS)
+            )
+    return settled
+
+
+def _is_equal(pair: PairClock) -> bool:
+    return pair.line == EQUAL
+
+
+def _followed_from_lowest(pairs: Mapping[Pair, PairClock], ranks: Sequence[int]) -> dict[int, RankClock]:
+    """Carry the lowest rank's clock to all that can be compared with it; then that of the lowest one that is left."""
+    ways: dict[int, dict[int, PairClock]] = defaultdict(dict)
+    for (one, other), pair in pairs.items():
+        ways[one][other] = pair
+        ways[other][one] = replace(pair, line=pair.line.reversed())
     clocks: dict[int, RankClock] = {}
-    for lowest in sorted(ranks):
+    for lowest in ranks:
         if lowest not in clocks:
-            _follow_surest(lowest, edges, clocks)
+            _follow_surest(lowest, ways, clocks)
     return clocks
 
 
-def _follow_surest(
-    lowest: int, edges: Mapping[int, list[tuple[int, int, int, int]]], clocks: dict[int, RankClock]
-) -> None:
-    """Carry a rank's clock to all that it can be compared with, the surest comparison first."""
-    clocks[lowest] = RankClock()
+def _follow_surest(lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]) -> None:
+    """Carry a rank's clock to all that it can be compared with, along the surest ways."""
+    clocks[lowest] = RankClock(reference=lowest)
     reached = [lowest]
     while True:
-        # Of all comparisons that lead to a new rank the surest; ties: the lowest ranks.
-        ways = [(error, own, rank, *rest) for own in reached for error, rank, *rest in edges[own] if rank not in clocks]
-        if not ways:
+        # The new rank that is known best from here: Dijkstra's way, with errors as lengths. Ties: the lowest ranks.
+        found = [
+            (min(clocks[own].error + pair.error, UNKNOWN_ERROR), own, rank)
+            for own in reached
+            for rank, pair in ways.get(own, {}).items()
+            if rank not in clocks
+        ]
+        if not found:
             return
-        error, own, rank, offset, count = min(ways)
-        clocks[rank] = RankClock(clocks[own].offset_ns + offset, clocks[own].error_ns + error, count)
+        total, own, rank = min(found)
+        pair, known = ways[own][rank], clocks[own]
+        if pair.line == EQUAL == known.line:
+            total = min(total, ON_ONE_HOST_NS)
+        clocks[rank] = RankClock(pair.line.then(known.line), total, pair.meetings, lowest)
         reached.append(rank)
 
 
-def _evidence_of(meetings: Iterable[Meeting], ranks: Mapping[int, RankMembers]) -> dict[tuple[int, int], _PairEvidence]:
-    """Collect what each two ranks that did something together tell about their clocks."""
-    found: dict[tuple[int, int], _PairEvidence] = defaultdict(_PairEvidence)
-    for meeting in meetings:
-        members = sorted(meeting.items())
-        for at, (first, place) in enumerate(members):
-            for second, other in members[at + 1 :]:
-                _add_evidence(found[first, second], ranks[first], place, ranks[second], other, (first, second))
-    return found
+def _bound_together(
+    clocks: Mapping[int, RankClock], evidence: Mapping[Pair, MeetingsOfTwo], pairs: Mapping[Pair, PairClock]
+) -> dict[int, RankClock]:
+    """Move clocks within the bounds that all ranks together set."""
+    met = {ranks: found.take(~np.isin(found.meeting, pairs[ranks].impossible)) for ranks, found in evidence.items()}
+    moved = moved_within_bounds(met, {rank: (clock.line, clock.error) for rank, clock in clocks.items()})
+    return {
+        rank: replace(clock, line=replace(clock.line, ahead=clock.line.ahead + moved[rank][0]), error=moved[rank][1])
+        for rank, clock in clocks.items()
+    }
 
 
-def _add_evidence(
-    pair: _PairEvidence, one: RankMembers, place: int, two: RankMembers, other: int, ranks: tuple[int, int]
-) -> None:
-    one_waits, two_waits = _waits_for(one, place, ranks[1]), _waits_for(two, other, ranks[0])
-    if one_waits and two_waits:
-        pair.ends.append(int(two.end[other] - one.end[place]))
-    # The first one's end is not before the second one came: so far the second clock may be behind, not further.
-    if one_waits:
-        pair.least = max(pair.least, int(two.arrival[other] - one.end[place]))
-    if two_waits:
-        pair.most = min(pair.most, int(two.end[other] - one.arrival[place]))
-
-
-def _waits_for(own: RankMembers, place: int, rank: int) -> bool:
-    """Tell whether a member cannot end before a rank came."""
-    needed = int(own.needed[place])
-    # A send may go into a buffer.
-    return needed == ALL or (needed == rank and not own.name[place].endswith("send"))
+def _as_recorded(clock: RankClock, recording: Recording) -> RankClock:
+    """Tell a clock by the middle of its own recording."""
+    line = ClockLine(clock.line.ahead_at(recording.middle), clock.line.drift, recording.middle)
+    return replace(clock, line=line, host=recording.host, gpu_ahead=recording.gpu_ahead)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.model import Ids, Ints
+from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["ALL", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMembers"]
+__all__ = ["ALL", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMembers", "Recording"]
 
 ALL, NOBODY, UNKNOWN = -1, -2, -3
 """Whom a member of a collective waits for, where it is not one rank."""
 
-MESSAGES = ("send", "recv")
+MESSAGES = ("send", "recv", "send_recv")
+"""Operations that concern two ranks; of the last kind is a kernel that does not say which it is."""
 RECORDED = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
+COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
 SIZES = ("In msg nelems", "Out msg nelems", "dtype")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Where and when a rank was recorded: its host's name if the trace says it, the first and the last time (ns).
+
+    ``gpu_ahead`` is how far the clock of its GPU rows is ahead of that of its CPU rows (ns, at most 0), as launches
+    show.
+    """
+
+    host: str | None = None
+    begin: int = 0
+    end: int = 0
+    gpu_ahead: int = 0
+
+    @property
+    def middle(self) -> int:
+        """The middle of the recording (ns)."""
+        return (self.begin + self.end) // 2
 
 
 @dataclass(frozen=True)
@@ -25,8 +46,9 @@ class RankMembers:
 
     ``row`` did the work: a kernel, or a worker's row on the CPU; ``call`` asked for it (-1: not in the file).
     ``arrival`` is when the rank came, from which on it waits: a kernel's start, or the call on the CPU. ``needed`` is
-    whom it waits for: a rank, or :data:`ALL`, :data:`NOBODY`, :data:`UNKNOWN`. ``group`` is the process group's name
-    and ranks as text; a kernel without arguments is of the group that all others on its stream are of.
+    whom it waits for: a rank, or :data:`ALL`, :data:`NOBODY`, :data:`UNKNOWN`. ``on_gpu`` tells the rows whose times
+    are the GPU's. ``group`` is the process group's name and ranks as text; a kernel without arguments is of the group
+    that all others on its stream are of. All times are as recorded.
     """
 
     row: Ids
@@ -35,9 +57,11 @@ class RankMembers:
     start: Ints
     end: Ints
     needed: Ints
+    on_gpu: Bools
     name: list[str]
     group: list[str | None]
     said: dict[str, list[Any]]
+    recording: Recording = Recording()
 
     def __len__(self) -> int:
         return len(self.row)
@@ -46,32 +70,34 @@ class RankMembers:
     def none(cls) -> RankMembers:
         """Return those of a rank that did nothing with others."""
         rows, times = np.zeros(0, np.int32), np.zeros(0, np.int64)
-        return cls(rows, rows, times, times, times, times, [], [], cls.nothing_said(0))
+        return cls(rows, rows, times, times, times, times, np.zeros(0, np.bool_), [], [], cls.nothing_said(0))
 
     @staticmethod
     def nothing_said(count: int) -> dict[str, list[Any]]:
         """Return the recorded arguments of communications of which nothing was recorded."""
         return {key: [None] * count for key in (*RECORDED, *SIZES)}
 
+    def take(self, rows: Ints) -> RankMembers:
+        """Select communications, in this order."""
+        listed = rows.tolist()
+        return replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in COLUMNS},
+            name=[self.name[at] for at in listed],
+            group=[self.group[at] for at in listed],
+            said={key: [values[at] for at in listed] for key, values in self.said.items()},
+        )
+
     def beside(self, other: RankMembers) -> RankMembers:
         """Return these and others of the same rank, in order of their start."""
-        order = np.argsort(np.concatenate((self.start, other.start)), kind="stable")
-
-        def sorted_list(own: list[Any], others: list[Any]) -> list[Any]:
-            both = [*own, *others]
-            return [both[at] for at in order.tolist()]
-
-        return RankMembers(
-            np.concatenate((self.row, other.row))[order],
-            np.concatenate((self.call, other.call))[order],
-            np.concatenate((self.arrival, other.arrival))[order],
-            np.concatenate((self.start, other.start))[order],
-            np.concatenate((self.end, other.end))[order],
-            np.concatenate((self.needed, other.needed))[order],
-            sorted_list(self.name, other.name),
-            sorted_list(self.group, other.group),
-            {key: sorted_list(self.said[key], other.said[key]) for key in self.said},
+        both = replace(
+            self,
+            **{name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS},  # type: ignore[arg-type]
+            name=self.name + other.name,
+            group=self.group + other.group,
+            said={key: values + other.said[key] for key, values in self.said.items()},
         )
+        return both.take(np.argsort(both.start, kind="stable"))
 
     @property
     def is_message(self) -> list[bool]:

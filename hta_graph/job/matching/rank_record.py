@@ -35,8 +35,9 @@ class Label(Generic[ChannelT]):
     """What is known of one communication.
 
     ``channel`` is None where it is compared with nobody; ``content`` is what must be the same on all ranks, and
-    ``number`` the recorded one within its group (-1: none). ``text`` is for people. ``size`` must be the same where
-    both know it (-1: not known). ``waits``: it does not end before the others came.
+    ``number`` the recorded one within its group (-1: none). ``text`` is for people. ``size``, ``kind`` and, but for
+    simulators, ``number`` must be the same where both know them (-1, "": not known). ``waits``: it does not end before
+    the others came.
     """
 
     channel: ChannelT | None
@@ -45,6 +46,7 @@ class Label(Generic[ChannelT]):
     text: str = ""
     size: int = -1
     waits: bool = True
+    kind: str = ""
 
 
 @dataclass(frozen=True)

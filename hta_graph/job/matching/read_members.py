@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.job.matching.communication_kernels import read_communication_kernels
 from hta_graph.job.matching.host_communications import read_host_communications
-from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.rank_members import RankMembers, Recording
 
 __all__ = ["read_members"]
 
@@ -18,4 +20,15 @@ def read_members(graph: DependencyGraph) -> RankMembers:
     Raises:
         TraceError: the file, which is read once more for recorded arguments, is gone or has changed.
     """
-    return read_communication_kernels(graph).beside(read_host_communications(graph))
+    both = read_communication_kernels(graph).beside(read_host_communications(graph))
+    return replace(both, recording=_recording_of(graph))
+
+
+def _recording_of(graph: DependencyGraph) -> Recording:
+    events = graph.event_table
+    return Recording(
+        graph.trace.settings.get("host_name"),
+        int(events.start.min()) if len(events) else 0,
+        int(events.end.max(initial=0)),
+        -graph.diagnostics["gpu_clock_behind_ns"],
+    )

@@ -16,6 +16,7 @@ from hta_graph.model import EdgeKind
 from tests.reason_proof import graph_of
 from tests.simulator import Dialect, random_program, simulate, write
 from tests.simulator.program import Gap, Launch, Op, Program, Stream, SyncStream
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file, shared_traces
 
 S = Stream(7)
@@ -55,7 +56,7 @@ def test_a_return_may_take_longer_by_as_much() -> None:
     assert graph[EdgeKind.STREAM_ORDER] == true[EdgeKind.STREAM_ORDER]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 12))])
 def test_no_alarm_on_programs_of_one_clock_and_none_above_the_truth(seed: int) -> None:
     program = random_program(seed, "pytorch", 300)
     assert behind(offset_by(0, program)) == 0

@@ -15,6 +15,7 @@ from hta_graph.errors import UsageError
 from hta_graph.model import EventKind
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import PID, TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import graph_of_file, shared_traces
 
 
@@ -123,7 +124,7 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
         owners(training_step().graph(tmp_path), "colour")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_own_weights_sum_to_all_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 40)), Dialect()).document))
@@ -156,7 +157,7 @@ def test_operators_are_those_around_the_launch_and_frames_those_open_then() -> N
     graph = hg.build_graph(hg.read_trace(path))
     events, work = graph.trace.events, activities(graph)
     kinds = {"operator": EventKind.CPU_OP, "frame": EventKind.PYTHON_FUNCTION, "annotation": EventKind.ANNOTATION}
-    sample = np.arange(0, len(work), 97)
+    sample = np.arange(0, len(work), 389)
     for kind, code in kinds.items():
         found = owners(graph, kind).innermost(work.call[sample])
         rows = np.flatnonzero(events.kind == code)

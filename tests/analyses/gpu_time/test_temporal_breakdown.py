@@ -16,6 +16,7 @@ from analyses.scope import in_window, per_step, whole
 from hta_graph.algorithms.time.windows import between
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED, graph_of_file
 
 PARTS = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
@@ -49,7 +50,7 @@ def test_a_title_says_that_the_whole_trace_is_that_of_the_gpu(tmp_path: Path) ->
     assert window.title_of("temporal_breakdown") == "temporal breakdown"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *map(deep, range(5, 20))])
 def test_the_parts_sum_to_the_window_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 40)), Dialect()).document))

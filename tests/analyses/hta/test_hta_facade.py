@@ -17,8 +17,9 @@ import analyses
 from analyses import DeviceType, LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceDiff
 from hta_graph.errors import QueryError, UsageError
 from tests.support.builder import PID, TraceBuilder
+from tests.support.depth import deep
 from tests.support.host_builder import host_of
-from tests.support.poor_traces import POOR_TRACES, broken_off
+from tests.support.poor_traces import POOR_TRACES, TELLING, broken_off
 
 FOUR_RANKS = Path(analyses.__file__).parent / "sample" / "four_ranks"
 ONE = FOUR_RANKS / "rank_1.json.gz"
@@ -283,7 +284,9 @@ def test_counters_of_hardware_come_with_the_columns_of_the_trace(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "make", [make for make in POOR_TRACES if make is not broken_off], ids=lambda make: make.__name__
+    "make",
+    [make if make in TELLING else deep(make) for make in POOR_TRACES if make is not broken_off],
+    ids=lambda make: make.__name__,
 )
 def test_traces_that_lack_something_are_answered_too(make: Callable[[Path], list[Path]], tmp_path: Path) -> None:
     found = TraceAnalysis(trace_files=[str(path) for path in make(tmp_path)])

@@ -22,6 +22,7 @@ from hta_graph.errors import OutputError
 from tests.browser.perfetto_ui import PerfettoUI, ask, missing
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.golden import NANOSECONDS, graphs
 from tests.support.shared_traces import SHARED
 
@@ -187,7 +188,7 @@ def test_the_command_prints_and_marks(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "one stretch of one rank" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])
 def test_all_launches_of_a_thread_that_one_row_encloses_are_its_own(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 300)), Dialect()).document))

@@ -16,6 +16,7 @@ from analyses.scope import Scope, in_window, whole
 from hta_graph.algorithms.time.windows import between, step
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.golden import NANOSECONDS, TRACES, answered, exact_scopes, graphs, kept_as_documented
 from tests.support.shared_traces import graph_of_file
 from tests.support.usual_times import usual
@@ -128,7 +129,7 @@ def assert_delays_add_up(scopes: list[Scope]) -> None:
     assert (summary[PARTS].sum(axis=1) == summary["launch_delay_ns"]).all()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 12))])
 def test_delays_add_up_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 300)), Dialect()).document))

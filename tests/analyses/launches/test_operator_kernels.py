@@ -16,6 +16,7 @@ from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import QueryError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.golden import NANOSECONDS, TRACES, answered, graphs
 from tests.support.shared_traces import SHARED
 from tests.support.usual_times import usual
@@ -116,7 +117,7 @@ def test_hta_shape_and_order(tmp_path: Path) -> None:
         hta_aten_op_kernels_and_delay(scopes, ["count"])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 10))])
 def test_every_kernel_under_an_operator_counts_once_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 300)), Dialect()).document))

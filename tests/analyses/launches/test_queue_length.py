@@ -25,6 +25,7 @@ from hta_graph.algorithms.time.windows import between
 from hta_graph.errors import QueryError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.golden import TRACES, WHOLE_MICROSECONDS, answered, exact_scopes, graphs, kept_as_documented
 from tests.support.shared_traces import graph_of_file
 
@@ -221,7 +222,7 @@ def test_the_same_stream_number_on_two_devices_is_two_streams(tmp_path: Path) ->
     assert summary[("queue_length", "max")].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 12))])
 def test_every_launch_enters_and_leaves_on_simulated_programs(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(to_bytes(write(simulate(random_program(seed, "pytorch", 300)), Dialect()).document))

@@ -234,6 +234,6 @@ def test_gpu_rows_have_hta_columns_and_annotations(name: str) -> None:
 
 @pytest.mark.shared
 def test_a_graph_without_this_kind_of_row_has_no_copies() -> None:
-    graph = graphs("ddp_v100")[1]
+    graph = graphs("execution_trace_sample")[0]
     assert not (graph.trace.events.kind == EventKind.GPU_ANNOTATION).any()
     assert not len(originals(graph)[0])

@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from hypothesis import given
 from hypothesis import strategies as st
 
 from analyses.pages.packed_columns import packed_text, varints, zigzag
-from tests.support.depth import with_examples
+from tests.support.depth import for_all
 from tests.support.page_data import read_varints, signed
 
 
-@with_examples(100)
-@given(st.lists(st.integers(0, 2**62)))
+@for_all(st.lists(st.integers(0, 2**62)), examples=800)
 def test_numbers_come_back(numbers: list[int]) -> None:
     assert read_varints(varints(np.array(numbers, np.int64))) == numbers
 
 
-@with_examples(100)
-@given(st.lists(st.integers(-(2**61), 2**61)))
+@for_all(st.lists(st.integers(-(2**61), 2**61)), examples=800)
 def test_signed_numbers_come_back(numbers: list[int]) -> None:
     assert [signed(value) for value in zigzag(np.array(numbers, np.int64)).tolist()] == numbers
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from analyses.pages.resolution import TimelineBars, merged_to_fit
-from tests.support.depth import with_examples
+from tests.support.depth import for_all
 
 LENGTHS = st.integers(0, 20) | st.integers(0, 400)
 ROW = st.tuples(st.integers(0, 2), st.integers(0, 1), st.booleans(), LENGTHS, LENGTHS)
@@ -38,8 +37,7 @@ def totals(bars: TimelineBars) -> dict[tuple[int, int, bool], tuple[int, int]]:
     return found
 
 
-@with_examples(100)
-@given(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60))
+@for_all(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60), examples=800)
 def test_every_series_keeps_its_time_and_its_rows(rows: list[tuple[int, int, bool, int, int]], limit: int) -> None:
     bars = bars_of(rows)
     merged, _ = merged_to_fit(bars, limit)
@@ -48,8 +46,7 @@ def test_every_series_keeps_its_time_and_its_rows(rows: list[tuple[int, int, boo
     assert merged.end.max() == bars.end.max()
 
 
-@with_examples(100)
-@given(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60))
+@for_all(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60), examples=800)
 def test_bars_of_a_series_stay_apart_and_in_order(rows: list[tuple[int, int, bool, int, int]], limit: int) -> None:
     merged, _ = merged_to_fit(bars_of(rows), limit)
     same = np.flatnonzero(np.diff(merged.series) == 0)
@@ -57,8 +54,7 @@ def test_bars_of_a_series_stay_apart_and_in_order(rows: list[tuple[int, int, boo
     assert (merged.busy <= merged.end - merged.start).all()
 
 
-@with_examples(100)
-@given(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60))
+@for_all(st.lists(ROW, min_size=1, max_size=60), st.integers(1, 60), examples=800)
 def test_bars_as_long_as_the_resolution_stay_as_they_are(
     rows: list[tuple[int, int, bool, int, int]], limit: int
 ) -> None:

@@ -12,6 +12,7 @@ from analyses.two_runs.kernels_in_order import kernel_changes
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.who.call_paths import CallPaths
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 
 
 def run(kernels: list[tuple[str, str, float]], tmp_path: Path, name: str) -> Scope:
@@ -72,7 +73,7 @@ def test_deep_nesting_takes_no_stack(tmp_path: Path) -> None:
     assert len(paths.names(int(paths.around(scope.graph, scope.work.call)[0]))) == 3_000
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", [*range(12), *map(deep, range(12, 50))])
 def test_the_alignment_is_a_common_subsequence(seed: int) -> None:
     rng = np.random.default_rng(seed)
     left = rng.integers(0, 6, 80)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,19 @@ from tests.simulator.program import Copy, GraphNode, Launch, Set
 from tests.support.depth import deep
 from tests.support.shared_traces import SHARED
 
-SEEDS = [seed for seed in range(40) if random_program(seed, size=400).launch_queue_depth > 1_000][:20]
-"""Programs with the launch queue of a real GPU."""
+MOST, FEW = 20, 8
 
 
-def recorded(program: Program, path: Path) -> hg.DependencyGraph:
+@cache
+def programs_of_real_depth(number: int) -> list[Program]:
+    """Return the first random programs that have the launch queue of a real GPU."""
+    programs = (random_program(seed, size=400) for seed in count())
+    return list(islice((program for program in programs if program.launch_queue_depth > 1_000), number))
+
+
+def recorded(program: Program, path: Path, rules: Iterable[LinkRule] = hg.DEFAULT_RULES) -> hg.DependencyGraph:
     path.write_bytes(to_bytes(write(simulate(program), Dialect(sync_rows="none")).document))
-    return hg.build_graph(hg.read_trace(path))
+    return hg.build_graph(hg.read_trace(path), rules)
 
 
 def with_gpu(program: Any, factor: float) -> Any:
@@ -73,19 +81,21 @@ def predicted(graph: hg.DependencyGraph, factor: float) -> int:
     return max(found.end[0])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_replay_takes_as_long_as_the_program(tmp_path: Path, seed: int) -> None:
-    program = random_program(seed, size=400)
+@pytest.mark.parametrize("number", [*range(FEW), *map(deep, range(FEW, MOST))])
+def test_the_replay_takes_as_long_as_the_program(tmp_path: Path, number: int) -> None:
+    program = programs_of_real_depth(FEW if number < FEW else MOST)[number]
     assert predicted(recorded(program, tmp_path / "t.json"), 1) == pytest.approx(truth(program), rel=0.002)
 
 
-@pytest.mark.parametrize("factor", [deep(0.25), 0.5, deep(2)])
-def test_the_dependencies_tell_how_long_it_would_take_on_another_gpu(tmp_path: Path, factor: float) -> None:
+@pytest.mark.parametrize(("factor", "programs"), [(0.5, FEW), *(deep(factor, MOST) for factor in (0.25, 0.5, 2))])
+def test_the_dependencies_tell_how_long_it_would_take_on_another_gpu(
+    tmp_path: Path, factor: float, programs: int
+) -> None:
     """The trace is of one GPU, the truth is of the same program on another: they agree if the waits are right.
 
     No slower GPU than half as fast: one compute slot then serialises streams that a real one runs side by side.
     """
-    errors = prediction_errors(tmp_path / "t.json", factor, hg.DEFAULT_RULES)
+    errors = prediction_errors(tmp_path / "t.json", factor, hg.DEFAULT_RULES, programs)
     assert np.mean(errors) < 0.01
     assert np.mean(errors < 0.05) >= 0.95
 
@@ -94,14 +104,13 @@ def test_without_the_waits_of_the_cpu_they_would_not(tmp_path: Path) -> None:
     """The same comparison notices when dependencies are missing."""
     waits = ("stream_sync", "device_sync", "event_sync", "blocking_copy", "queue_full")
     rules = [rule for rule in hg.DEFAULT_RULES if rule.__name__ not in waits]
-    assert np.mean(prediction_errors(tmp_path / "t.json", 0.5, rules)) > 0.1
+    assert np.mean(prediction_errors(tmp_path / "t.json", 0.5, rules, FEW)) > 0.1
 
 
-def prediction_errors(path: Path, factor: float, rules: Iterable[LinkRule]) -> np.ndarray[Any, Any]:
+def prediction_errors(path: Path, factor: float, rules: Iterable[LinkRule], programs: int) -> np.ndarray[Any, Any]:
     errors = []
-    for seed in SEEDS:
-        program = random_program(seed, size=400)
-        graph = hg.build_graph(recorded(program, path).trace, rules)
+    for program in programs_of_real_depth(programs):
+        graph = recorded(program, path, rules)
         errors.append(abs(predicted(graph, factor) / truth(with_gpu(program, factor)) - 1))
     return np.array(errors)
 

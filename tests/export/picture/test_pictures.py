@@ -368,14 +368,16 @@ def test_dot_accepts_any_name(tmp_path: Path, name: str) -> None:
     built.annotation(name or "step", 0, 100)
     graph = built.graph(tmp_path)
     rows = graph.trace.events.index.tolist()
-    for picture in (
-        path_picture(hg.critical_path(graph)),
-        around_picture(graph, rows[0], 2),
-        between_picture(graph, rows[0], rows[0]),
-    ):
-        laid = dot(picture.source)
-        assert "\x00" not in picture.source
-        assert laid.count("\nnode b") == len(boxes(picture.source)) >= 1
+    sources = [
+        path_picture(hg.critical_path(graph)).source,
+        around_picture(graph, rows[0], 2).source,
+        between_picture(graph, rows[0], rows[0]).source,
+    ]
+    *laid, rest = dot("".join(sources)).split("\nstop\n")
+    assert not rest
+    for source, picture in zip(sources, laid, strict=True):
+        assert "\x00" not in source
+        assert picture.count("\nnode b") == len(boxes(source)) >= 1
 
 
 def test_names_are_printed_as_they_are(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hta_graph.job.matching import aligned_sequences
+from hta_graph.job.matching import weighed_pairs
 from hta_graph.job.matching.aligned_ranks import aligned_ranks
-from hta_graph.job.matching.aligned_sequences import Happened, aligned
+from hta_graph.job.matching.aligned_sequences import aligned
+from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Bools, Ints
 
 US = 1_000
@@ -19,42 +22,73 @@ TRANSFER = 60 * US
 def happened(kinds: str, ends: list[int], *, waits: bool = True) -> Happened:
     """Make a list with one letter per communication, each a microsecond long."""
     end = np.array(ends, np.int64)
-    return Happened.of(what=[ord(kind) for kind in kinds], elements=-1, start=end - US, end=end, waits=waits)
+    return Happened.of(
+        what=[ord(kind) for kind in kinds], elements=-1, kind=-1, number=-1, start=end - US, end=end, waits=waits
+    )
 
 
 def test_what_either_lost_stands_alone() -> None:
     left = happened("abbbca", [0, 10 * US, 20 * US, 30 * US, 40 * US, 50 * US])
     right = happened("bbxbcaa", [10 * US, 20 * US, 25 * US, 30 * US, 40 * US, 50 * US, 60 * US])
-    found = aligned(left, right)
+    found, _ = aligned(left, right)
     assert found.left.tolist() == [1, 2, 3, 4, 5]
     assert found.right.tolist() == [0, 1, 3, 4, 5]
 
 
 def test_sizes_that_both_know_must_agree() -> None:
     left, right = happened("aa", [0, 10 * US]), happened("aa", [0, 10 * US])
-    sized = Happened.of(what=right.what, elements=[7, -1], start=right.start, end=right.end, waits=True)
-    other = Happened.of(what=left.what, elements=[8, 9], start=left.start, end=left.end, waits=True)
-    assert aligned(other, sized).left.tolist() == [1]
-    assert aligned(left, sized).left.tolist() == [0, 1]
+    sized = Happened.of(
+        what=right.what, elements=[7, -1], kind=-1, number=-1, start=right.start, end=right.end, waits=True
+    )
+    other = Happened.of(what=left.what, elements=[8, 9], kind=-1, number=-1, start=left.start, end=left.end, waits=True)
+    assert aligned(other, sized)[0].left.tolist() == [1]
+    assert aligned(left, sized)[0].left.tolist() == [0, 1]
 
 
 def test_nobody_who_waits_ends_before_the_other_came() -> None:
     apart = happened("a", [0]), happened("a", [5_000 * US])
-    assert not len(aligned(*apart).left)
+    assert not len(aligned(*apart)[0].left)
     # One pair would fit any clocks; three of them tell that these differ.
-    assert len(aligned(happened("abc", [0, 70, 90]), happened("abc", [10**9, 10**9 + 70, 10**9 + 90])).left) == 3
+    assert len(aligned(happened("abc", [0, 70, 90]), happened("abc", [10**9, 10**9 + 70, 10**9 + 90]))[0].left) == 3
     buffered = happened("a", [0], waits=False), happened("a", [5_000 * US])
-    assert len(aligned(*buffered).left) == 1
+    assert len(aligned(*buffered)[0].left) == 1
 
 
 def test_equal_ones_in_equal_numbers_are_paired_in_order() -> None:
     """Ends on CPUs scatter by milliseconds, which must not outweigh the order."""
     steady = [at * 3_000 * US for at in range(12)]
     late = [end + (2_900 * US if at % 5 == 2 else 0) for at, end in enumerate(steady)]
-    right = Happened.of(what=0, elements=-1, start=np.array(late) - 9_000 * US, end=late, waits=True)
-    left = Happened.of(what=0, elements=-1, start=np.array(steady) - 9_000 * US, end=steady, waits=True)
-    found = aligned(left, right)
+    right = Happened.of(
+        what=0, elements=-1, kind=-1, number=-1, start=np.array(late) - 9_000 * US, end=late, waits=True
+    )
+    left = Happened.of(
+        what=0, elements=-1, kind=-1, number=-1, start=np.array(steady) - 9_000 * US, end=steady, waits=True
+    )
+    found, _ = aligned(left, right)
     assert found.left.tolist() == found.right.tolist() == list(range(12))
+
+
+def test_one_recorded_number_is_one_communication_whatever_the_clocks() -> None:
+    one, other = (numbered(happened("aa", [0, US]), [4, 5]), numbered(happened("aa", [10**10, 10**10 + US]), [5, 6]))
+    found, _ = aligned(one, other)
+    assert (found.left.tolist(), found.right.tolist()) == ([1], [0])
+    assert not len(aligned(numbered(one, [-1, -1]), other)[0].left)
+    here = numbered(happened("aa", [0, US]), [6, 7])
+    assert not len(aligned(one, here)[0].left)
+
+
+def test_what_fits_elsewhere_as_well_is_not_sure() -> None:
+    """Of three sends into a buffer one was lost, and the receiver came after all of them."""
+    sends = happened("aaa", [0, 10 * US, 20 * US], waits=False)
+    received = happened("aa", [5_000 * US, 5_100 * US])
+    found, is_sure = aligned(sends, received)
+    assert len(found.left) == 2
+    assert not is_sure.all()
+    assert aligned(sends, happened("aaa", [5_000 * US, 5_100 * US, 5_200 * US]))[1].all()
+
+
+def numbered(own: Happened, numbers: list[int]) -> Happened:
+    return replace(own, number=np.array(numbers, np.int64))
 
 
 def test_a_band_is_as_good_as_the_whole() -> None:
@@ -62,14 +96,14 @@ def test_a_band_is_as_good_as_the_whole() -> None:
     end = np.cumsum(drawn.integers(100 * US, 5_000 * US, 900))
     kept = drawn.random(900) > 0.05
     what = drawn.integers(0, 3, 900)
-    left = Happened.of(what=what, elements=-1, start=end - US, end=end, waits=True)
+    left = Happened.of(what=what, elements=-1, kind=-1, number=-1, start=end - US, end=end, waits=True)
     right = left.take(kept)
-    whole, band = aligned(left, right), aligned_sequences.BAND
-    aligned_sequences.BAND = 80
+    (whole, _), band = aligned(left, right), weighed_pairs.BAND
+    weighed_pairs.BAND = 80
     try:
-        banded = aligned(left, right)
+        banded, _ = aligned(left, right)
     finally:
-        aligned_sequences.BAND = band
+        weighed_pairs.BAND = band
     assert whole.left.tolist() == banded.left.tolist() == np.flatnonzero(kept).tolist()
 
 
@@ -84,7 +118,7 @@ def test_losses_change_no_other_match(seed: int, clocks_differ: bool) -> None:
     kept = {rank: drawn.random(count) > 0.05 for rank in range(ranks)}
     ahead = {rank: int(drawn.integers(-(10**9), 10**9)) * clocks_differ for rank in range(ranks)}
     lists = {rank: _recorded(what, met, kept[rank], ahead[rank], drawn) for rank in range(ranks)}
-    places = aligned_ranks(lists)
+    places, _ = aligned_ranks(lists)
     truth: dict[int, set[int]] = {}
     for rank, own in places.items():
         for place, number in zip(own.tolist(), np.flatnonzero(kept[rank]).tolist(), strict=True):
@@ -97,4 +131,6 @@ def _recorded(what: Ints, met: Ints, kept: Bools, ahead: int, drawn: np.random.G
     """Return what one rank recorded: it came at some time before the last one, and left soon after the transfer."""
     came = met - drawn.integers(0, 200 * US, len(met))
     left = met + TRANSFER + drawn.integers(0, 20 * US, len(met))
-    return Happened.of(what=what, elements=-1, start=came + ahead, end=left + ahead, waits=True).take(kept)
+    return Happened.of(
+        what=what, elements=-1, kind=-1, number=-1, start=came + ahead, end=left + ahead, waits=True
+    ).take(kept)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hta_graph as hg
@@ -167,10 +168,4 @@ def _sets(found: Collectives) -> set[frozenset[tuple[int, int]]]:
 
 
 def _without(own: RankMembers, lost: int) -> RankMembers:
-    kept = [at for at in range(len(own)) if at != lost]
-    return RankMembers(
-        *(column[kept] for column in (own.row, own.call, own.arrival, own.start, own.end, own.needed)),
-        [own.name[at] for at in kept],
-        [own.group[at] for at in kept],
-        {key: [values[at] for at in kept] for key, values in own.said.items()},
-    )
+    return own.take(np.delete(np.arange(len(own)), lost))

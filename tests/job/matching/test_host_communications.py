@@ -41,6 +41,28 @@ def test_a_rank_arrives_with_its_call_or_after_what_that_does_first(tmp_path: Pa
     assert found.said["In msg nelems"] == [8] * 3
 
 
+@pytest.mark.parametrize("lost", [None, 0, 2, 5])
+def test_a_lost_row_shifts_no_calls(tmp_path: Path, lost: int | None) -> None:
+    trace = GlooRank(0, [0, 1])
+    calls = [trace.called("all_reduce", 100 * at, 100 * at + 5) for at in range(6)]
+    for at in range(6):
+        if at != lost:
+            trace.worked("all_reduce", 100 * at + 7, 100 * at + 60, tid=WORKER + at % 2)
+    graph = trace.graph(tmp_path)
+    index = graph.event_table.index[read_members(graph).call].tolist()
+    assert index == [call for at, call in enumerate(calls) if at != lost]
+
+
+def test_a_worker_that_is_busy_is_no_lost_row(tmp_path: Path) -> None:
+    # Of what was called at the end of the recording the rows may not be there: the first ones are those of the first.
+    trace = GlooRank(0, [0, 1])
+    calls = [trace.called("all_reduce", 10 * at, 10 * at + 5) for at in range(4)]
+    for at in range(2):
+        trace.worked("all_reduce", 50 + 20 * at, 60 + 20 * at, tid=WORKER + at % 2)
+    graph = trace.graph(tmp_path)
+    assert graph.event_table.index[read_members(graph).call].tolist() == calls[:2]
+
+
 def test_work_is_that_of_the_call_that_fits_it(tmp_path: Path) -> None:
     trace = GlooRank(0, [0, 1], [0, 2])
     trace.worked("all_reduce", 1, 3, tid=WORKER)  # of a call from before the recording

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
-from hta_graph.job.matching.clock_offsets import clock_offsets
 from hta_graph.job.matching.matched_ranks import match_ranks, missing_ranks
 from hta_graph.job.matching.rank_record import Label, RankRecord
 
@@ -70,9 +69,3 @@ def test_what_disagrees_is_named() -> None:
 def test_what_has_no_channel_is_compared_with_nobody() -> None:
     alone = RankRecord(0, [Label[Line](None)], np.array([1]), np.array([2]))
     assert match_ranks([alone], strict=False) == match_ranks([alone], strict=True) == []
-
-
-def test_clocks_are_compared_by_ends_also_through_a_third_rank() -> None:
-    ranks = [record(0, "aaa"), record(1, "aaa", ahead=40), record(2, "aaa", ahead=-7), record(3, "aaa", ahead=5)]
-    meetings = [{0: 0, 1: 0}, {0: 1, 1: 1}, {1: 2, 2: 2}]
-    assert list(clock_offsets(ranks, meetings)) == [{0: 0, 1: 40, 2: -7}, {3: 0}]

@@ -111,7 +111,7 @@ def as_sets(captured: Captured, size: int) -> list[set[int]]:
     return found
 
 
-@for_all(GRAPHS, st.data(), examples=200)
+@for_all(GRAPHS, st.data(), examples=400)
 def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.DataObject) -> None:
     """What each stream holds at each place, what waits captured and whom they hold back, by a naive replay."""
     context = context_of(graph.trace)

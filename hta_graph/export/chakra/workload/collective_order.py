@@ -13,8 +13,10 @@ import numpy as np
 from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.channels import GroupChannel
 from hta_graph.export.chakra.workload.communications import KnownCommunication
-from hta_graph.job.matching.clock_offsets import clock_offsets
+from hta_graph.job.matching.clock_evidence import Attendance
 from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
+from hta_graph.job.matching.rank_clocks import compared_clocks
+from hta_graph.job.matching.rank_members import ALL, UNKNOWN, Recording
 from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Ints
 
@@ -41,6 +43,12 @@ class RecordedRank:
     def record(self) -> RankRecord[GroupChannel]:
         """What the matcher looks at."""
         return RankRecord(self.rank, [item.label(self.rank) for item in self.known], self.start, self.end)
+
+    @property
+    def attendance(self) -> Attendance:
+        """What its collectives tell about its clock; in a broadcast not all wait for all."""
+        needed = [UNKNOWN if item.kind == "BROADCAST" else ALL for item in self.known]
+        return Attendance(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
 
 
 @dataclass
@@ -80,12 +88,21 @@ def agree(ranks: Sequence[RecordedRank]) -> Agreement:
         _settle_sizes(matched.together, recorded, agreed)
         if matched.channel.is_collective:
             collectives += matched.together
-    for offsets in clock_offsets(records, collectives):
-        # Ranks that share nothing with these are taken to have begun recording at the same time.
-        begin = min(recorded[rank].begin - offset for rank, offset in offsets.items())
-        agreed.clock |= {rank: offset + begin for rank, offset in offsets.items()}
+    agreed.clock = _common_clock(recorded, collectives)
     agreed.order = _one_order(recorded, collectives, agreed)
     return agreed
+
+
+def _common_clock(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> dict[int, int]:
+    """Return what to subtract from each rank's times so that they count from the beginning of the first recording."""
+    attended = {rank: own.attendance for rank, own in recorded.items()}
+    clocks = compared_clocks(collectives, attended, dict.fromkeys(recorded, Recording())).by_rank
+    begin: dict[int, int] = {}
+    for rank, clock in clocks.items():
+        own = recorded[rank].begin - clock.line.ahead
+        begin[clock.reference] = min(begin.get(clock.reference, own), own)
+    # Ranks that share nothing with others are taken to have begun recording at the same time as those.
+    return {rank: clock.line.ahead + begin[clock.reference] for rank, clock in clocks.items()}
 
 
 def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_graph.export.chakra.files.et_file import framed, read_et
@@ -19,6 +18,7 @@ from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import replay_times
+from tests.support.depth import for_all
 
 SCALARS = (
     "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32",
@@ -89,8 +89,7 @@ def nodes_in_lanes(draw: st.DrawFn) -> Nodes:
     return Nodes(slot, lane, row, row, start, start + length, number, source, target)
 
 
-@settings(max_examples=200, deadline=None)
-@given(nodes_in_lanes(), st.data())
+@for_all(nodes_in_lanes(), st.data(), examples=800)
 def test_pruning_keeps_who_depends_on_whom(nodes: Nodes, data: st.DataObject) -> None:
     removed = np.array(data.draw(st.lists(st.booleans(), min_size=len(nodes), max_size=len(nodes))))
     kept = without(nodes, removed)
@@ -107,8 +106,7 @@ def test_pruning_keeps_who_depends_on_whom(nodes: Nodes, data: st.DataObject) ->
         )
 
 
-@settings(max_examples=200, deadline=None)
-@given(nodes_in_lanes())
+@for_all(nodes_in_lanes(), examples=800)
 def test_the_time_of_a_slot_is_shared_out_and_not_more(nodes: Nodes) -> None:
     """Work and delays of a slot never exceed the recording; work is never longer than recorded."""
     times = replay_times(nodes, 0)
@@ -120,8 +118,7 @@ def test_the_time_of_a_slot_is_shared_out_and_not_more(nodes: Nodes) -> None:
         assert (times.work + times.delay)[own].sum() <= nodes.end.max()
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20))
+@for_all(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20), examples=800)
 def test_circles_are_found(pairs: list[tuple[int, int]]) -> None:
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
     source, target = np.array(pairs, np.int64).reshape(-1, 2).T

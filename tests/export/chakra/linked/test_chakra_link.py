@@ -32,6 +32,7 @@ from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep
 from tests.support.host_builder import HostBuilder, host_of
 from tests.support.shared_traces import SHARED
 
@@ -719,7 +720,7 @@ def test_epoch_microseconds_with_decimals_are_written_exactly(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_simulated_programs_link_soundly(seed: int, family: Family, tmp_path: Path) -> None:
     dialect = Dialect(
         sync_rows="resolved" if seed % 2 else "none",

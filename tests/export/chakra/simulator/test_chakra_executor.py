@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_graph.export.chakra.simulator.executor import Program, execute
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
+from tests.support.depth import for_all
 
 Node = tuple[int, int, Sequence[int]]
 """Slot, duration, what it waits for."""
@@ -108,8 +108,7 @@ def random_nodes(draw: st.DrawFn) -> list[Node]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
-@given(random_nodes())
+@for_all(random_nodes(), examples=600)
 def test_an_execution_keeps_every_rule(nodes: list[Node]) -> None:
     """No slot runs two nodes, nothing starts early, and no slot idles while a lower or only node could run."""
     (found,) = times(program(*nodes))

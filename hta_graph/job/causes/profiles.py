@@ -1,0 +1,117 @@
+"""What each rank's time between members went to: by call path, name and class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from hta_graph.algorithms.time.accounting import Accounting
+from hta_graph.algorithms.time.own_ways import OwnWays
+from hta_graph.algorithms.time.path_classes import owners_and_classes
+from hta_graph.algorithms.time.stretches import Stretches
+from hta_graph.algorithms.who.call_paths import FRAMES, NUMBER, CallPaths
+from hta_graph.columns import Columns, pair_key, picked, summed_by
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.marks import is_step
+from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
+
+__all__ = ["Doings", "Profile", "Profiles", "profiles"]
+
+NO_ROW = "(no row)"
+"""What a thread's time that no row lies over is called."""
+
+STEP = "ProfilerStep"
+"""What time in a step that nothing else owns is called: steps differ by their numbers only."""
+
+
+@dataclass(frozen=True)
+class Doings:
+    """What ranks may do more of than others, in order of its texts: where, what, of which class."""
+
+    call_path: Sequence[str]
+    name: Sequence[str]
+    bound: Sequence[BoundBy]
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile(Columns):
+    """How long (ns) what was done; what recurs comes several times."""
+
+    doing: Ints
+    time: Ints
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """What ranks did on each of their ways (``since``), and until each member arrived (``lag``).
+
+    ``transfer`` is what the time of a member itself counts as.
+    """
+
+    doings: Doings
+    since: Sequence[Profile]
+    lag: Sequence[Profile]
+    transfer: Ints
+
+
+def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Profiles:
+    """Add up the time of ways by call path, name and class.
+
+    Numbers that stand alone in names are read as ``#``: they count steps and iterations.
+    """
+    graph, count = job.ranks_apart, len(ways.member)
+    walks = count + len(job.members)
+    stretches = Stretches.join([ways.since, replace(ways.lag, walk=ways.lag.walk + count)])
+    ever = np.iinfo(np.int64)
+    accounts = Accounting(graph, data_load).divide(stretches, np.full(walks, ever.min), np.full(walks, ever.max))
+    owner, bound = owners_and_classes(graph, accounts, stretches)
+    transfers = np.full(len(job.members), BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
+    doings, doing = _numbered_doings(job, np.append(owner, job.members.row), np.append(bound, transfers))
+    parts = _per_walk(stretches.walk[accounts.stretch], doing, accounts.end - accounts.start, walks)
+    return Profiles(doings, parts[:count], parts[count:], doing[len(owner) :])
+
+
+def _per_walk(walk: Ints, doing: Ints, time: Ints, walks: int) -> list[Profile]:
+    """Add up time per walk and what was done."""
+    key, group = np.unique(pair_key(walk, doing[: len(walk)]), return_inverse=True)
+    summed = Profile(key & 0xFFFF_FFFF, summed_by(group, time, len(key)))
+    first = np.searchsorted(key >> 32, np.arange(walks + 1))
+    return [summed.take(slice(*span)) for span in pairwise(first.tolist())]
+
+
+def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, Ints]:
+    """Number what is done by whom (canonical row; -1: nobody), in the order of its texts."""
+    paths = CallPaths()
+    path, name = _path_around(job, paths, owner).astype(np.int64), picked(job.event_table.name, owner)
+    names, classes = len(job.names) + 1, len(BoundBy)
+    key, place = np.unique((path * names + name + 1) * classes + bound, return_inverse=True)
+    listed = [
+        (paths.label(at // classes // names), at // classes % names - 1, BoundBy(at % classes)) for at in key.tolist()
+    ]
+    texts = [(path, NO_ROW if code < 0 else _text_of(job.names[code]), bound) for path, code, bound in listed]
+    number = {text: at for at, text in enumerate(sorted(set(texts)))}
+    doings = Doings([path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number])
+    return doings, np.array([number[text] for text in texts], np.int64)[place]
+
+
+def _text_of(name: str) -> str:
+    return STEP if is_step(name) else NUMBER.sub("#", name)
+
+
+def _path_around(job: JobGraph, paths: CallPaths, rows: Ids) -> Ids:
+    """Return the path around each row: of an activity that around the call that asked for it."""
+    own, nesting = paths.of(job), job.nesting(*FRAMES)
+    call = job.launching_call.copy()
+    call[job.members.row] = np.maximum(call[job.members.row], job.members.call)
+    asked = picked(job.is_activity, rows, otherwise=False)
+    on_cpu = np.where(asked, picked(call, rows), rows)
+    is_frame = ~asked & picked(kind_mask(job.event_table.kind, FRAMES), rows, otherwise=False)
+    around = np.where(is_frame, picked(nesting.parent, rows), job.enclosing(on_cpu, *FRAMES))
+    found: Ids = picked(own, around, otherwise=0)
+    return found

@@ -1,0 +1,1 @@
+"""What a trace says about communication kernels: recorded arguments, and whom they concern."""

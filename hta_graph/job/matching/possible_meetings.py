@@ -1,0 +1,71 @@
+"""What physics says of matches: nobody leaves before another one came that it waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hta_graph.job.matching.job_members import JobMembers
+from hta_graph.job.matching.kernels.kernel_partners import kernel_kind
+from hta_graph.job.matching.left_out import ALONE, BEYOND_PHYSICS, NO_PARTNER, OUTSIDE
+from hta_graph.job.matching.rank_clocks import JobClocks
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.rank_record import Meeting
+from hta_graph.model import Bools, Codes, Ints
+
+__all__ = ["SLACK_NS", "names_unlike_collectives", "possible_meetings", "telling_meetings"]
+
+SLACK_NS = 1_000_000
+"""By how much a rank may seem to leave before another one came that it waits for, beyond what clocks explain."""
+
+
+UNLIKE_SHARE = 0.1
+"""Nobody leaves a collective before the last rank came; of one-sided kernels (DeepEP, 8 H200) 69 % did."""
+
+
+def possible_meetings(members: JobMembers, count: int, clocks: JobClocks) -> Bools:
+    """Mark the collectives in which nobody left before the last one came for whom it waits."""
+    possible = np.ones(count, np.bool_)
+    possible[members.number[members.until > members.end + _errors(members, clocks) + SLACK_NS]] = False
+    return possible
+
+
+def names_unlike_collectives(
+    members: JobMembers, reasons: Mapping[int, Codes], ranks: Mapping[int, RankMembers], clocks: JobClocks
+) -> set[str]:
+    """Return the names of kernels that say nothing, and too many of which have no partner or do not wait for theirs.
+
+    A kernel that sends, for example, may be followed by another one that receives: only that one waits.
+    """
+    left_early = members.take(members.until > members.end + _errors(members, clocks))
+    unlike, seen = Counter[str](), Counter[str]()
+    for rank, own in ranks.items():
+        is_bad = np.isin(reasons[rank], (NO_PARTNER, BEYOND_PHYSICS))
+        is_bad[left_early.place[left_early.rank == rank]] = True
+        asked = ~np.isin(reasons[rank], (ALONE, OUTSIDE)) & _says_nothing(own)
+        seen.update(own.name[at] for at in np.flatnonzero(asked).tolist())
+        unlike.update(own.name[at] for at in np.flatnonzero(asked & is_bad).tolist())
+    return {name for name, count in unlike.items() if count > UNLIKE_SHARE * seen[name]}
+
+
+def _says_nothing(own: RankMembers) -> Bools:
+    """Mark the communications of which neither arguments nor a name say what they do."""
+    is_telling = {name: bool(kernel_kind([name])) for name in set(own.name)}
+    said = zip(own.said["Collective name"], own.name, strict=True)
+    return np.array([recorded is None and not is_telling[name] for recorded, name in said], np.bool_)
+
+
+def telling_meetings(meetings: Sequence[Meeting], ranks: Mapping[int, RankMembers]) -> list[bool]:
+    """Tell for each meeting whether arguments or a name say what its members do."""
+    silent = {rank: _says_nothing(own).tolist() for rank, own in ranks.items()}
+    return [not any(silent[rank][place] for rank, place in meeting.items()) for meeting in meetings]
+
+
+def _errors(members: JobMembers, clocks: JobClocks) -> Ints:
+    """Return how far each member's times may be wrong (ns), as far as that is worth to be believed."""
+    error = np.zeros(len(members), np.int64)
+    for rank, clock in clocks.by_rank.items():
+        error[members.rank == rank] = min(clock.error, SLACK_NS)
+    return error

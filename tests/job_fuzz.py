@@ -1,0 +1,146 @@
+"""Fuzzing of jobs: damaged ranks give a graph that obeys the invariants, or one clear line.
+
+``python -m tests.job_fuzz --cases 2000`` prints what became of the cases, and the seed of each that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import random
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+import hta_graph as hg
+from analyses.command_line.cli import main as command_line
+from hta_graph.errors import DefectError
+from tests.fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
+from tests.simulator.ranks import JobShape, Recording, ddp, experts, fsdp, pipeline, record_job, rooted, simulate_job
+from tests.support.properties import require
+
+SCENARIOS = (ddp, fsdp, pipeline, rooted, experts)
+ARGS = (
+    "Seq", "Comms Id", "Process Group Name", "Process Group Ranks", "Collective name", "Group size", "Src Rank",
+    "Dst Rank", "Rank", "In msg nelems", "Out msg nelems", "dtype", "Concrete Inputs", "Input Dims",
+    "Global rank start", "Global rank stride",
+)  # fmt: skip
+LARGEST_GRAPH = 4_000
+
+
+@cache
+def sound_ranks(number: int) -> tuple[bytes, ...]:
+    """Return the files of a small simulated job."""
+    backend = "gloo" if number % 2 else "nccl"
+    shape = JobShape(ranks=2 + number % 3, steps=2, layers=2, seed=number, backend=backend)
+    job = simulate_job(SCENARIOS[number % len(SCENARIOS)](shape))
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = record_job(job, Recording(ids=number % 3 == 0), Path(folder))
+        return tuple(path.read_bytes() for path in recorded.paths)
+
+
+def odd_arguments(document: Any, rng: random.Random) -> None:
+    """Put nonsense into what communications say of themselves, or the arguments of another one."""
+    talking = [row for row in rows_of(document) if isinstance(row, dict) and isinstance(row.get("args"), dict)]
+    talking = [row for row in talking if row["args"].keys() & set(ARGS)]
+    for row in rng.sample(talking, min(len(talking), 3)):
+        key = rng.choice(ARGS)
+        row["args"][key] = rng.choice((*ODD_VALUES, rng.choice(talking)["args"].get(key)))
+
+
+def damaged(number: int, seed: int) -> list[bytes]:
+    """Damage some ranks of a job; equal arguments give equal bytes."""
+    rng = random.Random(f"{seed} {number}")
+    ranks = list(sound_ranks(rng.randrange(15)))
+    for at in rng.sample(range(len(ranks)), rng.randint(1, len(ranks))):
+        way = rng.random()
+        if way < 0.2:
+            name = rng.choice(sorted(BYTES))
+            ranks[at] = BYTES[name](bytearray(ranks[at]), rng)
+        else:
+            document = json.loads(ranks[at])
+            damage = (
+                odd_arguments if way < 0.6 else STRUCTURAL[rng.choice(sorted(set(STRUCTURAL) - {"nested_garbage"}))]
+            )
+            for _ in range(rng.choice((1, 2, 5))):
+                damage(document, rng)
+            ranks[at] = as_bytes(document)
+    if rng.random() < 0.1:
+        ranks[-1] = ranks[0]
+    return ranks
+
+
+def examine(folder: Path, ranks: list[bytes]) -> str:
+    """Read and question a job; return ``analysed`` or ``refused``.
+
+    Raises:
+        BrokenRuleError: the result or the error is not what it must be; whatever else goes wrong is raised as it is.
+    """
+    for at, text in enumerate(ranks):
+        (folder / f"rank{at}.json").write_bytes(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            job = hg.read_job(folder, report=lambda error: require("\n" not in str(error), "not one line"))
+            check_job(job)
+        except DefectError:
+            raise
+        except hg.HtaGraphError as error:
+            require("\n" not in str(error) and len(str(error)) <= 500, "not one clear line")
+            return "refused"
+        _ask_the_command_line(folder)
+    return "analysed"
+
+
+def check_job(job: hg.JobGraph) -> None:
+    """Check what holds for every job.
+
+    Raises:
+        BrokenRuleError: it does not.
+    """
+    for window in (hg.whole(), None):
+        path = hg.critical_path(job, window)
+        require(sum(path.by_rank_ns.values()) == path.length_ns, "ranks do not sum to the window")
+        require(sum(path.by_bound_ns.values()) == path.length_ns, "classes do not sum to the window")
+    waits = job.collectives
+    require((waits.wait_ns >= 0).all(), "a wait below nothing")
+    if len(job.event_table) <= LARGEST_GRAPH:
+        require(nx.is_directed_acyclic_graph(job.to_networkx()), "a cycle")
+
+
+def _ask_the_command_line(folder: Path) -> None:
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = command_line(["critical-path", str(folder), "--json", "-"])
+    require(status in (0, 1), f"exit status {status}")
+    require("Traceback" not in err.getvalue(), "a traceback on stderr")
+
+
+def main() -> None:
+    """Examine damaged jobs and count what becomes of them."""
+    parser = argparse.ArgumentParser(description="Damaged ranks of jobs.")
+    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    outcomes = Counter[str]()
+    for number in range(options.cases):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                outcomes[examine(Path(folder), damaged(number, options.seed))] += 1
+            except Exception:  # noqa: BLE001 - whatever it is, it is counted
+                outcomes["failed"] += 1
+                sys.stdout.write(f"case {number} of seed {options.seed}\n{traceback.format_exc()}\n")
+    sys.stdout.write(f"{dict(outcomes)}\n")
+
+
+if __name__ == "__main__":
+    main()

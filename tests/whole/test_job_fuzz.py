@@ -1,0 +1,17 @@
+"""Damaged ranks of jobs give a graph that obeys the invariants, or one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.job_fuzz import damaged, examine
+
+QUICK, DEEP = 8, 300
+EVERY = [pytest.param(number, marks=() if number < QUICK else pytest.mark.slow) for number in range(DEEP)]
+
+
+@pytest.mark.parametrize("number", EVERY)
+def test_a_damaged_job_is_analysed_or_refused(tmp_path: Path, number: int) -> None:
+    assert examine(tmp_path, damaged(number, 11)) in ("analysed", "refused")
