@@ -12,7 +12,7 @@ from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.wording import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent
-from analyses.display.words import REASON, short_words_in
+from analyses.display.words import REASON, meanings_in, short_words_in
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import distinct, summed_by
 from hta_graph.graph import DependencyGraph
@@ -40,7 +40,10 @@ def bound_by(facts: PathFacts) -> PathFinding:
     who = "" if path.graph.rank is None else f"rank {path.graph.rank}: "
     if not path.length_ns:
         return PathFinding(f"{who}{window_name(window)} takes no time", {"window_ns": 0})
-    shares = [(brief_share(facts.share(ns)), brief_class(bound, path.graph)) for bound, ns in named or ordered[:1]]
+    shares = [
+        (brief_share(facts.share(ns)), brief_class(bound, meanings_in(path.graph)))
+        for bound, ns in named or ordered[:1]
+    ]
     parts = [f"for {share}{'' if at else ' of it'} {what}" for at, (share, what) in enumerate(shares)]
     evidence: dict[str, Any] = {
         "window_ns": path.length_ns, "bound_by": ordered[0][0], "time_ns": ordered[0][1],

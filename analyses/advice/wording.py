@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from analyses.display.terminal import clipped
-from analyses.display.words import meanings_in
 from hta_graph.algorithms.time.windows import ResolvedWindow
-from hta_graph.graph import DependencyGraph
 
 __all__ = ["brief_class", "brief_duration", "brief_share", "counted", "quoted", "window_name"]
 
@@ -36,9 +35,9 @@ def brief_share(share: float) -> str:
     return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")
 
 
-def brief_class(bound: str, graph: DependencyGraph) -> str:
-    """Return what a class means on a path of a graph, without what may be behind it: "the GPU communicates"."""
-    return re.split("[:;]", meanings_in(graph)[bound])[0]
+def brief_class(bound: str, meanings: Mapping[str, str]) -> str:
+    """Return what a class means, without what may be behind it: "the GPU communicates"."""
+    return re.split("[:;]", meanings[bound])[0]
 
 
 def counted(count: int, one: str, many: str = "") -> str:

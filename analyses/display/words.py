@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EDGE_MEANING
 
-__all__ = ["CAUSE", "EDGE", "MEANING", "OF_JOBS", "REASON", "SHORT", "meanings_in", "short_words_in"]
+__all__ = ["CAUSE", "EDGE", "MEANING", "MEANING_IN_JOBS", "OF_JOBS", "REASON", "SHORT", "meanings_in", "short_words_in"]
 
 MEANING: Mapping[str, str] = {
     "cpu_bound": "the CPU works: operators and calls",
@@ -60,9 +60,13 @@ OF_JOBS = {
 """What means something else where the path goes through all ranks: no waiting for others is in it."""
 
 
+MEANING_IN_JOBS: Mapping[str, str] = {**MEANING, **{key: long for key, (long, _) in OF_JOBS.items()}}
+"""What each class means on the path of a job."""
+
+
 def meanings_in(graph: DependencyGraph) -> Mapping[str, str]:
     """Return what each class means on a path of a graph, that of a rank or of a job."""
-    return MEANING if len(graph.parts) < 2 else {**MEANING, **{key: long for key, (long, _) in OF_JOBS.items()}}
+    return MEANING if len(graph.parts) < 2 else MEANING_IN_JOBS
 
 
 def short_words_in(graph: DependencyGraph) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.advice.wording import brief_class, brief_duration, brief_share, quoted
+from analyses.display.words import MEANING_IN_JOBS
 from analyses.ranks.matched_collectives import Matched
 from analyses.tables import joined
 from hta_graph.columns import picked
@@ -29,7 +30,6 @@ WHAT = ("call_path", "name", "bound_by")
 
 BETWEEN = " / "
 """What stands between the names of a call path."""
-
 COMMUNICATION = BoundBy.GPU_COMMUNICATION_BOUND.label
 
 CAUSES = [
@@ -156,5 +156,4 @@ def _outermost(call_path: str) -> str:
 
 def _in_words(call_path: str, name: str, bound: str) -> str:
     inside = f" in {quoted(call_path.rpartition(BETWEEN)[2])}" if call_path else ""
-    # Ranks may communicate on their CPUs too.
-    return f"{quoted(short_name(name))}{inside} ({'communication' if bound == COMMUNICATION else brief_class(bound)})"
+    return f"{quoted(short_name(name))}{inside} ({brief_class(bound, MEANING_IN_JOBS)})"
