@@ -91,7 +91,61 @@ def of_advice(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"analyses/advice/{file}", old, new, ("tests/analyses/advice/test_advice.py",))
 
 
+def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
+    """Make a mistake in what is written of a job."""
+    return Mutation(name, file, old, new, (f"tests/{test}.py",))
+
+
 MISTAKES = (
+    of_jobs(
+        "ranks share processes",
+        "hta_graph/export/perfetto/moved_rows.py",
+        "        while number in self.processes:\n",
+        "        while False:\n",
+        "export/perfetto/test_job_overlay",
+    ),
+    of_jobs(
+        "arrows stay where a clock moves their events",
+        "hta_graph/export/perfetto/moved_rows.py",
+        "        found[mine] = shift[order[at.clip(min=0)]]\n",
+        "        found[mine] = 0\n",
+        "export/perfetto/test_job_overlay",
+    ),
+    of_jobs(
+        "a rank's base time is forgotten",
+        "hta_graph/export/perfetto/moved_rows.py",
+        "alone, moved) + own_base - base_ns",
+        "alone, moved)",
+        "export/perfetto/test_job_overlay",
+    ),
+    of_jobs(
+        "the wrong rank waits in a picture",
+        "hta_graph/export/picture/path_links.py",
+        "came_last, waited = (",
+        "waited, came_last = (",
+        "export/picture/test_job_pictures",
+    ),
+    of_jobs(
+        "waits are drawn as communication",
+        "analyses/pages/timeline_scene.py",
+        "    if isinstance(graph, JobGraph):\n",
+        "    if False:\n",
+        "analyses/pages/test_job_timeline",
+    ),
+    of_jobs(
+        "a saved job forgets its rendezvous",
+        "hta_graph/export/job_parquet.py",
+        '    return EventTable.join([tables["events"], added])',
+        '    return EventTable.join([tables["events"], added.take(slice(0, 0))])',
+        "export/test_job_parquet",
+    ),
+    of_jobs(
+        "a filter forgets the rank",
+        "hta_graph/graph/dependency_graph.py",
+        "        if rank is not None:\n",
+        "        if False:\n",
+        "graph/test_job_queries",
+    ),
     of_advice("no launches are enough", "launching_rules.py", "if calls < FEWEST_LAUNCHES:", "if calls < 10**6:"),
     of_advice(
         "advice against warm-up allocations",
