@@ -23,10 +23,10 @@ from hta_graph.job.joining.job_time import in_job_time
 from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
 from hta_graph.job.joining.met_members import met_members
 from hta_graph.job.joining.point_to_point import point_to_point
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.flight.flight_recorder import flight_files
 from hta_graph.job.matching.flight.recorded_flights import number_by_flight
-from hta_graph.job.matching.rank_clocks import JobClocks, RankClock
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
