@@ -561,7 +561,7 @@ PAGES = (
     Mutation(
         "work that overlaps is drawn on one track",
         "analyses/pages/timeline_scene.py",
-        "depth[gpu] = _overlap_depth(graph, rows[gpu])",
+        "depth[beside] = _overlap_depth(graph, rows[beside])",
         "pass",
         ON_PAGES,
     ),
@@ -1360,14 +1360,14 @@ OVERLAYS = (
     ),
     Mutation(
         "a class ends with its first run",
-        "hta_graph/export/perfetto/path_overlay.py",
+        "hta_graph/export/perfetto/path_rows.py",
         "runs.end[following - 1]",
         "runs.end[begins]",
         ("tests/export/perfetto/test_overlay.py",),
     ),
     Mutation(
         "a call's own time is a lag",
-        "hta_graph/export/perfetto/path_overlay.py",
+        "hta_graph/export/perfetto/path_rows.py",
         'return known["edge"] in LAGS and not calls',
         'return known["edge"] in LAGS',
         ("tests/export/perfetto/test_overlay.py",),
