@@ -19,7 +19,7 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.job.build_job import join_ranks
-from hta_graph.job.matching.rank_clocks import JobClocks, RankClock
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
 from tests.ranks_proof import SCENARIOS, random_shape
 from tests.simulator.dialect import EPOCH_NS
 from tests.simulator.ranks import RecordedJob, Recording, record_job, simulate_job, true_path

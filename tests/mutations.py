@@ -91,7 +91,61 @@ def of_advice(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"analyses/advice/{file}", old, new, ("tests/analyses/advice/test_advice.py",))
 
 
+def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
+    """Make a mistake in what is written of a job."""
+    return Mutation(name, file, old, new, (f"tests/{test}.py",))
+
+
 MISTAKES = (
+    of_jobs(
+        "ranks share processes",
+        "hta_graph/export/perfetto/moved_rows.py",
+        "        while number in self.processes:\n",
+        "        while False:\n",
+        "export/perfetto/test_job_overlay",
+    ),
+    of_jobs(
+        "arrows stay where a clock moves their events",
+        "hta_graph/export/perfetto/moved_rows.py",
+        "        found[mine] = shift[order[at.clip(min=0)]]\n",
+        "        found[mine] = 0\n",
+        "export/perfetto/test_job_overlay",
+    ),
+    of_jobs(
+        "a rank's base time is forgotten",
+        "hta_graph/export/perfetto/moved_rows.py",
+        "alone, moved) + own_base - base_ns",
+        "alone, moved)",
+        "export/perfetto/test_job_overlay",
+    ),
+    of_jobs(
+        "the wrong rank waits in a picture",
+        "hta_graph/export/picture/path_links.py",
+        "came_last, waited = (",
+        "waited, came_last = (",
+        "export/picture/test_job_pictures",
+    ),
+    of_jobs(
+        "waits are drawn as communication",
+        "analyses/pages/timeline_scene.py",
+        "    if isinstance(graph, JobGraph):\n",
+        "    if False:\n",
+        "analyses/pages/test_job_timeline",
+    ),
+    of_jobs(
+        "a saved job forgets its rendezvous",
+        "hta_graph/export/job_parquet.py",
+        '    return EventTable.join([tables["events"], added])',
+        '    return EventTable.join([tables["events"], added.take(slice(0, 0))])',
+        "export/test_job_parquet",
+    ),
+    of_jobs(
+        "a filter forgets the rank",
+        "hta_graph/graph/dependency_graph.py",
+        "        if rank is not None:\n",
+        "        if False:\n",
+        "graph/test_job_queries",
+    ),
     of_advice("no launches are enough", "launching_rules.py", "if calls < FEWEST_LAUNCHES:", "if calls < 10**6:"),
     of_advice(
         "advice against warm-up allocations",
@@ -108,7 +162,7 @@ MISTAKES = (
     of_advice(
         "Gloo without its rows",
         "communication_rules.py",
-        "time_ns = facts.time_during(silent, marks.gloo_collective)",
+        "time_ns = facts.time_during(silent, rows)",
         "time_ns = facts.time_of(silent)",
     ),
     of_advice(
@@ -191,8 +245,8 @@ MISTAKES = (
     of_advice(
         "a bound without communication beside the path",
         "communication_rules.py",
-        "saved = min(facts.work_ns(WorkType.COMMUNICATION), ",
-        "saved = min(exposed_ns, ",
+        "return min(facts.work_ns(WorkType.COMMUNICATION), ",
+        "return min(on_path_ns, ",
     ),
     of_advice(
         "no operator reads values",
@@ -507,7 +561,7 @@ PAGES = (
     Mutation(
         "work that overlaps is drawn on one track",
         "analyses/pages/timeline_scene.py",
-        "depth[gpu] = _overlap_depth(graph, rows[gpu])",
+        "depth[beside] = _overlap_depth(graph, rows[beside])",
         "pass",
         ON_PAGES,
     ),
@@ -1038,31 +1092,31 @@ COLUMNS = (
     ),
     Mutation(
         "bounds are not asked about clocks",
-        "hta_graph/job/matching/pair_clocks.py",
+        "hta_graph/job/matching/clocks/pair_clocks.py",
         "error, ahead = min(found)",
         "error, ahead = max(found)",
-        ("tests/job/matching/test_rank_clocks.py",),
+        ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "clocks drift without a half that confirms it",
-        "hta_graph/job/matching/pair_clocks.py",
+        "hta_graph/job/matching/clocks/pair_clocks.py",
         "return drift if better else 0.0",
         "return drift",
-        ("tests/job/matching/test_rank_clocks.py",),
+        ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "a meeting that fits no clocks moves them",
-        "hta_graph/job/matching/pair_clocks.py",
+        "hta_graph/job/matching/clocks/pair_clocks.py",
         "for _ in range(max(1, len(met) // DROPPED_SHARE)):",
         "for _ in range(0):",
-        ("tests/job/matching/test_rank_clocks.py",),
+        ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "clocks are not bound through other ranks",
-        "hta_graph/job/matching/clock_bounds.py",
+        "hta_graph/job/matching/clocks/clock_bounds.py",
         "if (high - low) / 2 < error:",
         "if high < low:",
-        ("tests/job/matching/test_rank_clocks.py",),
+        ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "a match stands whatever physics says",
@@ -1108,10 +1162,10 @@ COLUMNS = (
     ),
     Mutation(
         "clocks are set the wrong way",
-        "hta_graph/job/matching/clock_lines.py",
+        "hta_graph/job/matching/clocks/clock_lines.py",
         "return times - self.ahead - drifted",
         "return times + self.ahead + drifted",
-        ("tests/job/matching/test_rank_clocks.py",),
+        ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "the whole trace ends with its last row",
@@ -1306,14 +1360,14 @@ OVERLAYS = (
     ),
     Mutation(
         "a class ends with its first run",
-        "hta_graph/export/perfetto/path_overlay.py",
+        "hta_graph/export/perfetto/path_rows.py",
         "runs.end[following - 1]",
         "runs.end[begins]",
         ("tests/export/perfetto/test_overlay.py",),
     ),
     Mutation(
         "a call's own time is a lag",
-        "hta_graph/export/perfetto/path_overlay.py",
+        "hta_graph/export/perfetto/path_rows.py",
         'return known["edge"] in LAGS and not calls',
         'return known["edge"] in LAGS',
         ("tests/export/perfetto/test_overlay.py",),
@@ -1326,7 +1380,81 @@ OVERLAYS = (
         ("tests/algorithms/time/test_median_step.py",),
     ),
 )
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES)
+MEETINGS = "hta_graph/algorithms/time/path_meetings.py"
+OF_MEETINGS = ("tests/algorithms/time/test_path_meetings.py",)
+JOBS = (
+    Mutation(
+        "of a job everybody was passed",
+        MEETINGS,
+        "last = every.take(every.is_last & passed[every.row] & inside)",
+        "last = every.take(every.is_last & inside)",
+        ("tests/analyses/advice/test_job_rules.py", *OF_MEETINGS),
+    ),
+    Mutation(
+        "of a job the first one counts, not the next",
+        MEETINGS,
+        "    np.minimum.at(margin, place[others.is_needed], (arrival[place] - others.arrival)[others.is_needed])\n",
+        "    np.maximum.at(margin, place[others.is_needed], (arrival[place] - others.arrival)[others.is_needed])\n",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job clocks are exact",
+        MEETINGS,
+        "margin > 2 * job.clock_table.error[last.part]",
+        "margin > 0 * job.clock_table.error[last.part]",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job the unknown is nobody's",
+        MEETINGS,
+        "int((lost.length - meanwhile).sum())",
+        "int((lost.length - lost.length).sum())",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job nobody ends a step last",
+        MEETINGS,
+        "return last, max(min(end, window.end_ns) - max(before, window.start_ns), 0)",
+        "return last, 0",
+        OF_MEETINGS,
+    ),
+    Mutation(
+        "of a job all GPUs count",
+        "analyses/advice/path_facts.py",
+        "on_path = when.covered_until(end) > when.covered_until(start)",
+        "on_path = when.covered_until(end) >= when.covered_until(start)",
+        ("tests/analyses/advice/test_job_rules.py",),
+    ),
+    Mutation(
+        "of a job more work is a slow machine",
+        "analyses/advice/slow_rank_rules.py",
+        "or longer < NEARLY_ALL * len(own)",
+        "or longer < 1",
+        ("tests/analyses/advice/test_slow_rank_rules.py",),
+    ),
+    Mutation(
+        "of a job one faster rank is enough",
+        "analyses/advice/slow_rank_rules.py",
+        "            return None\n        found.append",
+        "            continue\n        found.append",
+        ("tests/analyses/advice/test_slow_rank_rules.py",),
+    ),
+    Mutation(
+        "of a job transfer is another rank's",
+        "analyses/idle/other_ranks.py",
+        "until = np.minimum(pieces.end, picked(waits.end, place, otherwise=0))",
+        "until = np.where(place >= 0, pieces.end, 0)",
+        ("tests/analyses/idle/test_other_ranks.py",),
+    ),
+    Mutation(
+        "of a job nothing exposed waits",
+        "analyses/gpu_time/overlap.py",
+        "transfer = union(np.minimum(begins, work.end), work.end)",
+        "transfer = union(work.start, work.end)",
+        ("tests/analyses/gpu_time/test_overlap_analysis.py",),
+    ),
+)
+MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS)
 
 
 @dataclass(frozen=True)

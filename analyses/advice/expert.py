@@ -16,6 +16,7 @@ from analyses.advice.recording_rules import (
     no_sync_records,
     start_up_recorded,
 )
+from analyses.advice.slow_rank_rules import slow_gpu, slow_host
 from analyses.advice.verdict_rules import bound_by, clock_fault, largest_item, unexplained
 from analyses.advice.waiting_rules import explicit_synchronisation, pageable_copies, values_read, waits_of_all_kinds
 
@@ -35,6 +36,8 @@ VERDICT_RULES = (
 """What every answer opens with; docs/advice.md says when each speaks."""
 
 ADVICE_RULES = (
+    AdviceRule("slow_gpu", "kernels of several ranks", slow_gpu),
+    AdviceRule("slow_host", "operators of several ranks", slow_host),
     AdviceRule("launch_bound", "launches and their work", launch_bound),
     AdviceRule("driver_allocations", "calls of the runtime", driver_allocations),
     AdviceRule("values_read", "calls of the runtime and operators", values_read),

@@ -23,6 +23,7 @@ from analyses.command_line.kernel_sequences_command import add_overlay, kernel_s
 from analyses.command_line.memory_command import memory_timeline
 from analyses.command_line.options import (
     add_flags,
+    add_flight,
     add_graph_outputs,
     add_inputs,
     add_jobs,
@@ -62,10 +63,14 @@ class CommandGroup:
     commands: tuple[Command, ...]
 
 
+BETWEEN_RANKS = (catalogue.collectives, catalogue.stragglers)
+
+
 def command_of(analysis: Analysis[Any]) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    shared = (add_inputs, add_jobs, add_json, add_stretch, add_tables)
+    between_ranks = (add_flight,) if analysis in BETWEEN_RANKS else ()
+    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
     return Command(
         analysis.name, analysis.asks, (*shared, partial(add_flags, flags=analysis.flags)), partial(ask, analysis)
     )
@@ -128,13 +133,13 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "critical-path",
         "The critical path of a window; by default the median step, else the whole trace.",
-        (add_inputs, add_jobs, add_json, add_window, add_path_outputs),
+        (add_inputs, add_jobs, add_flight, add_json, add_window, add_path_outputs),
         commands.critical_path,
     ),
     Command(
         "graph",
         "Dump the dependency graph as JSON or Parquet; without either, count its edges.",
-        (add_inputs, add_jobs, add_json, add_graph_outputs),
+        (add_inputs, add_jobs, add_flight, add_json, add_graph_outputs),
         commands.graph,
     ),
     Command(
@@ -146,13 +151,13 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "render",
         "Draw a critical path, an event's surroundings, or the way between two events.",
-        (add_inputs, add_jobs, add_window, add_picture),
+        (add_inputs, add_jobs, add_flight, add_window, add_picture),
         commands.render,
     ),
     Command(
         "timeline",
         "A page of lanes with the critical path drawn through them.",
-        (add_inputs, add_jobs, add_window, add_timeline),
+        (add_inputs, add_jobs, add_flight, add_window, add_timeline),
         commands.timeline,
     ),
     KERNEL_SEQUENCES,
@@ -171,7 +176,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "report",
         "One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
-        (add_inputs, add_window, add_report),
+        (add_inputs, add_flight, add_window, add_report),
         report,
     ),
     CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),

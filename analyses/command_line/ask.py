@@ -40,7 +40,7 @@ def asked_scopes(ranks: AskedRanks, stretch: Stretch) -> list[Scope]:
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
-    graphs = dict(ranks.graphs_by_rank())
+    graphs = ranks.together()
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
 

@@ -43,12 +43,14 @@ class AskedRanks:
     jobs: int | None = None
     memory: int | None = None
     left_out: list[HtaGraphError] = field(default_factory=list)
+    flight: Sequence[str] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> AskedRanks:
         """Return what a command line names; some commands read one rank and have no say in how several are."""
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
-        return cls(options.inputs, options.rank, options.salvage, jobs, memory, options.left_out)
+        flight = getattr(options, "flight", None) or ()
+        return cls(options.inputs, options.rank, options.salvage, jobs, memory, options.left_out, flight)
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
@@ -73,13 +75,39 @@ class AskedRanks:
         """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's."""
         if self.rank is not None or _count_files(self.inputs) == 1:
             return self.one_graph()
-        graphs = [graph for _, graph in self.graphs_by_rank()]
+        graphs = list(self.together().values())
         if len(graphs) == 1:
             say(f"going on with {graphs[0].path}, rank {graphs[0].rank}, alone")
             return graphs[0]
         from hta_graph.job.build_job import build_job
 
         return build_job(graphs)
+
+    def together(self) -> dict[int, DependencyGraph]:
+        """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
+
+        Raises:
+            TraceError: a dump that was named is none.
+        """
+        graphs = dict(self.graphs_by_rank())
+        if len(graphs) > 1:
+            self._number_by_flight(graphs)
+        return graphs
+
+    def _number_by_flight(self, graphs: dict[int, DependencyGraph]) -> None:
+        """Use the dumps that were named, else those beside the traces, as far as they can be read."""
+        from hta_graph.errors import TraceError
+        from hta_graph.job.matching.flight.flight_recorder import flight_files
+        from hta_graph.job.matching.flight.recorded_flights import number_by_flight
+
+        dumps = [Path(path) for path in self.flight] or flight_files(self.inputs)
+        try:
+            if dumps and not number_by_flight(graphs, dumps) and self.flight:
+                say("not every rank has a flight recorder's dump: none is used")
+        except TraceError as error:
+            if self.flight:
+                raise
+            say(f"{error.on_command_line}; going on without the flight recorder")
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""

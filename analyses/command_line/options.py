@@ -10,6 +10,7 @@ from analyses.flags import flags_of
 
 __all__ = [
     "add_flags",
+    "add_flight",
     "add_graph_outputs",
     "add_inputs",
     "add_jobs",
@@ -42,6 +43,16 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         type=_size_in_bytes,
         metavar="SIZE",
         help="how much memory reading ranks may take, such as 4G (a share)",
+    )
+
+
+def add_flight(parser: argparse.ArgumentParser) -> None:
+    """Add what else numbers the collectives of several ranks."""
+    parser.add_argument(
+        "--flight",
+        nargs="+",
+        metavar="FILE",
+        help="dumps of the flight recorder, one JSON file a rank (those in a folder flight beside the traces)",
     )
 
 

@@ -33,7 +33,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
-    from analyses.paths.verdict import verdict_document
+    from analyses.paths.verdict import representative_rank, verdict_document
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
     from hta_graph.algorithms.time.step_table import step_rows
@@ -47,7 +47,7 @@ def report(options: argparse.Namespace) -> None:
     check_outputs(options.inputs, options.output, options.json, options.overlay)
     stretch, patterns = Stretch.of(options), options.data_load
     stretch.window()  # what is written wrongly is refused before anything is read
-    graphs = dict(AskedRanks.of(options).graphs_by_rank())
+    graphs = AskedRanks.of(options).together()
     window = stretch.window(job=list(graphs.values()))
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     job = _path_of_job(graphs, window, patterns)
@@ -61,7 +61,7 @@ def report(options: argparse.Namespace) -> None:
     steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.step is not None}
     link = ""
     if options.overlay:
-        write_overlay(max(paths.values(), key=lambda path: path.length_ns), options.overlay)
+        write_overlay(paths[representative_rank(paths, job)], options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
     write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job))

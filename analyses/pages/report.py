@@ -17,7 +17,7 @@ from analyses.pages.page_tables import Section, SectionTable
 from analyses.pages.report_page import page
 from analyses.pages.report_parts import PARTS, part_section
 from analyses.pages.timeline_page import TimelinePage, timeline_page
-from analyses.paths.verdict import verdict
+from analyses.paths.verdict import representative_rank, verdict
 from analyses.scope import Scope
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
@@ -48,7 +48,7 @@ def report_page(
         causes: what ranks made others wait with, to be listed beside it.
     """
     # The whole job waits for the slowest rank: where one rank is enough, it is that.
-    slowest = max(paths, key=lambda rank: paths[rank].length_ns)
+    slowest = representative_rank(paths, job)
     own_steps = (steps or {}).get(slowest, ())
     timeline = timeline_page(paths[slowest], own_steps)
     sections = [

@@ -75,8 +75,8 @@ def longest_runs(found: Answer, scope: Scope, timeline: TimelinePage) -> list[st
 
 def collectives_of_rank(found: Answer, scope: Scope, timeline: TimelinePage) -> list[str]:
     """Link collectives to this rank's kernel in each."""
-    kernels = found.series["kernels"]
-    own = kernels[kernels["rank"] == scope.rank]
+    members = found.series["members"]
+    own = members[(members["rank"] == scope.rank) & members["number"].notna()]
     index = dict(zip(own["number"].tolist(), own["event_index"].tolist(), strict=True))
     rows = _rows_by_index(scope)
     numbers = found.tables["collectives"]["number"].tolist()

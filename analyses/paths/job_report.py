@@ -83,7 +83,8 @@ def missing_lines(window: ResolvedWindow) -> list[str]:
     """Say which ranks have no such window."""
     if not window.missing:
         return []
-    return [f"{rank_names(window.missing)} recorded no {window.label} and contribute nothing"]
+    contribute = "contributes" if len(window.missing) == 1 else "contribute"
+    return [f"{rank_names(window.missing)} recorded no {window.label} and {contribute} nothing"]
 
 
 def rank_names(ranks: tuple[int, ...]) -> str:

@@ -11,6 +11,7 @@ from analyses.advice.path_facts import PathFacts
 from analyses.advice.wording import brief_duration, brief_share
 from analyses.paths.job_report import job_record
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.path_meetings import holding_part
 from hta_graph.export.files import printable
 
 __all__ = [
@@ -97,8 +98,11 @@ def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) 
     return [*among, *(f"{text[0].upper()}{text[1:]}." for text in verdict_sentences(path)), *advice_lines(path)]
 
 
-def representative_rank(paths: Mapping[int, CriticalPath]) -> int:
-    """Return the rank whose window is the longest."""
+def representative_rank(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> int:
+    """Return the rank that holds up the job, if one does, else that whose window is the longest."""
+    part = holding_part(job) if job else -1
+    if job and part >= 0 and job.graph.parts[part].rank in paths:
+        return job.graph.parts[part].rank
     return max(paths, key=lambda rank: paths[rank].length_ns)
 
 

@@ -23,7 +23,7 @@ from hta_graph.trace.element_bytes import element_bytes
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "answer", "collective_kernels", "collectives", "figure", "waits_by_rank"]
+__all__ = ["TABLES", "answer", "collective_members", "collectives", "figure", "waits_by_rank"]
 
 COLLECTIVES = [
     *("scope", "collective", "number", "ranks", "last_rank"),
@@ -31,7 +31,7 @@ COLLECTIVES = [
     *("bytes", "algorithm_gbps", "bus_gbps", "missing", "elements", "dtype", "matched_by", "group", "kernel"),
 ]
 RATES = ("algorithm_gbps", "bus_gbps")
-KERNELS = [
+MEMBERS = [
     *("rank", "scope", "number", "event_index", "start_ns", "duration_ns"),
     *("arrival_ns", "wait_ns", "transfer_ns", "is_last"),
 ]
@@ -112,48 +112,55 @@ def _rates_of(said: Mapping[str, Any], ranks: int, transfer_ns: int) -> dict[str
     }
 
 
-def collective_kernels(matched: Sequence[Matched]) -> pd.DataFrame:
-    """List every rank's kernel of each collective.
+def collective_members(matched: Sequence[Matched]) -> pd.DataFrame:
+    """List every rank's part in collectives and messages, those that were matched with nobody too.
 
     Returns:
-        rank, scope, number, event_index, start_ns and duration_ns of the work's row, arrival_ns (when the rank came: a
-        kernel's start, on the CPU the call), wait_ns (from then until the last rank came for whom it waits) and
-        transfer_ns (the rest, to the row's end), is_last.
+        rank, scope, number (of the collective; missing: matched with nobody), event_index, start_ns and duration_ns of
+        the work's row, arrival_ns (when the rank came: a kernel's start, on the CPU the call), all as in the rank's
+        file; wait_ns (from then until the last rank came for whom it waits) and transfer_ns (the rest, to the row's
+        end), both missing where it was matched with nobody; is_last.
     """
-    return joined([_kernels_of(item) for item in matched if len(item.found)], KERNELS)
+    frame = joined([_members_of_stretch(item) for item in matched], MEMBERS)
+    return frame.astype(dict.fromkeys(("number", "wait_ns", "transfer_ns"), "Int64"))
 
 
-def _kernels_of(item: Matched) -> pd.DataFrame:
-    """List the kernels of one stretch's collectives."""
+def _members_of_stretch(item: Matched) -> pd.DataFrame:
+    """List the members of one stretch: of its collectives, then, rank by rank, those that have no partner."""
     # rank 0   [== wait ==|= transfer =]
     # rank 1        [wait |= transfer =]
     # rank 2              [= transfer =]    the last one: is_last
-    found = item.found
-    every = np.arange(len(found.number))
-    rows = zip(found.rank.tolist(), item.rows(every).tolist(), strict=True)
+    found, alone = item.found, item.without_partner()
+    rank = np.concatenate([found.rank, [own for own, _ in alone]]).astype(np.int64)
+    place = np.concatenate([found.place, [own for _, own in alone]]).astype(np.int64)
+    pairs = list(zip(rank.tolist(), place.tolist(), strict=True))
+    tables = {own: scope.graph.event_table for own, scope in item.scopes.items()}
+    rows = [(tables[own], int(item.ranks[own].row[at])) for own, at in pairs]
+    nothing = [None] * len(alone)
     columns = {
-        "rank": found.rank,
+        "rank": rank,
         "scope": item.label,
-        "number": found.number,
-        "event_index": [int(item.scopes[rank].graph.event_table.index[row]) for rank, row in rows],
-        "start_ns": found.start,
-        "duration_ns": found.end - found.start,
-        "arrival_ns": found.arrival,
-        "wait_ns": found.wait,
-        "transfer_ns": found.transfer,
-        "is_last": np.isin(every, found.last),
+        "number": [*found.number.tolist(), *nothing],
+        "event_index": [int(table.index[row]) for table, row in rows],
+        "start_ns": [int(table.start[row]) for table, row in rows],
+        "duration_ns": [int(table.end[row] - table.start[row]) for table, row in rows],
+        "arrival_ns": [int(item.ranks[own].arrival[at]) for own, at in pairs],
+        "wait_ns": [*found.wait.tolist(), *nothing],
+        "transfer_ns": [*found.transfer.tolist(), *nothing],
+        "is_last": np.isin(np.arange(len(pairs)), found.last),
     }
     return pd.DataFrame(columns)
 
 
-def waits_by_rank(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Add up :func:`collective_kernels` per rank.
+def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
+    """Add up :func:`collective_members` per rank, those that have partners.
 
     Returns:
         rank, scope, kernels, duration_ns = wait_ns + transfer_ns, median_wait_ns and p95_wait_ns (of one kernel: half
         and 95 % waited no longer), times_last, wait_caused_ns (the waiting of the others
         in the collectives to which this rank came last).
     """
+    kernels = members[members["number"].notna()]
     # All waiting in a collective is the doing of the rank that came last, and counts for it alone.
     caused = kernels.groupby(["scope", "number"])["wait_ns"].transform("sum").where(kernels["is_last"].astype(bool), 0)
     columns = {
@@ -184,14 +191,14 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: one for each rank, or the steps of each.
 
     Returns:
-        The tables ``collectives`` and ``ranks`` (each rank's waits in all), and the series ``kernels``.
+        The tables ``collectives`` and ``ranks`` (each rank's waits in all), and the series ``members``.
     """
     matched = matched_collectives(scopes)
-    kernels = collective_kernels(matched)
-    tables = {"collectives": collectives(matched), "ranks": waits_by_rank(kernels)}
+    members = collective_members(matched)
+    tables = {"collectives": collectives(matched), "ranks": waits_by_rank(members)}
     ranks = len({scope.rank for scope in scopes})
     summed = {"collectives": f"the waiting ones of {ranks} ranks", "ranks": "all collectives"}
-    return Answer(tables, notes_on(scopes, matched), {"kernels": kernels}, summed=summed)
+    return Answer(tables, notes_on(scopes, matched), {"members": members}, summed=summed)
 
 
 def figure(found: Answer) -> Figure:
@@ -217,5 +224,5 @@ def figure(found: Answer) -> Figure:
 TABLES = {
     "collectives": Table(collectives, COLLECTIVES),
     "ranks": Table(waits_by_rank, RANKS),
-    "kernels": Table(collective_kernels, KERNELS),
+    "members": Table(collective_members, MEMBERS),
 }

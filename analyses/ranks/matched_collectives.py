@@ -41,6 +41,17 @@ class Matched:
         pairs = zip(self.found.rank[at].tolist(), self.found.place[at].tolist(), strict=True)
         return np.array([self.ranks[rank].row[place] for rank, place in pairs], np.int64)
 
+    def without_partner(self) -> list[tuple[int, int]]:
+        """List rank and place of the communications of the stretch that were matched with nobody."""
+        taken = set(zip(self.every.rank.tolist(), self.every.place.tolist(), strict=True))
+        inside = {rank: _inside(scope, self.ranks[rank]) for rank, scope in self.scopes.items() if rank in self.ranks}
+        return [
+            (rank, place)
+            for rank, own in inside.items()
+            for place in np.flatnonzero(own).tolist()
+            if (rank, place) not in taken
+        ]
+
     def take(self, chosen: Iterable[bool]) -> Matched:
         """Select collectives."""
         return replace(self, found=self.found.take(np.fromiter(chosen, np.bool_)))

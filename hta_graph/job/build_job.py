@@ -23,8 +23,10 @@ from hta_graph.job.joining.job_time import in_job_time
 from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
 from hta_graph.job.joining.met_members import met_members
 from hta_graph.job.joining.point_to_point import point_to_point
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
-from hta_graph.job.matching.rank_clocks import JobClocks, RankClock
+from hta_graph.job.matching.flight.flight_recorder import flight_files
+from hta_graph.job.matching.flight.recorded_flights import number_by_flight
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
@@ -34,20 +36,24 @@ from hta_graph.trace.read import Say
 __all__ = ["build_job", "join_ranks", "read_job"]
 
 
-def build_job(graphs: Iterable[DependencyGraph]) -> JobGraph:
+def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path] = ()) -> JobGraph:
     """Join the graphs of a job's ranks into one.
 
     Args:
         graphs: one for each rank; a rank that the file does not tell counts by its place.
+        flight: dumps of the flight recorder (JSON), which number collectives where the traces do not.
 
     Returns:
         an immutable graph: that of each rank, in one time, and the points where ranks meet.
 
     Raises:
         QueryError: there is no graph, two are of one rank, or they are of jobs of different sizes.
-        TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
+        TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
     """
-    return join_ranks(graphs)
+    by_rank = _graphs_by_rank(graphs)
+    if flight:
+        number_by_flight(by_rank, [Path(path) for path in flight])
+    return join_ranks(by_rank.values())
 
 
 def join_ranks(
@@ -98,28 +104,31 @@ def read_job(
     jobs: int | None = None,
     memory: int | None = None,
     salvage: bool = False,
+    flight: Sequence[str | Path] | None = None,
     report: Report | None = None,
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
 ) -> JobGraph:
     """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
 
+    ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty.
+
     >>> callable(read_job)
     True
     """
-    return build_job(
-        read_graphs(
-            inputs,
-            ranks=ranks,
-            jobs=jobs,
-            memory=memory,
-            salvage=salvage,
-            members=True,
-            report=report,
-            say=say,
-            progress=progress,
-        )
+    graphs = read_graphs(
+        inputs,
+        ranks=ranks,
+        jobs=jobs,
+        memory=memory,
+        salvage=salvage,
+        members=True,
+        report=report,
+        say=say,
+        progress=progress,
     )
+    listed = [inputs] if isinstance(inputs, (str, Path)) else inputs
+    return build_job(graphs, flight=flight_files(listed) if flight is None else flight)
 
 
 def _graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:

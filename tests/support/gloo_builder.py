@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.builder import PID, TraceBuilder
 
-__all__ = ["MAIN", "WORKER", "GlooRank", "late_all_reduce", "late_ranks", "ranks_that_meet"]
+__all__ = ["MAIN", "WORKER", "GlooRank", "late_ranks"]
 
 MAIN, WORKER = 100, 201
 """The numbers of the calling thread and of the first group's first worker."""
@@ -46,20 +45,7 @@ class GlooRank(TraceBuilder):
 
 
 def late_ranks(folder: Path, *arrivals: float, kind: str = "all_reduce", step_end: float = 60) -> list[Path]:
-    """Write ranks of one step that come to a collective at some times (:func:`ranks_that_meet`)."""
-    ranks = ranks_that_meet(arrivals, kind=kind, step_end=step_end)
-    return [trace.write(folder / f"rank{at}.json") for at, trace in enumerate(ranks)]
-
-
-def late_all_reduce(*, last_ends: tuple[float, float] = (56, 55)) -> list[GlooRank]:
-    """Let rank 1 come late to an all-reduce that both wait for (:func:`ranks_that_meet`)."""
-    return ranks_that_meet((10, 35), last_ends)
-
-
-def ranks_that_meet(
-    arrivals: Sequence[float], last_ends: Sequence[float] = (), *, kind: str = "all_reduce", step_end: float = 60
-) -> list[GlooRank]:
-    """Let ranks multiply until they come to a collective at some times (µs), and add after it until some times.
+    """Write ranks of one step that multiply until they come to a collective (µs), and add after it.
 
     The first comes to it at 10, the second at 35:
 
@@ -69,13 +55,13 @@ def ranks_that_meet(
     rank 1   [mul                       ]call            [add]
     worker                                [========]
     """
-    ranks, last = [], max(arrivals)
+    paths, last = [], max(arrivals)
     for rank, arrival in enumerate(arrivals):
         trace = GlooRank(rank, list(range(len(arrivals))))
         trace.annotation("ProfilerStep#1", 0, step_end, tid=MAIN)
         trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
         trace.called(kind, arrival, arrival + 2)
         trace.worked(kind, arrival + 3, last + 9 + rank)
-        trace.op("aten::add", last + 15, last_ends[rank] if last_ends else last + 20, tid=MAIN)
-        ranks.append(trace)
-    return ranks
+        trace.op("aten::add", last + 15, last + 20, tid=MAIN)
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return paths

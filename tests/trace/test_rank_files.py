@@ -200,30 +200,37 @@ def test_analyses_leave_a_broken_rank_out(capsys: pytest.CaptureFixture[str], tm
     assert [scope["rank"] for scope in json.loads(out)["scopes"]] == [1, 2]
 
 
-@pytest.mark.parametrize("command", ["critical-path", "graph"])
 @pytest.mark.parametrize("damage", ["cut", "empty", "no JSON"])
-def test_where_the_lowest_rank_is_broken_the_next_is_taken(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, damage: str
+def test_where_a_rank_is_broken_the_job_is_that_of_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, damage: str
 ) -> None:
     for number in (2, 3, 4):
         operator_trace(tmp_path / f"rank{number}.json")
     path = broken_trace(tmp_path / "rank2.json")
     if damage != "cut":
         path.write_bytes(b"" if damage == "empty" else b"no JSON")
-    status, out, err = run_command(capsys, command, tmp_path, "--json", "-")
-    assert (status, json.loads(out)["rank"] if command == "critical-path" else 3) == (1, 3)
-    first, second = err.splitlines()
-    assert first.startswith(f"hta-graph: {path}: ")
-    assert second == f"going on with {tmp_path / 'rank3.json'}, rank 3"
+    status, out, err = run_command(capsys, "critical-path", tmp_path, "--json", "-")
+    assert (status, json.loads(out)["ranks"]) == (1, [3, 4])
+    (told,) = err.splitlines()
+    assert told.startswith(f"hta-graph: {path}: ")
 
 
-def test_a_broken_higher_rank_does_not_matter_for_a_lower_one(
+def test_where_one_rank_is_left_it_is_asked_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in (2, 3):
+        operator_trace(tmp_path / f"rank{number}.json")
+    (tmp_path / "rank2.json").write_bytes(b"")
+    status, out, err = run_command(capsys, "critical-path", tmp_path, "--json", "-")
+    assert (status, json.loads(out)["rank"]) == (1, 3)
+    assert err.splitlines()[1:] == [f"going on with {tmp_path / 'rank3.json'}, rank 3, alone"]
+
+
+def test_a_broken_rank_does_not_matter_where_another_is_asked_for(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for number in (2, 3):
         operator_trace(tmp_path / f"rank{number}.json")
     (tmp_path / "rank3.json").write_bytes(b"")
-    assert command_json(capsys, "critical-path", tmp_path)["rank"] == 2
+    assert command_json(capsys, "critical-path", tmp_path, "--rank", "2")["rank"] == 2
     assert command_json(capsys, "info", tmp_path, "--rank", "2")["ranks"][0]["rank"] == 2
 
 
@@ -272,21 +279,22 @@ def test_a_missing_rank_lists_those_that_exist(
     assert "rank 1 is not there; there are: 0, 3" in one_error(capsys, tmp_path, command, tmp_path, "--rank", 1)
 
 
-@pytest.mark.parametrize(("arguments", "rank"), [([], 2), (["--rank", 3], 3)])
+@pytest.mark.parametrize(("arguments", "rank"), [([], None), (["--rank", 3], 3)])
 @pytest.mark.parametrize("command", ["critical-path", "graph"])
-def test_of_several_ranks_the_lowest_is_taken_unless_one_is_asked_for(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, arguments: list[Any], rank: int
+def test_several_ranks_are_a_job_unless_one_is_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, arguments: list[Any], rank: int | None
 ) -> None:
     for number in (2, 3):
         operator_trace(tmp_path / f"rank{number}.json")
     found = command_json(capsys, command, tmp_path, *arguments)
-    assert (found["rank"], Path(found["file"]).name) == (rank, f"rank{rank}.json")
+    assert (found["rank"], Path(found["file"]).name) == (rank, f"rank{rank}.json" if rank else tmp_path.name)
 
 
 def test_the_table_says_which_rank_it_is_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for number in (2, 3):
         operator_trace(tmp_path / f"rank{number}.json")
-    assert run_command(capsys, "critical-path", tmp_path)[1].splitlines()[2] == "rank2.json, rank 2"
+    assert run_command(capsys, "critical-path", tmp_path)[1].splitlines()[2] == f"{tmp_path.name}, 2 ranks"
+    assert run_command(capsys, "critical-path", tmp_path, "--rank", 2)[1].splitlines()[2] == "rank2.json, rank 2"
 
 
 def test_info_of_one_rank_of_several(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -121,6 +121,14 @@ def _margins(others: Members, numbers: Ints, arrival: Ints) -> Ints:
     return np.where(waited, np.maximum(margin, 0), 0)
 
 
+def _without_partner(path: CriticalPath, job: JobGraph) -> float:
+    """Return the share of communication in the window, by its time, that was matched with nobody."""
+    members, events, window = job.members, job.event_table, path.window
+    start = events.start[members.row].clip(window.start_ns, window.end_ns)
+    length = events.end[members.row].clip(window.start_ns, window.end_ns) - start
+    return float(length[members.number < 0].sum() / max(int(length.sum()), 1))
+
+
 def _last_to_end(path: CriticalPath) -> tuple[int, int]:
     """Return which rank ends a job's step last, and how long after the next one (ns)."""
     window = path.window
@@ -141,10 +149,11 @@ def _last_to_end(path: CriticalPath) -> tuple[int, int]:
 def holding_part(path: CriticalPath) -> int:
     """Return the place of the rank that holds up a job, for which it waits more than for all others together; else -1.
 
-    Silent where that is less than 5 % of the window, by which steps of one program differ, and where what is
-    unexplained beside it could change it.
+    Silent where that is less than 5 % of the window, by which steps of one program differ, where what is unexplained
+    beside it could change it, and where most communication has no partner.
     """
-    if len(path.graph.parts) < 2:
+    job = path.graph
+    if not isinstance(job, JobGraph) or 2 * _without_partner(path, job) > 1:
         return -1
     held = held_up_by(path)
     totals = [found.total for found in held]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel
 from hta_graph.job.matching.meeting_channels import ORDER, MeetingChannel
-from hta_graph.job.matching.rank_clocks import JobClocks
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Bools, Ints

@@ -12,6 +12,7 @@ import numpy as np
 from hta_graph.columns import pair_key
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks, job_clocks
 from hta_graph.job.matching.job_members import JobMembers, members_in_job_time
 from hta_graph.job.matching.left_out import (
     BEYOND_PHYSICS,
@@ -31,7 +32,6 @@ from hta_graph.job.matching.possible_meetings import (
     possible_meetings,
     telling_meetings,
 )
-from hta_graph.job.matching.rank_clocks import JobClocks, job_clocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Codes, Ints

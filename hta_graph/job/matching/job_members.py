@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.columns import Columns, looked_up, pair_key
-from hta_graph.job.matching.clock_evidence import members_of_meetings
-from hta_graph.job.matching.rank_clocks import JobClocks
+from hta_graph.job.matching.clocks.clock_evidence import members_of_meetings
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Ints

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel
 from hta_graph.job.matching.meeting_channels import MeetingChannel
-from hta_graph.job.matching.rank_clocks import JobClocks
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Codes

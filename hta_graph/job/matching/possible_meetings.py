@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.job_members import JobMembers
 from hta_graph.job.matching.kernels.kernel_partners import kernel_kind
 from hta_graph.job.matching.left_out import ALONE, BEYOND_PHYSICS, NO_PARTNER, OUTSIDE
-from hta_graph.job.matching.rank_clocks import JobClocks
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Codes, Ints

@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.algorithms.time.path_meetings import crossings, held_up_by, holding_part, latecomers
 from hta_graph.model import BoundBy
-from tests.support.gloo_builder import late_ranks
+from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.small_job import one_rank, small_job
 
 
@@ -82,6 +82,28 @@ def test_a_step_waits_for_the_rank_that_ends_it_last(tmp_path: Path) -> None:
     path = job_path([late_ranks(tmp_path / "longer", 10, 10.4, step_end=90)[0], paths[1]])
     assert [held.total for held in held_up_by(path)] == [30_000, 400]
     assert holding_part(path) == 0
+
+
+def test_where_most_has_no_partner_nobody_is_known_to_hold_up_the_job(tmp_path: Path) -> None:
+    path = job_path(late_ranks(tmp_path, 10, 35))
+    assert isinstance(path.graph, hg.JobGraph)
+    assert holding_part(path) == 1
+    path.graph.members = replace(path.graph.members, number=np.full(len(path.graph.members), -1))
+    assert holding_part(path) == -1
+
+
+def test_what_the_path_does_not_lead_through_holds_up_nobody(tmp_path: Path) -> None:
+    paths = []
+    for rank, (arrival, busy) in enumerate(((10, 80), (35, 50))):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 1)
+        trace.op("aten::mul", arrival + 1, busy, tid=MAIN)
+        trace.worked("all_reduce", arrival + 3, 45 + rank)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    path = job_path(paths, hg.whole())
+    assert path.by_rank_ns == {0: 79_000, 1: 0}
+    assert len(latecomers(path)) == 0
 
 
 def test_what_is_unexplained_beside_it_could_be_anybody(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from tests.support.builder import TraceBuilder
 from tests.support.queued_work import long_queued
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+OF_JOBS = ("slow_gpu", "slow_host")
+"""Rules of several ranks, which :mod:`tests.analyses.advice.test_slow_rank_rules` asks."""
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
@@ -267,7 +269,7 @@ def test_a_copy_and_its_call_on_the_path_are_one_copy(tmp_path: Path) -> None:
 
 
 def test_every_rule_of_advice_has_both_traces() -> None:
-    assert set(CASES) == {rule.name for rule in ADVICE_RULES}
+    assert {*CASES, *OF_JOBS} == {rule.name for rule in ADVICE_RULES}
 
 
 def test_a_host_that_launches_beside_a_busy_gpu_is_blamed_with_doubt(tmp_path: Path) -> None:

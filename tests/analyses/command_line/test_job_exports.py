@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from tests.support.command_line import command_json, one_error, run_command
-from tests.support.gloo_builder import late_all_reduce
+from tests.support.gloo_builder import late_ranks
 from tests.support.small_job import small_job
 
 
@@ -18,8 +18,7 @@ from tests.support.small_job import small_job
 def folder(tmp_path: Path) -> Path:
     ranks = tmp_path / "ranks"
     ranks.mkdir()
-    for rank, trace in enumerate(late_all_reduce()):
-        trace.write(ranks / f"rank{rank}.json")
+    late_ranks(ranks, 10, 35)
     return ranks
 
 

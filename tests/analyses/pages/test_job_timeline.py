@@ -10,15 +10,14 @@ import pytest
 import hta_graph as hg
 from analyses.pages import timeline_scene
 from analyses.pages.timeline_page import timeline_page
-from tests.support.gloo_builder import late_all_reduce
+from tests.support.gloo_builder import late_ranks
 from tests.support.page_data import page_data
 from tests.support.random_jobs import random_job
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> hg.CriticalPath:
-    files = [trace.write(tmp_path / f"rank{rank}.json") for rank, trace in enumerate(late_all_reduce())]
-    return hg.critical_path(hg.read_job(files), hg.whole())
+    return hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 35)), hg.whole())
 
 
 def test_lanes_stand_rank_by_rank_with_communication_below_its_thread(path: hg.CriticalPath) -> None:

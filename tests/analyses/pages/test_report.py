@@ -55,6 +55,7 @@ def test_the_job_stands_before_its_ranks(report: Path) -> None:
     text = unescape(report.read_text())
     assert text.index("Critical path of the job") < text.index("Critical paths of the ranks")
     assert "time on the job's path by rank, and for how long all others wait" in text
+    assert "Timeline, rank 2" in text
 
 
 def test_what_others_wait_for_stands_beside_the_path_of_the_job(tmp_path: Path) -> None:

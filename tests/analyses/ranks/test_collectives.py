@@ -14,7 +14,7 @@ from analyses.hta.hta_stragglers import hta_potential_stragglers, hta_profiler_s
 from analyses.hta.hta_window import like_hta
 from analyses.ranks import collectives as collectives_module
 from analyses.ranks import stragglers as stragglers_module
-from analyses.ranks.collectives import collective_kernels, collectives, waits_by_rank
+from analyses.ranks.collectives import collective_members, collectives, waits_by_rank
 from analyses.ranks.matched_collectives import matched_collectives, notes_on
 from analyses.ranks.stragglers import stragglers
 from analyses.scope import Scope, per_step, whole
@@ -66,7 +66,7 @@ def test_the_last_rank_makes_the_others_wait(tmp_path: Path) -> None:
         rank_trace(2, [(12, 30), (38, 45)], world=3),
     )
     matched = matched_collectives(scopes)
-    kernels = collective_kernels(matched)
+    kernels = collective_members(matched)
     assert (kernels["wait_ns"] + kernels["transfer_ns"]).tolist() == kernels["duration_ns"].tolist()
     assert kernels["wait_ns"].tolist() == [15_000, 0, 13_000, 1_000, 0, 3_000]
     assert kernels["is_last"].tolist() == [False, True, False] * 2
@@ -158,7 +158,7 @@ def test_a_clock_that_is_off_is_seen_by_numbers_and_taken_into_account(tmp_path:
     )
     matched = matched_collectives(scopes)
     assert matched[0].found.offsets == {1: 5_000_000_000}
-    assert collective_kernels(matched)["wait_ns"].tolist() == [1_000, 0, 5_000, 0, 3_000, 0]
+    assert collective_members(matched)["wait_ns"].tolist() == [1_000, 0, 5_000, 0, 3_000, 0]
     assert "rank 1: its clock is +5,000.000 ms ahead" in " ".join(notes_on(scopes, matched))
 
 
@@ -222,7 +222,7 @@ def test_commands_read_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["collectives", str(tmp_path), "--json", str(tmp_path / "out.jsn")]) == 0
     document = json.loads((tmp_path / "out.jsn").read_text())
     assert document["schema"] == "hta-graph/collectives/1"
-    assert [row["wait_ns"] for row in document["tables"]["kernels"]] == [15_000, 0]
+    assert [row["wait_ns"] for row in document["tables"]["members"]] == [15_000, 0]
     (tmp_path / "out.jsn").unlink()
     assert main(["stragglers", str(tmp_path)]) == 0
     assert "clock" in capsys.readouterr().out
@@ -240,7 +240,7 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
     last = {str(row.rank): row.times_last for row in frame.itertuples() if row.times_last}
     assert caused == golden["wait_caused_ns_by_rank"]
     assert last == golden["times_last_by_rank"]
-    kernels = collective_kernels(matched)
+    kernels = collective_members(matched)
     assert (kernels["wait_ns"] + kernels["transfer_ns"] == kernels["duration_ns"]).all()
     assert kernels["wait_ns"].sum() == frame["wait_caused_ns"].sum()
     worst = {"dlrm_8xv100": [7, 5], "nanogpt_ddp_8xh100": [1, 0]}[name]
@@ -270,7 +270,7 @@ def test_a_median_and_95_percent_tell_of_single_waits(tmp_path: Path) -> None:
     third = [(at * 100 + 50, at * 100 + 90) for at in range(23)]
     ranks = (rank_trace(rank, runs, world=3) for rank, runs in enumerate((first, second, third)))
     matched = matched_collectives(scopes_of(tmp_path, *ranks))
-    kernels = collective_kernels(matched)
+    kernels = collective_members(matched)
     for row in waits_by_rank(kernels).itertuples():
         waits = kernels.loc[kernels["rank"] == row.rank, "wait_ns"]
         assert (row.median_wait_ns, row.p95_wait_ns) == (usual(waits, 50), usual(waits, 95))

@@ -14,6 +14,7 @@ from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
 from hta_graph.export.perfetto.class_colours import TITLE
 from hta_graph.export.perfetto.path_overlay import ADDRESS, overlay_bytes, write_overlay
 from tests.browser.perfetto_ui import PATIENCE_MS, PerfettoUI, ask, missing
+from tests.support.gloo_builder import late_ranks
 from tests.support.make_sample import SAMPLE
 from tests.support.shared_traces import SHARED
 
@@ -39,6 +40,12 @@ ARROWS = """
 select (a.category is 'critical_path') + (b.category is 'critical_path')
 from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in
 where a.category is 'critical_path' or b.category is 'critical_path'"""
+TRACKS = """
+select thread.name from slice s join thread_track t on t.id = s.track_id
+join thread using (utid) join process using (upid) where process.name = 'Critical path'"""
+PROCESSES = """
+select distinct process.name from slice s join thread_track t on t.id = s.track_id
+join thread using (utid) join process using (upid)"""
 PINNED = "() => window.app.trace.workspace.pinnedTracks.some((track) => track.name.startsWith('Path of '))"
 ROUNDING_NS = 512
 """Perfetto reads epoch microseconds with a fraction as float64, and multiplies those."""
@@ -76,6 +83,21 @@ def test_overlay_arrives_whole_and_as_cleanly_as_the_original(ui: PerfettoUI, tr
     assert {int(depth) for name, _, depth in slices if name in titles} == {0}
     shown = sum(int(length) for name, length, _ in slices if name in titles)
     assert abs(shown - path.length_ns) <= 2 * ROUNDING_NS * len(path.pieces)
+
+
+def test_a_job_arrives_as_cleanly_as_its_ranks_and_goes_from_rank_to_rank(ui: PerfettoUI, tmp_path: Path) -> None:
+    files = late_ranks(tmp_path, 10, 35)
+    path = critical_path(hg.read_job(files))
+    counts = write_overlay(path, tmp_path / "overlay.json.gz")
+    with ui.open((tmp_path / "overlay.json.gz").read_bytes()) as page:
+        assert errors(page) == {}
+        processes = {name for (name,) in ask(page, PROCESSES)}
+        slices, arrows = ask(page, SLICES), [int(ours) for (ours,) in ask(page, ARROWS)]
+        tracks = {name for (name,) in ask(page, TRACKS)}
+    assert processes == {"rank 0: 100", "rank 1: 100", "Critical path"}
+    assert tracks == {"Path of ProfilerStep#1, rank 0", "Path of ProfilerStep#1, rank 1"}
+    assert len([name for name, *_ in slices if name not in TITLE.values()]) == counts.runs
+    assert (len(arrows), sorted(arrows)[-1]) == (counts.arrows, 2), "one arrow joins two slices of the path"
 
 
 def test_a_file_with_nan_opens_after_it_was_rewritten(ui: PerfettoUI, tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import QueryError
 from hta_graph.export.picture import around_picture, between_picture, path_picture
-from tests.support.gloo_builder import late_all_reduce
+from tests.support.gloo_builder import late_ranks
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> hg.JobGraph:
     """Let rank 1 come 25 µs late to an all-reduce that both wait for."""
-    ranks = late_all_reduce()
-    return hg.read_job([trace.write(tmp_path / f"rank{rank}.json") for rank, trace in enumerate(ranks)])
+    return hg.read_job(late_ranks(tmp_path, 10, 35))
 
 
 def lanes_of(source: str) -> list[str]:

@@ -9,14 +9,13 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError
-from tests.support.gloo_builder import MAIN, GlooRank, late_all_reduce
+from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.small_job import small_job
 
 
 def two_ranks(tmp_path: Path) -> hg.JobGraph:
     """Join two ranks of which the second comes 25 µs late."""
-    ranks = late_all_reduce(last_ends=(55, 55))
-    return hg.read_job([trace.write(tmp_path / f"rank{rank}.json") for rank, trace in enumerate(ranks)])
+    return hg.read_job(late_ranks(tmp_path, 10, 35))
 
 
 def test_ranks_meet_in_one_point_with_an_edge_from_and_to_each(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.channels import GroupChannel
 from hta_graph.export.chakra.workload.communications import KnownCommunication
-from hta_graph.job.matching.clock_evidence import Attendance
+from hta_graph.job.matching.clocks.clock_evidence import Attendance
+from hta_graph.job.matching.clocks.rank_clocks import compared_clocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
-from hta_graph.job.matching.rank_clocks import compared_clocks
 from hta_graph.job.matching.rank_members import ALL, UNKNOWN, Recording
 from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Ints

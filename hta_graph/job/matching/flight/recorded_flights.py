@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import remember
 from hta_graph.job.matching.aligned_sequences import aligned
-from hta_graph.job.matching.flight.flight_recorder import FlightRecord
+from hta_graph.job.matching.flight.flight_recorder import FlightRecord, read_flight
 from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints
 
-__all__ = ["with_flight"]
+__all__ = ["number_by_flight", "with_flight"]
 
 SAME_ROWS = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""
+
+
+def number_by_flight(graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]) -> bool:
+    """Let what ranks did together have the numbers of the flight recorder's dumps; return whether all ranks have one.
+
+    Raises:
+        TraceError: a dump is none, or its name tells no rank.
+    """
+    records = read_flight(dumps)
+    numbered = with_flight({rank: read_members(graph) for rank, graph in graphs.items()}, graphs, records)
+    for rank, graph in graphs.items():
+        remember(read_members, graph, numbered[rank])
+    return graphs.keys() <= records.keys()
 
 
 def with_flight(

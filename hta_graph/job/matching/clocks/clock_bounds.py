@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hta_graph.job.matching.clock_evidence import MeetingsOfTwo
-from hta_graph.job.matching.clock_lines import ClockLine
-from hta_graph.job.matching.pair_clocks import gap_of_bounds
+from hta_graph.job.matching.clocks.clock_evidence import MeetingsOfTwo
+from hta_graph.job.matching.clocks.clock_lines import ClockLine
+from hta_graph.job.matching.clocks.pair_clocks import gap_of_bounds
 from hta_graph.model import Floats, Ints
 
 __all__ = ["moved_within_bounds"]

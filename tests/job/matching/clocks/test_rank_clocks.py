@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from hta_graph.job.matching.clock_lines import EQUAL
+from hta_graph.job.matching.clocks.clock_lines import EQUAL
+from hta_graph.job.matching.clocks.rank_clocks import RankClock, job_clocks
 from hta_graph.job.matching.collective_times import match_collectives
-from hta_graph.job.matching.rank_clocks import RankClock, job_clocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers, Recording
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Ints

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.job.matching.clock_evidence import MeetingsOfTwo
-from hta_graph.job.matching.clock_lines import ClockLine
+from hta_graph.job.matching.clocks.clock_evidence import MeetingsOfTwo
+from hta_graph.job.matching.clocks.clock_lines import ClockLine
 from hta_graph.model import Bools, Floats, Ints
 
 __all__ = ["FEWEST_ENDS", "PairClock", "gap_of_bounds", "pair_clock"]

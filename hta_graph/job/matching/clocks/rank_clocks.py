@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hta_graph.job.matching.clock_bounds import moved_within_bounds
-from hta_graph.job.matching.clock_evidence import Attendance, MeetingsOfTwo, attendance_of, evidence_of
-from hta_graph.job.matching.clock_lines import EQUAL, ClockLine
-from hta_graph.job.matching.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clock
+from hta_graph.job.matching.clocks.clock_bounds import moved_within_bounds
+from hta_graph.job.matching.clocks.clock_evidence import Attendance, MeetingsOfTwo, attendance_of, evidence_of
+from hta_graph.job.matching.clocks.clock_lines import EQUAL, ClockLine
+from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clock
 from hta_graph.job.matching.rank_members import RankMembers, Recording
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Ints
