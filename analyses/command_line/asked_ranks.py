@@ -60,14 +60,17 @@ class AskedRanks:
                 line.clear()
                 yield found
 
-    def graphs_by_rank(self) -> Iterator[tuple[int, DependencyGraph]]:
-        """Build the graph of each rank, lowest rank first; the bar stays until all are there."""
+    def graphs_by_rank(self, *, members: bool = False) -> Iterator[tuple[int, DependencyGraph]]:
+        """Build the graph of each rank, lowest rank first; the bar stays until all are there.
+
+        ``members`` tells that what ranks did together will be asked, so that it is read with the rest.
+        """
         with ProgressLine("reading traces") as line:
-            for found in self._with_progress(line):
+            for found in self._with_progress(line, members=members):
                 yield found.rank or 0, found
 
-    def _with_progress(self, line: ProgressLine) -> Iterator[DependencyGraph]:
-        for found in self._started(line, jobs=self.jobs, progress=line.update):
+    def _with_progress(self, line: ProgressLine, *, members: bool = False) -> Iterator[DependencyGraph]:
+        for found in self._started(line, jobs=self.jobs, progress=line.update, members=members):
             _say_repairs(found.trace, line.say)
             yield found
 
@@ -75,7 +78,7 @@ class AskedRanks:
         """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's."""
         if self.rank is not None or _count_files(self.inputs) == 1:
             return self.one_graph()
-        graphs = list(self.together().values())
+        graphs = list(self.together(members=True).values())
         if len(graphs) == 1:
             say(f"going on with {graphs[0].path}, rank {graphs[0].rank}, alone")
             return graphs[0]
@@ -83,13 +86,13 @@ class AskedRanks:
 
         return build_job(graphs)
 
-    def together(self) -> dict[int, DependencyGraph]:
+    def together(self, *, members: bool = False) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
 
         Raises:
             TraceError: a dump that was named is none.
         """
-        graphs = dict(self.graphs_by_rank())
+        graphs = dict(self.graphs_by_rank(members=members))
         if len(graphs) > 1:
             self._number_by_flight(graphs)
         return graphs
@@ -121,7 +124,7 @@ class AskedRanks:
         return found
 
     def _started(
-        self, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None
+        self, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None, members: bool = False
     ) -> Iterator[DependencyGraph]:
         from hta_graph.job.reading import read_graphs
 
@@ -135,6 +138,7 @@ class AskedRanks:
             jobs=jobs,
             memory=self.memory,
             salvage=self.salvage,
+            members=members,
             report=leave_out,
             say=line.say,
             progress=progress,

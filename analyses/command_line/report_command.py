@@ -47,7 +47,7 @@ def report(options: argparse.Namespace) -> None:
     check_outputs(options.inputs, options.output, options.json, options.overlay)
     stretch, patterns = Stretch.of(options), options.data_load
     stretch.window()  # what is written wrongly is refused before anything is read
-    graphs = AskedRanks.of(options).together()
+    graphs = AskedRanks.of(options).together(members=True)
     window = stretch.window(job=list(graphs.values()))
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     job = _path_of_job(graphs, window, patterns)

@@ -190,10 +190,12 @@ def _shifted_edges(edges: EdgeTable, part: RankPart) -> EdgeTable:
 
 
 def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
-    """Add up what building the ranks' graphs counted and what joining them did."""
+    """Add up what building the ranks' graphs counted and what joining them did; of times the longest counts."""
     notes = Counter[str](joining)
     for graph in graphs:
-        notes.update({key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics})
+        own = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
+        longest = {key: max(notes[key], ns) - notes[key] for key, ns in own.items() if key.endswith("_ns")}
+        notes.update(own | longest)
     return dict(notes)
 
 

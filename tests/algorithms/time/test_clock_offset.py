@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def test_it_is_said_and_changes_no_time() -> None:
         assert "behind the host's" in text_of(lines)
     assert "behind" not in text_of(path_lines(hg.critical_path(true, hg.whole())))
     assert (true.event_table.start[true.is_gpu] - graph.event_table.start[graph.is_gpu] == 24_000).all()
+
+
+def test_of_a_job_the_largest_offset_is_told(tmp_path: Path) -> None:
+    for rank, ns in enumerate((24_000, 100_000, 0)):
+        document = write(simulate(BOUND_BY_LAUNCHES), Dialect(clock_error_ns=-ns)).document
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps({**document, "distributedInfo": {"rank": rank}}))
+    assert behind(hg.read_job(tmp_path)) == behind(offset_by(100_000))
 
 
 def test_a_return_may_take_longer_by_as_much() -> None:
