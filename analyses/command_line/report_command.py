@@ -56,6 +56,7 @@ def report(options: argparse.Namespace) -> None:
     if not options.output:
         return
     from analyses.pages.report import report_page
+    from analyses.ranks.stragglers import answer as stragglers
 
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.step is not None}
@@ -64,7 +65,8 @@ def report(options: argparse.Namespace) -> None:
         write_overlay(paths[representative_rank(paths, job)], options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
-    write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job))
+    causes = stragglers(scopes).tables["causes"] if job else None
+    write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes))
     say(f"{options.output}: open it in a browser")
 
 
