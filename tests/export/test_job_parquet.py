@@ -14,6 +14,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import OutputError, TraceError
 from tests.support.command_line import folder_contents
+from tests.support.depth import deep
 from tests.support.random_jobs import random_job
 from tests.support.shared_traces import SHARED
 from tests.support.small_job import small_job
@@ -134,7 +135,9 @@ def test_what_lies_beside_an_earlier_job_is_never_deleted(job: hg.JobGraph, tmp_
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("folder", ["gloo/ddp_4r_slowfwd_1_skew", "gloo/pipeline_2r_slowfwd_1", "traces/dlrm_8xv100"])
+@pytest.mark.parametrize(
+    "folder", ["gloo/ddp_4r_slowfwd_1_skew", deep("gloo/pipeline_2r_slowfwd_1"), deep("traces/dlrm_8xv100")]
+)
 def test_recorded_jobs_survive(tmp_path: Path, folder: str) -> None:
     job = hg.read_job(SHARED / folder)
     hg.save_graph(job, tmp_path / "g")

@@ -11,6 +11,7 @@ import hta_graph as hg
 from hta_graph.errors import QueryError
 from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.support.chakra_builder import RankBuilder
+from tests.support.depth import deep
 from tests.support.random_jobs import random_job
 from tests.support.shared_traces import SHARED
 
@@ -64,7 +65,7 @@ def test_external_ids_are_asked_of_one_rank(tmp_path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("folder", ["traces/nanogpt_ddp_8xh100", "traces/megatron_tp2_v100"])
+@pytest.mark.parametrize("folder", [deep("traces/nanogpt_ddp_8xh100"), "traces/megatron_tp2_v100"])
 def test_recorded_jobs_list_what_their_ranks_list_alone(folder: str) -> None:
     job = hg.read_job(SHARED / folder)
     found = hg.sync_dependencies(job)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hta_graph.job.matching import weighed_pairs
@@ -13,6 +12,7 @@ from hta_graph.job.matching.aligned_ranks import aligned_ranks
 from hta_graph.job.matching.aligned_sequences import aligned
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Bools, Ints
+from tests.support.depth import for_all
 
 US = 1_000
 TRANSFER = 60 * US
@@ -107,8 +107,7 @@ def test_a_band_is_as_good_as_the_whole() -> None:
     assert whole.left.tolist() == banded.left.tolist() == np.flatnonzero(kept).tolist()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.booleans())
+@for_all(st.integers(0, 2**32 - 1), st.booleans(), examples=200)
 def test_losses_change_no_other_match(seed: int, clocks_differ: bool) -> None:
     """Every rank loses some of the job's communications; the others keep their partners, whatever the clocks."""
     drawn = np.random.default_rng(seed)

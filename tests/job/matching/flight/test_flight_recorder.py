@@ -20,6 +20,7 @@ from hta_graph.job.matching.flight.flight_recorder import FlightRecord, flight_f
 from hta_graph.job.matching.flight.recorded_flights import with_flight
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
+from tests.support.depth import deep
 from tests.support.shared_traces import SHARED
 
 ENTRY = {
@@ -88,7 +89,7 @@ def starts_of(ranks: Mapping[int, RankMembers], found: Collectives) -> set[froze
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [SETS[0], *map(deep, SETS[1:])])
 def test_with_dumps_every_collective_is_matched_by_its_number(name: str) -> None:
     folder = SHARED / "gloo" / name
     graphs, ranks = job_of(folder)
@@ -109,6 +110,7 @@ def _is_near(member: tuple[int, int], pairs: frozenset[tuple[int, int]]) -> bool
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_with_dumps_a_row_that_is_gone_from_a_file_changes_no_other_match(tmp_path: Path, name: str) -> None:
     folder = SHARED / "gloo" / name
