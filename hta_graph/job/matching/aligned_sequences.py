@@ -23,6 +23,9 @@ CLEARLY = 1.2
 TOGETHER_NS, ALWAYS = 50_000, 0.9
 """How close ends are, and of how many pairs, where senders wait for their receivers."""
 
+FOREVER = 1 << 62
+"""More than any two clocks are apart (ns)."""
+
 TRIED = 3
 """How many usual distances are tried."""
 
@@ -74,6 +77,7 @@ def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]
     agreeing = best = aligned_at(left, right, 0, MOST_SLACK_NS)
     tried = [agreeing]
     if len(agreeing.left) < min(len(left), len(right)):
+        tried += _in_order_tried(left, right)
         tried += [aligned_at(left, right, offset, MOST_SLACK_NS) for offset in _possible_offsets(left, right)]
         best = max(tried, key=lambda found: found.score)
         best = best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing
@@ -84,12 +88,30 @@ def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]
     offset = best.offset(left, right)
     usual = int(np.median(np.abs(best.apart(left, right) - offset)))
     offset = 0 if best is agreeing and abs(offset) <= ERRORS * usual else offset
+    if len(best.left) == len(left) == len(right):
+        offset = _within_bounds(offset, left, right)
     slack = min(ERRORS * usual + LEAST_SLACK_NS, MOST_SLACK_NS)
     found = aligned_at(left, right, offset, slack)
     # Clocks that agree are what is usual; of distances that are about as good none is sure.
     nearly = 1 if best is agreeing else CLEARLY
     rivals = [other for other in tried if nearly * other.score > best.score]
     return found, _is_sure(found, [*rivals, *_leaning(found, left, right, offset, slack)], len(left))
+
+
+def _in_order_tried(left: Happened, right: Happened) -> list[Alignment]:
+    """Return what order alone says where nothing is lost and some distance of clocks allows it; else nothing."""
+    if len(left) != len(right):
+        return []
+    both = left.waits & right.waits
+    usual = int(np.median((right.end - left.end)[both])) if both.any() else 0
+    return [aligned_at(left, right, _within_bounds(usual, left, right), MOST_SLACK_NS)]
+
+
+def _within_bounds(offset: int, left: Happened, right: Happened) -> int:
+    """Return the nearest distance of clocks (ns) at which all of two lists of equal lengths may have met in order."""
+    low = int((right.start - left.end)[left.waits].max(initial=-FOREVER))
+    high = int((right.end - left.start)[right.waits].min(initial=FOREVER))
+    return max(low, min(offset, high)) if low <= high else (low + high) // 2
 
 
 def _leaning(found: Alignment, left: Happened, right: Happened, offset: int, slack: int) -> list[Alignment]:
