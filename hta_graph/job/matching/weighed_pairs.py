@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.columns import Columns
 from hta_graph.model import Bools, Floats, Ids, Ints
 
-__all__ = ["CLOSE_NS", "MAY_BE_KNOWN", "Alignment", "Happened", "aligned_at"]
+__all__ = ["CLOSE_NS", "MAY_BE_KNOWN", "WORTH_ALONE", "Alignment", "Happened", "aligned_at"]
 
 CLOSE_NS = 200_000
 """The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
