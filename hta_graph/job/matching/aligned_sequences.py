@@ -24,7 +24,8 @@ MUCH = 1.5
 """The same, where with clocks that agree nothing stays alone."""
 
 TOGETHER_NS, ALWAYS = 50_000, 0.9
-"""How close ends are, and of how many pairs, where senders wait for their receivers."""
+"""How close ends are, and of how many pairs, where senders wait for their receivers; or what share of the best score
+needs no other distance."""
 
 FOREVER = 1 << 62
 """More than any two clocks are apart (ns)."""
@@ -82,7 +83,7 @@ def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]
     tried = [agreeing]
     shared = min(len(left), len(right))
     is_complete = len(agreeing.left) == shared
-    is_best = is_complete and (len(left) == len(right) or MUCH * agreeing.score >= shared * (WORTH_ALONE + 1))
+    is_best = is_complete and (len(left) == len(right) or agreeing.score >= ALWAYS * shared * (WORTH_ALONE + 1))
     if not is_best:
         tried += _in_order_tried(left, right)
         tried += [aligned_at(left, right, offset, MOST_SLACK_NS) for offset in _possible_offsets(left, right)]
