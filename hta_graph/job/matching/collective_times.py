@@ -72,6 +72,8 @@ class Collectives:
     """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
     left_out: tuple[LeftOut, ...]
     """What is left out of all ranks' communications, with its share of their time, by reason."""
+    unfit: tuple[Meeting, ...] = ()
+    """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
 
     def __len__(self) -> int:
         return len(self.by)
@@ -132,7 +134,8 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         doubtful = _guessed_with_clocks(channels, records)
         in_time = [_in_job_time(record, ranks[record.rank], clocks) for record in records]
         channels, matched, clocks, believed = _matched_records(in_time, ranks)
-    matched = [pair for pair, is_believed in zip(matched, believed, strict=True) if is_believed]
+    unfit = tuple(meeting for (_, meeting), is_believed in zip(matched, believed, strict=True) if not is_believed)
+    matched = list(compress(matched, believed))
     members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
     possible = possible_meetings(members, len(matched), clocks)
     matched, members = _selected(matched, members, possible)
@@ -145,7 +148,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         firsts = [next(iter(meeting.items())) for _, meeting in matched]
         alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
         matched, members = _selected(matched, members, alike)
-    return _in_order_of_time(
+    found = _in_order_of_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
         np.array([max(channel.size - len(meeting), 0) for channel, meeting in matched], np.int64),
@@ -154,6 +157,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         reasons,
         tuple(summed_left_out(reasons, ranks)),
     )
+    return replace(found, unfit=unfit)
 
 
 def _matched_records(
