@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.job.matching.weighed_pairs import CLOSE_NS, WORTH_ALONE, Alignment, Happened, aligned_at
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["FEWEST", "aligned"]
+__all__ = ["ALWAYS", "FEWEST", "TOGETHER_NS", "aligned"]
 
 ERRORS, LEAST_SLACK_NS, MOST_SLACK_NS = 3, 10_000, 1_000_000
 """How far members may miss each other: so many usual distances of ends, within these bounds."""
