@@ -1126,6 +1126,27 @@ COLUMNS = (
         ("tests/job/matching/test_left_out.py",),
     ),
     Mutation(
+        "ends outweigh the order of lists of equal lengths",
+        "hta_graph/job/matching/weighed_pairs.py",
+        "LOST = 1.0",
+        "LOST = 0.0",
+        ("tests/job/matching/test_aligned.py",),
+    ),
+    Mutation(
+        "what one group tells of clocks serves no other",
+        "hta_graph/job/matching/collective_times.py",
+        "if not clocks.are_equal:",
+        "if clocks.are_equal:",
+        ("tests/job/matching/test_left_out.py",),
+    ),
+    Mutation(
+        "lists that overlap by chance are taken for lists of clocks that agree",
+        "hta_graph/job/matching/aligned_sequences.py",
+        "best.score > needed * agreeing.score",
+        "best.score > 9 * agreeing.score",
+        ("tests/job/matching/test_aligned.py",),
+    ),
+    Mutation(
         "of equal ones, one of which was lost, any is taken without a word",
         "hta_graph/job/matching/ambiguous_meetings.py",
         "if matched.channel.by == ORDER and together and any(matched.cut.values()):",

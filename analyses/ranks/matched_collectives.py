@@ -10,6 +10,7 @@ import numpy as np
 from analyses.scope import Scope
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.rank_members import UNKNOWN, RankMembers
+from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Bools, Ints
 from hta_graph.shown import signed_milliseconds
@@ -21,6 +22,10 @@ ALONE = (
     "communications of single ranks are left out: not every rank of their group recorded them, in this order and at "
     "this time; recordings begin and end in different places, lose some, or are of several jobs"
 )
+
+
+NAMED = 3
+"""How many collectives that fit no clocks are named."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,17 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
         f"rank {rank}: its clock is {signed_milliseconds(offset)} ms ahead of the first rank's and was set back"
         for rank, offset in found.offsets.items()
     ]
+    clocks += [_named_unfit(meeting, scopes, own) for meeting in found.unfit[:NAMED]]
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
+
+
+def _named_unfit(meeting: Meeting, scopes: Sequence[Scope], ranks: Mapping[int, RankMembers]) -> str:
+    """Name what fits no clocks, by its events."""
+    graphs = {scope.rank: scope.graph for scope in scopes}
+    rows = {rank: ranks[rank].row[place] for rank, place in sorted(meeting.items())}
+    events = ", ".join(f"rank {rank} event {graphs[rank].event_table.index[row]}" for rank, row in rows.items())
+    name = graphs[min(rows)].name_of(rows[min(rows)])
+    return f"{name} ({events}) fits no clocks of these ranks beside the others: wrongly matched, and left out"
 
 
 def _nobody_to_compare(world: int) -> str:

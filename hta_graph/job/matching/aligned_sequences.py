@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.job.matching.weighed_pairs import CLOSE_NS, Alignment, Happened, aligned_at
+from hta_graph.job.matching.weighed_pairs import CLOSE_NS, WORTH_ALONE, Alignment, Happened, aligned_at
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["FEWEST", "aligned"]
+__all__ = ["ALWAYS", "FEWEST", "TOGETHER_NS", "aligned"]
 
 ERRORS, LEAST_SLACK_NS, MOST_SLACK_NS = 3, 10_000, 1_000_000
 """How far members may miss each other: so many usual distances of ends, within these bounds."""
@@ -20,8 +20,15 @@ FEWEST = 3
 CLEARLY = 1.2
 """How much better pairs have to be with clocks that differ than with clocks that agree."""
 
+MUCH = 1.5
+"""The same, where with clocks that agree nothing stays alone."""
+
 TOGETHER_NS, ALWAYS = 50_000, 0.9
-"""How close ends are, and of how many pairs, where senders wait for their receivers."""
+"""How close ends are, and of how many pairs, where senders wait for their receivers; or what share of the best score
+needs no other distance."""
+
+FOREVER = 1 << 62
+"""More than any two clocks are apart (ns)."""
 
 TRIED = 3
 """How many usual distances are tried."""
@@ -46,6 +53,7 @@ def aligned(left: Happened, right: Happened) -> tuple[Alignment, Bools]:
     # Senders may wait for their receivers too, or may not: if they do, both always end together.
     waiting = replace(left, waits=np.ones_like(left.waits)), replace(right, waits=np.ones_like(right.waits))
     together, is_sure = _aligned_by_time(*waiting)
+    is_sure &= len(left) == len(right) or abs(together.offset(*waiting)) <= MOST_SLACK_NS
     plain = _aligned_by_time(left, right)
     offset = together.offset(*waiting)
     usual = np.abs(together.apart(*waiting) - offset)
@@ -73,10 +81,15 @@ def _leaves_partners(found: Alignment, left: Happened, right: Happened) -> bool:
 def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]:
     agreeing = best = aligned_at(left, right, 0, MOST_SLACK_NS)
     tried = [agreeing]
-    if len(agreeing.left) < min(len(left), len(right)):
+    shared = min(len(left), len(right))
+    is_complete = len(agreeing.left) == shared
+    is_best = is_complete and (len(left) == len(right) or agreeing.score >= ALWAYS * shared * (WORTH_ALONE + 1))
+    if not is_best:
+        tried += _in_order_tried(left, right)
         tried += [aligned_at(left, right, offset, MOST_SLACK_NS) for offset in _possible_offsets(left, right)]
         best = max(tried, key=lambda found: found.score)
-        best = best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing
+        needed = MUCH if is_complete else CLEARLY
+        best = best if len(best.left) >= FEWEST and best.score > needed * agreeing.score else agreeing
     if not len(best.left):
         return best, np.zeros(0, np.bool_)
     # What is paired tells how far clocks are apart, and how well that is known. What then does not overlap in time is
@@ -84,12 +97,33 @@ def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]
     offset = best.offset(left, right)
     usual = int(np.median(np.abs(best.apart(left, right) - offset)))
     offset = 0 if best is agreeing and abs(offset) <= ERRORS * usual else offset
+    if len(best.left) == len(left) == len(right):
+        offset = _within_bounds(offset, left, right)
     slack = min(ERRORS * usual + LEAST_SLACK_NS, MOST_SLACK_NS)
     found = aligned_at(left, right, offset, slack)
+    if best is not agreeing and len(left) != len(right) and not (left.waits.any() and right.waits.any()):
+        # Of messages one way almost any distance allows all: where some are lost, that is a guess.
+        return found, np.zeros(len(found.left), np.bool_)
     # Clocks that agree are what is usual; of distances that are about as good none is sure.
     nearly = 1 if best is agreeing else CLEARLY
     rivals = [other for other in tried if nearly * other.score > best.score]
     return found, _is_sure(found, [*rivals, *_leaning(found, left, right, offset, slack)], len(left))
+
+
+def _in_order_tried(left: Happened, right: Happened) -> list[Alignment]:
+    """Return what order alone says where nothing is lost and some distance of clocks allows it; else nothing."""
+    if len(left) != len(right):
+        return []
+    both = left.waits & right.waits
+    usual = int(np.median((right.end - left.end)[both])) if both.any() else 0
+    return [aligned_at(left, right, _within_bounds(usual, left, right), MOST_SLACK_NS)]
+
+
+def _within_bounds(offset: int, left: Happened, right: Happened) -> int:
+    """Return the nearest distance of clocks (ns) at which all of two lists of equal lengths may have met in order."""
+    low = int((right.start - left.end)[left.waits].max(initial=-FOREVER))
+    high = int((right.end - left.start)[right.waits].min(initial=FOREVER))
+    return max(low, min(offset, high)) if low <= high else (low + high) // 2
 
 
 def _leaning(found: Alignment, left: Happened, right: Happened, offset: int, slack: int) -> list[Alignment]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from hta_graph.job.matching.aligned_sequences import ALWAYS, FEWEST, TOGETHER_NS
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel
 from hta_graph.job.matching.meeting_channels import ORDER, MeetingChannel
@@ -45,10 +46,15 @@ def _ambiguous_in(
     clocks: JobClocks,
 ) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
+    one_time = _end_together(together, ranks, clocks)
+    end_together = len(together) >= FEWEST and float(one_time.mean()) >= ALWAYS
+    if end_together and not all(_waits(records[rank], [place])[0] for rank, place in together[0].items()):
+        # Senders, too, wait for their receivers then, so one pair that does not end together is none.
+        found |= {next(iter(together[at].items())) for at in np.flatnonzero(~one_time).tolist()}
     for rank, places in matched.cut.items():
         kept = [meeting for meeting in together if rank in meeting] if places else []
         if kept:
-            latest, earliest = _others_bounds(rank, kept, records, ranks, clocks)
+            latest, earliest = _others_bounds(rank, kept, records, ranks, clocks, end_together=end_together)
             at = np.array([*places, *(meeting[rank] for meeting in kept)])
             came, left = _times(rank, at, ranks, clocks)
             looks = _looks(records[rank], at.tolist())
@@ -58,8 +64,24 @@ def _ambiguous_in(
     return found
 
 
+def _end_together(together: Sequence[Meeting], ranks: Mapping[int, RankMembers], clocks: JobClocks) -> Bools:
+    """Mark the matches whose members end at one time."""
+    members = sorted(set.intersection(*map(set, together)))
+    places = {rank: np.array([meeting[rank] for meeting in together]) for rank in members}
+    ends = np.array([_times(rank, places[rank], ranks, clocks)[1] for rank in members])
+    error = min(max(clocks.error_between(members[0], other) for other in members), TOGETHER_NS)
+    one_time: Bools = np.ptp(ends, axis=0) <= TOGETHER_NS + error
+    return one_time
+
+
 def _others_bounds(
-    rank: int, kept: Sequence[Meeting], records: Records, ranks: Mapping[int, RankMembers], clocks: JobClocks
+    rank: int,
+    kept: Sequence[Meeting],
+    records: Records,
+    ranks: Mapping[int, RankMembers],
+    clocks: JobClocks,
+    *,
+    end_together: bool,
 ) -> tuple[Ints, Ints]:
     """Return per match when the last other rank came, if this one waits, and when the first one left that waits."""
     lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -68,10 +90,10 @@ def _others_bounds(
         at = np.array([meeting[other] for meeting in kept])
         came, left = _times(other, at, ranks, clocks)
         slack = clocks.error_between(rank, other)
-        waits = _waits(records[other], at.tolist())
+        waits = _waits(records[other], at.tolist()) | end_together
         latest = np.maximum(latest, came - min(slack, highest >> 2))
         earliest = np.minimum(earliest, np.where(waits, left + min(slack, highest >> 2), highest))
-    waits_itself = _waits(records[rank], [meeting[rank] for meeting in kept])
+    waits_itself = _waits(records[rank], [meeting[rank] for meeting in kept]) | end_together
     return np.where(waits_itself, latest, lowest), earliest
 
 

@@ -24,7 +24,7 @@ from hta_graph.job.matching.left_out import (
     why_left_out,
     without_names,
 )
-from hta_graph.job.matching.matched_ranks import match_ranks
+from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
 from hta_graph.job.matching.meeting_channels import MATCHED_BY, ORDER, MeetingChannel, records_of
 from hta_graph.job.matching.possible_meetings import (
     SLACK_NS,
@@ -33,7 +33,7 @@ from hta_graph.job.matching.possible_meetings import (
     telling_meetings,
 )
 from hta_graph.job.matching.rank_members import ALL, RankMembers
-from hta_graph.job.matching.rank_record import Meeting
+from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Bools, Codes, Ints
 
 __all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives"]
@@ -72,6 +72,8 @@ class Collectives:
     """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
     left_out: tuple[LeftOut, ...]
     """What is left out of all ranks' communications, with its share of their time, by reason."""
+    unfit: tuple[Meeting, ...] = ()
+    """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
 
     def __len__(self) -> int:
         return len(self.by)
@@ -125,14 +127,19 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     another one came that it waits for. Where clocks differ is seen, and corrected, by what belongs together.
     """
     records = records_of(ranks)
-    channels = match_ranks(records, strict=False)
-    matched = [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
-    clocks, believed = _clocks_of([(channel.by, meeting) for channel, meeting in matched], ranks)
-    matched = [pair for pair, is_believed in zip(matched, believed, strict=True) if is_believed]
+    doubtful: set[tuple[int, int]] = set()
+    channels, matched, clocks, believed = _matched_records(records, ranks)
+    if not clocks.are_equal:
+        # What all channels together tell of clocks helps those that tell little themselves.
+        doubtful = _guessed_with_clocks(channels, records)
+        in_time = [_in_job_time(record, ranks[record.rank], clocks) for record in records]
+        channels, matched, clocks, believed = _matched_records(in_time, ranks)
+    unfit = tuple(meeting for (_, meeting), is_believed in zip(matched, believed, strict=True) if not is_believed)
+    matched = list(compress(matched, believed))
     members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
     possible = possible_meetings(members, len(matched), clocks)
     matched, members = _selected(matched, members, possible)
-    doubtful = ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
+    doubtful |= ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
     doubtful |= {member for found in channels for member in found.guessed}
     reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
     unlike = names_unlike_collectives(members, reasons, ranks, clocks)
@@ -141,7 +148,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         firsts = [next(iter(meeting.items())) for _, meeting in matched]
         alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
         matched, members = _selected(matched, members, alike)
-    return _in_order_of_time(
+    found = _in_order_of_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
         np.array([max(channel.size - len(meeting), 0) for channel, meeting in matched], np.int64),
@@ -150,6 +157,38 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         reasons,
         tuple(summed_left_out(reasons, ranks)),
     )
+    return replace(found, unfit=unfit)
+
+
+def _matched_records(
+    records: Sequence[RankRecord[MeetingChannel]], ranks: Mapping[int, RankMembers]
+) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]], JobClocks, list[bool]]:
+    """Return the channels, what met in them, the clocks that this tells, and what of it fits those."""
+    channels = match_ranks(records, strict=False)
+    matched = [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
+    return channels, matched, *_clocks_of([(channel.by, meeting) for channel, meeting in matched], ranks)
+
+
+def _guessed_with_clocks(
+    channels: Sequence[MatchedChannel[MeetingChannel]], records: Sequence[RankRecord[MeetingChannel]]
+) -> set[tuple[int, int]]:
+    """Return the members (rank, place) of matches that are no surer than clocks that they themselves tell.
+
+    Of messages between two ranks these are all, both ways, where any is a guess.
+    """
+    labels = {record.rank: record.labels for record in records}
+    guessed = {member for found in channels for member in found.guessed}
+    unsure = {found.channel.members for found in channels if found.guessed}
+    for found in channels:
+        if found.channel.members in unsure:
+            together = {member for meeting in found.together for member in meeting.items()}
+            guessed |= together if any(not labels[rank][place].waits for rank, place in together) else set()
+    return guessed
+
+
+def _in_job_time(record: RankRecord[MeetingChannel], own: RankMembers, clocks: JobClocks) -> RankRecord[MeetingChannel]:
+    start, end = (clocks.to_job(record.rank, times, on_gpu=own.on_gpu) for times in (record.start, record.end))
+    return replace(record, start=start, end=end)
 
 
 def _selected(

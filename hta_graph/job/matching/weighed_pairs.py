@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.columns import Columns
 from hta_graph.model import Bools, Floats, Ids, Ints
 
-__all__ = ["CLOSE_NS", "MAY_BE_KNOWN", "Alignment", "Happened", "aligned_at"]
+__all__ = ["CLOSE_NS", "MAY_BE_KNOWN", "WORTH_ALONE", "Alignment", "Happened", "aligned_at"]
 
 CLOSE_NS = 200_000
 """The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
@@ -25,6 +25,9 @@ WORTH_ALONE = 0.25
 
 NUMBERED = 4.0
 """What a pair with one recorded number is worth."""
+
+LOST = 1.0
+"""How much better a pair's loss on both sides has to make the others, where lists of equal lengths fit in order."""
 
 DOUBT = 0.1
 """By how much the worth of pairs may be wrong, each."""
@@ -93,17 +96,9 @@ def aligned_at(
     With ``lean`` pairs to one side of ``base``, where each left one's partner lies on the right, are worth a little
     more: what then is paired otherwise was no clear choice.
     """
-    if len(left) == len(right) and base is None:
-        worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
-        # Nothing seems lost, and each fits the one at its place as well as those beside it: the usual case of a job.
-        if worth.all() and not any(
-            (
-                _worth_of(left.take(ours), right.take(theirs), slice(None), slice(None), offset, slack) > worth[ours]
-            ).any()
-            for ours, theirs in _beside(len(left))
-        ):
-            every = np.arange(len(left))
-            return Alignment(every, every, float(worth.sum()))
+    in_order = _in_order(left, right, offset, slack) if base is None else None
+    if in_order is not None and not _fits_beside(left, right, offset, slack):
+        return in_order
     width = min(2 * BAND + 1, len(right))
     # A band around where each left one's end lies on the right keeps long recordings linear.
     middle = np.searchsorted(np.maximum.accumulate(right.end), left.end + offset)
@@ -123,7 +118,30 @@ def aligned_at(
         came_from[at, row > best[1:]] = RIGHT_ALONE
         came_from[at, (row == paired) & (row > best[1:])] = PAIRED
         best = np.concatenate((best[:1], row))
-    return _traced_back(came_from, begin, float(best[-1]))
+    found = _traced_back(came_from, begin, float(best[-1]))
+    if in_order is not None and found.score < in_order.score + LOST * (len(left) - len(found.left)):
+        return in_order
+    return found
+
+
+def _in_order(left: Happened, right: Happened, offset: int, slack: int) -> Alignment | None:
+    """Return the pairs of equal places of lists of equal lengths; None where any of them is none."""
+    if len(left) != len(right):
+        return None
+    worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
+    every = np.arange(len(left))
+    return Alignment(every, every, float(worth.sum())) if worth.all() else None
+
+
+def _fits_beside(left: Happened, right: Happened, offset: int, slack: int) -> bool:
+    """Tell whether any entry fits one a few places on better than the one at its own place, either way."""
+    worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
+    near = range(1, min(NEAR, len(left)))
+    ahead = [(slice(None, -by), slice(by, None)) for by in near]
+    return any(
+        (_worth_of(left.take(ours), right.take(theirs), slice(None), slice(None), offset, slack) > worth[ours]).any()
+        for ours, theirs in ahead + [(theirs, ours) for ours, theirs in ahead]
+    )
 
 
 def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, offset: int, slack: int) -> Floats:
@@ -144,13 +162,6 @@ def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, off
     apart = np.where(both, np.abs(end - left.end[at]), np.abs(late))
     closeness = np.where(both | (one & (late >= 0)), 1, 0.01) / (1 + apart / CLOSE_NS)
     return np.where(numbered, NUMBERED, np.where(alike & may_meet, WORTH_ALONE + closeness, 0.0))
-
-
-def _beside(count: int) -> list[tuple[slice, slice]]:
-    """List how entries stand beside those of a few places on, either way."""
-    near = range(1, min(NEAR, count))
-    ahead = [(slice(None, -by), slice(by, None)) for by in near]
-    return ahead + [(theirs, ours) for ours, theirs in ahead]
 
 
 def _traced_back(came_from: Steps, begin: Ints, score: float) -> Alignment:

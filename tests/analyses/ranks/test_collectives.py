@@ -162,6 +162,23 @@ def test_a_clock_that_is_off_is_seen_by_numbers_and_taken_into_account(tmp_path:
     assert "rank 1: its clock is +5,000.000 ms ahead" in " ".join(notes_on(scopes, matched))
 
 
+def test_a_collective_that_fits_no_clocks_is_named(tmp_path: Path) -> None:
+    """Of twenty with equal numbers one lies a second away on one rank: no clocks explain that beside the others."""
+    group = {"Collective_name": "allreduce", "Process_Group_Name": "0", "Process_Group_Ranks": "[0, 1]"}
+    times = [(100 * at, 100 * at + 10) for at in range(20)]
+    numbers = list(range(20))
+    right = rank_trace(0, times, Seq=numbers, **group)
+    forged = rank_trace(1, times, Seq=[*numbers[:18], 19, 18], **group)
+    scopes = scopes_of(tmp_path, right, forged)
+    matched = matched_collectives(scopes)
+    named = [text for text in notes_on(scopes, matched) if "fits no clocks" in text]
+    assert 1 <= len(matched[0].found.unfit) == len(named) <= 2
+    assert "rank 0 event" in named[0]
+    assert "rank 1 event" in named[0]
+    agreeing = matched_collectives(scopes_of(tmp_path, right, rank_trace(1, times, Seq=numbers, **group)))
+    assert not agreeing[0].found.unfit
+
+
 def test_sends_and_receives_are_no_collectives(tmp_path: Path) -> None:
     send = {"name": "ncclDevKernel_SendRecv(x)", "Process_Group_Ranks": "[0, 1]"}
     scopes = scopes_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from hta_graph.job.matching import weighed_pairs
@@ -66,6 +67,30 @@ def test_equal_ones_in_equal_numbers_are_paired_in_order() -> None:
     )
     found, _ = aligned(left, right)
     assert found.left.tolist() == found.right.tolist() == list(range(12))
+
+
+@pytest.mark.parametrize("ahead", [0, 24_000 * US])
+def test_messages_in_equal_numbers_are_paired_in_order_whatever_their_ends(ahead: int) -> None:
+    """A receiver's row ends when its caller goes on, some milliseconds after the message: as late as the next ones."""
+    begun = np.arange(20) * 2_000 * US
+    late = np.array([3_000 * US + (7 * at % 20) * 400 * US for at in range(20)])
+    sends = Happened.of(what=0, elements=-1, kind=-1, number=-1, start=begun, end=begun + 90 * US, waits=False)
+    received = Happened.of(
+        what=0, elements=-1, kind=-1, number=-1, start=begun + 100 * US - ahead, end=begun + late - ahead, waits=True
+    )
+    found, is_sure = aligned(sends, received)
+    assert found.left.tolist() == found.right.tolist() == list(range(20))
+    assert is_sure.all() or ahead
+
+
+def test_clocks_that_agree_by_chance_give_way_to_much_closer_ends() -> None:
+    """Steps are equal and one is cut, so nothing stays alone at once; but then no ends are close."""
+    end = np.arange(40) * 4_000 * US + np.random.default_rng(2).integers(-450 * US, 450 * US, 40)
+    left = Happened.of(what=0, elements=-1, kind=-1, number=-1, start=end - 900 * US, end=end, waits=True)
+    right = left.take(np.arange(1, 40))
+    off = replace(right, start=right.start - 4_000 * US, end=right.end - 4_000 * US)
+    found, _ = aligned(left, off)
+    assert (found.left - found.right).tolist() == [1] * 39
 
 
 def test_one_recorded_number_is_one_communication_whatever_the_clocks() -> None:

@@ -95,6 +95,19 @@ def test_of_equal_ones_at_one_time_it_is_a_guess_which_was_lost() -> None:
     assert not match_collectives({0: long, 1: long}).ambiguous.any()
 
 
+def test_clocks_that_one_group_tells_serve_another_that_tells_none() -> None:
+    """Two collectives fit any clocks; but the ranks did more than these together."""
+    times = [("a", 1_000 * at + 7 * at * at, 1_000 * at + 7 * at * at + 10) for at in range(12)]
+    few = [("b", 2_500, 2_510), ("b", 9_500, 9_510)]
+    rows = sorted(times + few, key=lambda row: row[1])
+    other = [(name, start + 5_000_000, end + 5_000_000) for name, start, end in rows]
+    groups = ["0 [0, 1]" if name == "a" else "1 [0, 1]" for name, _, _ in rows]
+    ranks = {rank: replace(rank_of(*own), group=groups) for rank, own in enumerate([rows, other])}
+    found = match_collectives(ranks)
+    assert len(found) == 14
+    assert found.clocks.by_rank[1].line.ahead == 5_000_000_000
+
+
 def test_kernels_that_do_not_wait_are_no_collectives_whatever_order_says() -> None:
     # Each has two launches of one name: the first one sends and is gone, the second one waits for the others' first.
     sends = [("ep::dispatch", 40_000 * at, 40_000 * at + 50) for at in range(20)]
