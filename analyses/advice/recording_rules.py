@@ -61,7 +61,9 @@ def no_sync_records(facts: PathFacts) -> PathFinding | None:
 
 def begun_too_late(facts: PathFacts) -> PathFinding | None:
     """The window begins with work that was enqueued before the recording."""
-    time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0)
+    # A rank of a job whose recording begins later may have had nothing to wait for.
+    head_ns = int(facts.path.pieces.length[facts.path.before_rank_began].sum())
+    time_ns = facts.path.by_reason_ns.get(Reason.BEFORE_RECORDING.label, 0) - head_ns
     if not facts.is_worth(time_ns):
         return None
     text = (

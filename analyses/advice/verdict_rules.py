@@ -136,6 +136,9 @@ def largest_unexplained(path: CriticalPath) -> str:
     open_call, waiter = found["while_in"][at], found["before"][at]
     inside = f", while in {clipped(open_call, 40)}" if open_call else ""
     until = f", before {clipped(waiter, 40)}" if waiter else ", after the last work on the path"
+    row = int(found["segment"][at])
+    if path.before_rank_began[row]:
+        return f"the largest stretch, {size}: the recording of rank {path.rank_of_segment(row)} begins only then"
     return f"the largest stretch, {size}{inside}{until}: {REASON[found['reason'][at]]}"
 
 

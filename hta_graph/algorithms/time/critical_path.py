@@ -93,6 +93,14 @@ class CriticalPath:
         sums = summed_by(lost.reason, lost.length, len(Reason))
         return {reason.label: int(sums[reason]) for reason in sorted(Reason, key=lambda r: -sums[r]) if sums[reason]}
 
+    @cached_property
+    def before_rank_began(self) -> Bools:
+        """Mark the segments of a job's path on a rank whose recording had not begun."""
+        begins = [int(part.graph.event_table.start.min(initial=self.window.end_ns)) for part in self.graph.parts]
+        is_early = self.pieces.start < np.array(begins, np.int64)[self.pieces.part]
+        found: Bools = is_early & (self.pieces.reason == Reason.BEFORE_RECORDING) & (len(begins) > 1)
+        return found
+
     def _carried_over(self, pieces: Pieces) -> Bools:
         """Mark the pieces whose event, or the call that launched it, started before the window."""
         # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
@@ -143,6 +151,10 @@ class CriticalPath:
             "rank": np.array(self._rank_names(), object)[pieces.part],
             "reason": reasons,
         }
+
+    def rank_of_segment(self, segment: int) -> int | None:
+        """Return the rank that a segment is on."""
+        return self._rank_names()[int(self.pieces.part[segment])]
 
     def _rank_names(self) -> list[int | None]:
         """Return the number of each rank; of one alone it may not be known."""

@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 
 import hta_graph as hg
+from analyses.paths.verdict import verdict_sentences
 from hta_graph.errors import QueryError
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.small_job import small_job
@@ -117,3 +118,19 @@ def test_a_step_that_ends_in_a_wait_ends_with_what_was_waited_for(tmp_path: Path
     assert (1, "aten::mul") in names
     assert (0, "aten::mul") not in names
     assert path.by_bound_ns["gpu_communication_bound"] == 7_000
+
+
+def test_a_rank_whose_recording_begins_later_has_a_head_that_says_so(tmp_path: Path) -> None:
+    paths = []
+    for rank, begin in enumerate((0, 30)):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mul", begin, begin + 10, tid=MAIN)
+        trace.called("all_reduce", begin + 10, begin + 12)
+        trace.worked("all_reduce", begin + 13, 60)
+        trace.op("aten::add", 66, 70, tid=MAIN)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    path = hg.critical_path(hg.read_job(paths), hg.whole())
+    assert path.by_reason_ns == {"before_recording": 30_000}
+    assert path.before_rank_began.tolist() == [True] + [False] * (len(path.pieces) - 1)
+    assert path.rank_of_segment(0) == 1
+    assert "the recording of rank 1 begins only then" in " ".join(verdict_sentences(path))
