@@ -31,6 +31,7 @@ from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
 from hta_graph.model import EdgeKind, Ints
+from hta_graph.shown import milliseconds
 from hta_graph.trace.read import Say
 
 __all__ = ["build_job", "join_ranks", "read_job"]
@@ -47,7 +48,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path]
         an immutable graph: that of each rank, in one time, and the points where ranks meet.
 
     Raises:
-        QueryError: there is no graph, two are of one rank, or they are of jobs of different sizes.
+        QueryError: there is no graph, two are of one rank, or they are of different jobs.
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
     """
     by_rank = _graphs_by_rank(graphs)
@@ -63,6 +64,8 @@ def join_ranks(
     by_rank = _graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
     found = match_collectives(members) if matched is None else matched
+    if not len(found):
+        _refuse_strangers(by_rank)
     if clocks is not None:
         found = replace(found, clocks=clocks)
     moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
@@ -161,6 +164,25 @@ def _refuse_other_jobs(graphs: Mapping[int, DependencyGraph]) -> None:
         raise QueryError(
             f"{second}: is of a job of {other} ranks, {first} of one of {one}; give the ranks of one job, "
             "or ask about each with its own file"
+        )
+
+
+def _refuse_strangers(graphs: Mapping[int, DependencyGraph]) -> None:
+    """Refuse ranks that did nothing together, as far as is known, and were not recorded at one time.
+
+    Raises:
+        QueryError: a recording ends before another one begins.
+    """
+    spans = [
+        (int(graph.event_table.start.min()), int(graph.event_table.end.max()), graph.path)
+        for graph in graphs.values()
+        if len(graph.event_table)
+    ]
+    first, last = min(spans, key=lambda span: span[1], default=None), max(spans, default=None)
+    if first and last and first[1] < last[0]:
+        raise QueryError(
+            f"{last[2]}: nothing in it matches {first[2]}, which ends {milliseconds(last[0] - first[1])} ms before "
+            "it begins: they are of different jobs or runs; give the ranks of one job, or ask about each with --rank"
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError, TraceError
+from tests.support.builder import TraceBuilder
 from tests.support.chakra_builder import RankBuilder
 from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.small_job import one_rank, small_job
@@ -113,3 +114,12 @@ def test_ranks_that_lost_rows_still_make_a_job(tmp_path: Path, seed: int) -> Non
     path = hg.critical_path(job, hg.whole())
     assert sum(path.by_rank_ns.values()) == path.length_ns
     assert nx.is_directed_acyclic_graph(job.to_networkx())
+
+
+def test_ranks_that_never_met_and_were_recorded_at_other_times_are_refused(tmp_path: Path) -> None:
+    one, other = TraceBuilder(), TraceBuilder()
+    one.op("aten::mul", 0, 10)
+    other.op("aten::mul", 500, 510)
+    paths = [one.write(tmp_path / "rank0.json"), other.write(tmp_path / "rank1.json")]
+    with pytest.raises(QueryError, match=r"nothing in it matches .*rank0\.json, which ends 0\.490 ms before"):
+        hg.read_job(paths)
