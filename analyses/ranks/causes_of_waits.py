@@ -138,8 +138,10 @@ def _main_cause(own: pd.DataFrame, caused: int) -> str:
     (where,), inside = _largest_sum(named, ["outermost"])
     if 2 * most >= caused or not where:
         return f", {brief_share(most / caused)} of that by {_in_words(what)}"
-    what, _ = _largest_sum(named[named["outermost"] == where], WHAT)
-    return f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_in_words(what, where)}"
+    there, _ = _largest_sum(named[named["outermost"] == where], WHAT)
+    largest = f"; the largest single cause is {_in_words(what)}, {brief_share(most / caused)}"
+    said = f", {brief_share(inside / caused)} of that in {quoted(where)}, most by {_in_words(there, where)}"
+    return said if there == what else said + largest
 
 
 def _largest_sum(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], int]:
