@@ -1044,8 +1044,8 @@ COLUMNS = (
     Mutation(
         "clocks that agree are not preferred",
         "hta_graph/job/matching/aligned_sequences.py",
-        "best if len(best.left) >= FEWEST and best.score > CLEARLY * agreeing.score else agreeing",
-        "best",
+        "best = best if len(best.left) >= FEWEST and best.score > needed * agreeing.score else agreeing",
+        "best = best",
         ("tests/job/matching/test_aligned.py",),
     ),
     Mutation(

@@ -45,8 +45,11 @@ def test_recorded_ids_say_all_whatever_else_is_wrong() -> None:
 def test_without_ids_many_jobs_are_matched_and_what_is_guessed_says_so(name: str, backend: str) -> None:
     agreeing = scores_of([name], list(AGREEING), range(10), backend=backend)
     damaged = scores_of([name], [damage for damage in DAMAGES if damage not in AGREEING], range(10), backend=backend)
-    assert agreeing.wrong + damaged.wrong <= 0.001 * (agreeing.right + damaged.right)
-    assert agreeing.right >= (0.95 if name == "rooted" else 0.999) * agreeing.complete
+    # On CPUs groups of equal ranks and sizes may take each other's rows where clocks, windows and losses come together.
+    unreported = 0.01 if (name, backend) == ("tensor", "gloo") else 0.001
+    assert agreeing.wrong == 0
+    assert damaged.wrong <= unreported * (agreeing.right + damaged.right)
+    assert agreeing.right == agreeing.complete
     assert not agreeing.wait_errors
 
 
