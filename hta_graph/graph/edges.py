@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,6 +61,10 @@ class EdgeTable(Columns):
         chosen = np.lexsort((rule, source, target))
         chosen = chosen[first_of_runs(source[chosen], target[chosen])]
         return cls.of_kind(kind, source[chosen], target[chosen], rule[chosen])
+
+    def shifted(self, rows: int) -> EdgeTable:
+        """Return the same edges between events that stand so many rows further down."""
+        return replace(self, source=freeze(self.source + 2 * rows), target=freeze(self.target + 2 * rows))
 
     @property
     def inferred(self) -> Bools:
@@ -126,6 +130,10 @@ class WaitCalls(Columns):
     source: Ids
     target: Ids
     call: Ids
+
+    def shifted(self, rows: int) -> WaitCalls:
+        """Return the same for events that stand so many rows further down."""
+        return WaitCalls(*(freeze(column + rows) for column in (self.source, self.target, self.call)))
 
     def of_pairs(self, source: Ids, target: Ids) -> Ids:
         """Return the call behind each pair of activities; -1 where none is known."""

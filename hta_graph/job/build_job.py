@@ -12,7 +12,7 @@ import numpy as np
 from hta_graph.build import sound_edges
 from hta_graph.columns import picked
 from hta_graph.errors import QueryError
-from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
@@ -79,7 +79,7 @@ def join_ranks(
     )
     first = np.array([part.first_row for part in joined.parts], np.int64)
     added = [
-        _shifted_edges(rule(part.graph, work), part)
+        rule(part.graph, work).shifted(part.first_row)
         for part, work in zip(joined.parts, host, strict=True)
         for rule in (host_work_edges, collective_wait)
     ]
@@ -205,10 +205,6 @@ def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[st
     first = found.first
     pairs = zip(found.rank[first].tolist(), found.place[first].tolist(), strict=True)
     return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
-
-
-def _shifted_edges(edges: EdgeTable, part: RankPart) -> EdgeTable:
-    return replace(edges, source=edges.source + 2 * part.first_row, target=edges.target + 2 * part.first_row)
 
 
 def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:

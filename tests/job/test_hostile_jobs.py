@@ -12,7 +12,7 @@ import hta_graph as hg
 from hta_graph.errors import QueryError, TraceError
 from tests.support.builder import TraceBuilder
 from tests.support.chakra_builder import RankBuilder
-from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.small_job import one_rank, small_job
 
 MS = 1_000
@@ -123,3 +123,12 @@ def test_ranks_that_never_met_and_were_recorded_at_other_times_are_refused(tmp_p
     paths = [one.write(tmp_path / "rank0.json"), other.write(tmp_path / "rank1.json")]
     with pytest.raises(QueryError, match=r"nothing in it matches .*rank0\.json, which ends 0\.490 ms before"):
         hg.read_job(paths)
+
+
+def test_files_named_in_different_ways_are_one_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late_ranks(tmp_path, 10, 35)
+    (tmp_path / "flight").mkdir()
+    monkeypatch.chdir(tmp_path)
+    job = hg.read_job(["rank0.json", tmp_path / "rank1.json"])
+    assert len(job.rendezvous) == 1
+    assert job.path == tmp_path

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,46 +59,46 @@ def join_columns(
     names, codes = _shared_names([graph.names for graph in graphs] + [tuple(dict.fromkeys(meetings.name))])
     lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(meetings.number)))
     events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, meetings)
-    edges = [
-        replace(
-            part.graph.edge_table,
-            source=part.graph.edge_table.source + 2 * part.first_row,
-            target=part.graph.edge_table.target + 2 * part.first_row,
-        )
-        for part in parts
-    ]
-    calls = [part.graph.wait_calls for part in parts]
-    shifted = [
-        WaitCalls(*(freeze(column + part.first_row) for column in (own.source, own.target, own.call)))
-        for part, own in zip(parts, calls, strict=True)
-    ]
-    copies = [
-        replace(part.graph.trace.copies, event=freeze(part.graph.trace.copies.event + part.first_row)) for part in parts
-    ]
-    traces = [graph.trace for graph in graphs]
-    trace = Trace(
-        path=_common_folder([own.path for own in traces]),
+    trace = _joined_header(
+        [graph.trace for graph in graphs],
         events=events,
         names=names,
         lanes=lanes,
+        copies=CopyTable.join(_copies_in_job(part) for part in parts),
+    )
+    edges = EdgeTable.join(part.graph.edge_table.shifted(part.first_row) for part in parts)
+    calls = WaitCalls.join(part.graph.wait_calls.shifted(part.first_row) for part in parts)
+    return JoinedColumns(trace, edges, calls, tuple(parts), row)
+
+
+def _copies_in_job(part: RankPart) -> CopyTable:
+    copies = part.graph.trace.copies
+    return replace(copies, event=freeze(copies.event + part.first_row))
+
+
+def _joined_header(traces: Sequence[Trace], **columns: Any) -> Trace:
+    """Make the trace of a job of its columns, and of what its ranks' files say: settings, if all have them alike."""
+    shared = traces[0].settings.items()
+    return Trace(
+        path=_common_folder([own.path for own in traces]),
         syncs=SyncTable.empty(),
-        copies=CopyTable.join(copies),
         flows=Flows.empty(),
         rank=None,
         world_size=max((own.world_size or 0 for own in traces), default=0) or None,
         gpu_names=tuple(dict.fromkeys(name for own in traces for name in own.gpu_names)),
         diagnostics=_summed_notes([own.diagnostics for own in traces]),
-        settings={
-            key: value
-            for key, value in traces[0].settings.items()
-            if all(own.settings.get(key) == value for own in traces)
-        },
+        settings={key: value for key, value in shared if all(own.settings.get(key) == value for own in traces)},
+        **columns,
     )
-    return JoinedColumns(trace, EdgeTable.join(edges), WaitCalls.join(shifted), tuple(parts), row)
 
 
 def _common_folder(paths: Sequence[Path]) -> Path:
-    return paths[0] if len(paths) == 1 else Path(os.path.commonpath([path.parent for path in paths]))
+    if len(paths) == 1:
+        return paths[0]
+    folders = [path.parent for path in paths]
+    # Paths of both kinds have nothing in common as they are written.
+    is_mixed = len({folder.is_absolute() for folder in folders}) > 1
+    return Path(os.path.commonpath([folder.absolute() for folder in folders] if is_mixed else folders))
 
 
 def _summed_notes(notes: Sequence[dict[str, int]]) -> dict[str, int]:

@@ -70,7 +70,8 @@ def flight_files(inputs: Iterable[str | Path]) -> list[Path]:
         folder = given if given.is_dir() else given.parent
         beside = sorted((folder / FOLDER).glob("*.json*"))
         found += beside or [path for path in _files_in(given) if _is_dump(path)]
-    return list(dict.fromkeys(found))
+    # A folder may be named in several ways.
+    return list({path.resolve(): path for path in found}.values())
 
 
 def _files_in(folder: Path) -> list[Path]:
