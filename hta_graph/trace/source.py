@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hta_graph.errors import MissingExtraError, TraceError
 
-__all__ = ["FileBytes", "kept_text", "read_bytes"]
+__all__ = ["FileBytes", "kept_text", "read_bytes", "text_head"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -52,6 +52,16 @@ def read_bytes(path: Path) -> FileBytes:
     if path not in kept:
         kept[path] = _decompress_file(path)
     return kept[path]
+
+
+def text_head(path: Path, size: int) -> bytes:
+    """Return at most so many bytes of a file's beginning, unpacked if it is gzip; none if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(size)
+        return zlib.decompressobj(wbits=31).decompress(head, size) if head.startswith(GZIP_MAGIC) else head
+    except (OSError, zlib.error):
+        return b""
 
 
 def _decompress_file(path: Path) -> FileBytes:

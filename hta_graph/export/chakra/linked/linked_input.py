@@ -11,7 +11,6 @@ call ``[wait]`` for the time in which an operator was blocked (``blocked_dur``),
 from __future__ import annotations
 
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from hta_graph.model import Bools, EdgeKind, Ids, Ints
 from hta_graph.trace.details import Details
 from hta_graph.trace.rank_files import name_rank
 from hta_graph.trace.read import trace_of_bytes
-from hta_graph.trace.source import GZIP_MAGIC, FileBytes, read_bytes
+from hta_graph.trace.source import FileBytes, read_bytes, text_head
 from hta_graph.trace.table import Trace
 
 __all__ = ["LinkedInput", "has_chakra_schema", "holds_activities", "read_linked"]
@@ -108,17 +107,7 @@ def holds_activities(path: Path) -> bool:
 
 def has_chakra_schema(path: Path) -> bool:
     """Tell whether a file begins as a host or linked trace of Chakra's does."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError:
-        return False
-    if head.startswith(GZIP_MAGIC):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, HEAD)
-        except zlib.error:
-            return False
-    return LINKED.match(head) is not None
+    return LINKED.match(text_head(path, HEAD)) is not None
 
 
 def read_linked(path: str | Path) -> LinkedInput:

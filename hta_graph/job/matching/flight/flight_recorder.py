@@ -7,7 +7,6 @@ torch/csrc/distributed/c10d.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.job.matching.process_groups import elements_of
 from hta_graph.model import Bools, Ints
-from hta_graph.trace.source import read_bytes
+from hta_graph.trace.source import read_bytes, text_head
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
 __all__ = ["FlightRecord", "flight_files", "read_flight"]
@@ -29,7 +28,7 @@ FOLDER = "flight"
 
 HEAD = 1 << 16
 MARK = b'"collective_seq_id"'
-GZIP_MAGIC, PICKLE_MAGIC = b"\x1f\x8b", b"\x80"
+PICKLE_MAGIC = b"\x80"
 WRITES_JSON = (
     "write JSON with torch._C._distributed_c10d._dump_fr_trace_json() (before PyTorch 2.8: _dump_nccl_trace_json())"
 )
@@ -80,17 +79,7 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _is_dump(path: Path) -> bool:
     """Look at the beginning of a file: a trace has no sequence numbers under that name."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
-    except OSError:
-        return False
-    if head.startswith(GZIP_MAGIC):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, HEAD)
-        except zlib.error:
-            return False
-    return MARK in head
+    return MARK in text_head(path, HEAD)
 
 
 def read_flight(paths: Sequence[Path]) -> dict[int, FlightRecord]:
