@@ -157,7 +157,7 @@ def test_lanes_of_equal_names_belong_to_their_ranks(job: hg.JobGraph) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize(
-    "folder", [deep("gloo/groups_4r_slowa2a_1"), "gloo/pipeline_2r_slowfwd_1", deep("traces/nanogpt_ddp_8xh100")]
+    "folder", [deep("gloo/groups_4r_slowa2a_1"), deep("gloo/pipeline_2r_slowfwd_1"), deep("traces/nanogpt_ddp_8xh100")]
 )
 def test_recorded_jobs_answer_as_networkx_does(folder: str) -> None:
     job = hg.read_job(sorted((SHARED / folder).glob("rank*.json.gz"))[:4])

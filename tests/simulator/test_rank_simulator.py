@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.simulator.program import Gap, Op, Program, Stream
+from tests.support.depth import deep
 
 from .ranks import (
     Clock,
@@ -111,7 +112,7 @@ def test_on_cpus_work_queues_behind_two_threads_and_who_waits_goes_on_after_it()
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+@pytest.mark.parametrize("backend", ["gloo", deep("nccl")])
 def test_every_member_ends_when_its_transfer_does(name: str, backend: str) -> None:
     job = simulate_job(SCENARIOS[name](JobShape(backend="gloo" if backend == "gloo" else "nccl", seed=3)))
     assert job.rendezvous
@@ -124,7 +125,7 @@ def test_every_member_ends_when_its_transfer_does(name: str, backend: str) -> No
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+@pytest.mark.parametrize("backend", ["nccl", deep("gloo")])
 def test_the_path_is_whole_and_what_is_long_enough_lies_on_it(name: str, backend: str, tmp_path: Path) -> None:
     fault = Fault(2, 1, "forward", 40_000 * US)
     job = simulate_job(

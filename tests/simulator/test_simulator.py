@@ -202,7 +202,7 @@ def test_large_programs_take_seconds(family: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize(("seeds", "size"), [(9, 2_000), deep(60, 2_000)])
-@pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
+@pytest.mark.parametrize("family", ["pytorch", deep("arbitrary")])
 def test_seeds_reach_every_kind_of_constraint(family: Any, seeds: int, size: int) -> None:
     kinds = {c.kind for seed in range(seeds) for c in simulate(random_program(seed, family, size)).constraints}
     assert len(kinds) == 14 - (0 if family == "pytorch" else 1)

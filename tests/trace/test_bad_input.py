@@ -583,6 +583,7 @@ def test_a_step_with_an_odd_number_breaks_nothing(
 # -- big --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_50_000_nested_slices_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     depth = 50_000
     trace = TraceBuilder()

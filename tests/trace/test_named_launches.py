@@ -70,6 +70,7 @@ def test_one_correlation_in_the_file_is_enough_to_trust_no_other_id(tmp_path: Pa
     assert set(graph.edges[graph.edges.kind == "launch"].evidence) == {"recorded"}
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_hidden_correlations_of_an_amd_trace_are_found_again(tmp_path: Path) -> None:
     source = SHARED / "traces_more" / "rccl_ddp_mi300x" / "rank0.json.gz"

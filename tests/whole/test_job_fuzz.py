@@ -8,7 +8,7 @@ import pytest
 
 from tests.job_fuzz import damaged, examine
 
-QUICK, DEEP = 8, 300
+QUICK, DEEP = 4, 300
 EVERY = [pytest.param(number, marks=() if number < QUICK else pytest.mark.slow) for number in range(DEEP)]
 
 

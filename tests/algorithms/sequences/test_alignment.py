@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.sequences.edit_script import unedited
 from hta_graph.model import Ints
-from tests.support.depth import for_all
+from tests.support.depth import deep, for_all
 
 CODES = st.lists(st.integers(0, 3), max_size=40).map(lambda codes: np.array(codes, np.int64))
 
@@ -71,7 +71,7 @@ def test_a_loop_that_lost_rows_stays_in_step(share: float) -> None:
     assert np.mean(kept[left] == right) > 0.9
 
 
-@pytest.mark.parametrize("codes", [2, 1_000_000])
+@pytest.mark.parametrize("codes", [2, deep(1_000_000)])
 def test_sequences_without_likeness_take_no_longer_than_linear(codes: int) -> None:
     rng = np.random.default_rng(3)
     left, right = (rng.integers(0, codes, 25_000) for _ in range(2))

@@ -241,6 +241,7 @@ def test_links_lead_into_the_page_only(tmp_path: Path) -> None:
     assert page.link(54_999, 60_000) == page.link(60_000, 70_001) == page.link(60_000, 59_000) == ""
 
 
+@pytest.mark.slow
 def test_a_large_trace_stays_below_a_megabyte(tmp_path: Path) -> None:
     built = TraceBuilder()
     for number in range(17_000):

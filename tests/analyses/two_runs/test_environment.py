@@ -117,6 +117,7 @@ def test_the_line_names_the_first_differences_and_counts_the_rest(tmp_path: Path
     assert line.endswith("with_stack off … on; 1 more in the table of the environment.")
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_real_recordings_on_other_machines_and_batches_differ() -> None:
     names = ("nanogpt_ddp_8xh100", "nanogpt_ab_current", "nanogpt_ab_hook", "nccl_args_a100")

@@ -152,6 +152,7 @@ def test_a_drifting_clock_moves_rows_lengths_and_arrows_with_their_events(tmp_pa
     assert found.place_of(1) == {"pid": 100, "tid": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_recorded_clocks_are_aligned_to_the_nanosecond() -> None:
     job = hg.read_job(SHARED / "gloo" / "ddp_4r_slowfwd_1_skew")

@@ -11,7 +11,7 @@ import hta_graph as hg
 from hta_graph.job.causes.wait_causes import WaitCauses
 from tests.support.shared_traces import SHARED
 
-QUICK = ("ddp_4r_slowdata_1", "groups_4r_slowbarrier_1", "pipeline_4r_slowmb_1")
+QUICK = ("ddp_4r_slowdata_1",)
 SETS = sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))
 EVERY = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SETS]
 OTHERS_WERE_SLOWER = ("ddp_2r_slowfwd_1",)
