@@ -64,6 +64,7 @@ def test_reachability_is_that_of_networkx(seed: int) -> None:
         assert names_of(job.descendants(name)) == after
 
 
+@pytest.mark.slow
 @for_all(SEEDS, examples=40)
 def test_ways_between_ranks_are_shortest(seed: int) -> None:
     with TemporaryDirectory() as folder:

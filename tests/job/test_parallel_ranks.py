@@ -175,6 +175,7 @@ def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [deep("script"), "standard input"])
 def test_a_script_needs_no_guard(tmp_path: Path, how: str) -> None:
     job_folder(tmp_path / "job", 0, 1)
@@ -527,6 +528,7 @@ def on_screen(shown: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [deep(1), 2])
 def test_a_terminal_shows_a_bar_that_is_gone_at_the_end(tmp_path: Path, jobs: int) -> None:
     job_folder(tmp_path, 0, 1, 2)

@@ -121,6 +121,7 @@ def with_another_value(golden: Golden, folder: Path, row: int, column: int, valu
     return replace(golden, path=path)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_a_wrong_number_of_hta_without_a_known_reason_is_unexplained(tmp_path: Path) -> None:
     right = golden_of("execution_trace_sample", "get_temporal_breakdown")

@@ -168,6 +168,7 @@ def test_hta_draws_the_same_points(name: str, tmp_path: Path) -> None:
         assert highest == pytest.approx(by["max"], abs=0 if name in WHOLE_MICROSECONDS else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_read_only_inputs_need_an_output_folder(tmp_path: Path) -> None:
     assert (SHARED / "traces" / "dlrm_8xv100").is_dir()

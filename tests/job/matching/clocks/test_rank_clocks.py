@@ -198,6 +198,7 @@ def test_the_table_of_clocks_says_what_to_subtract() -> None:
     assert clocks.frame().columns.tolist() == list(row)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_five_milliseconds_written_into_the_files_are_found() -> None:
     graphs = hg.read_graphs(SHARED / "traces" / "nanogpt_ddp_8xh100", members=True)
