@@ -16,13 +16,14 @@ import numpy as np
 from hta_graph.algorithms.time.sinks import Sink, later_sink, sink_on_gpu, step_sinks
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph, RankPart
-from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import EdgeKind
+from hta_graph.graph.job_graph import JobGraph, Members
+from hta_graph.graph.remembered import remembered
+from hta_graph.model import EdgeKind, Ints
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.windows import ResolvedWindow
 
-__all__ = ["from_first_to_last", "iteration_of_job"]
+__all__ = ["from_first_to_last", "iteration_of_job", "step_ends"]
 
 Resolve = Callable[[DependencyGraph], "ResolvedWindow"]
 
@@ -57,7 +58,7 @@ def iteration_of_job(job: JobGraph, resolve: Resolve, *, number: int, cpu_window
     window = from_first_to_last(job, resolve)
     if cpu_window:
         return window
-    before = max((own for part in job.parts for own in _ends_before(job, part, number)), default=window.start_ns)
+    before = max((end for earlier, end in step_ends(job).items() if earlier < number), default=window.start_ns)
     if before >= window.end_ns:
         raise QueryError(f"{job.path}: step {number} is empty: the work of an earlier step ends after it")
     return replace(window, start_ns=before, gpu_ns=window.end_ns - before, form="gpu")
@@ -116,19 +117,37 @@ def _sink_in_job(part: RankPart, sink: Sink) -> Sink:
 
 def _with_host_work(job: JobGraph, part: RankPart, sink: Sink, span: tuple[int, int]) -> Sink:
     """Let the sink of a stretch be the end of what was called in it on the CPU, where that ends later."""
-    members, start = job.members, job.event_table.start
-    own = members.take((members.part == part.place) & (members.call >= 0) & ~job.is_gpu[members.row])
+    own, start = _host_members(job, part), job.event_table.start
     inside = (start[own.call] >= span[0]) & (start[own.call] < span[1])
     return later_sink(sink, sink_on_gpu(job, own.row[inside]))
 
 
-def _ends_before(job: JobGraph, part: RankPart, number: int) -> list[int]:
-    """Return when the work of each earlier step of a rank ends (ns)."""
-    steps = part.graph.steps()
-    at = [place for place, item in enumerate(steps) if item.number < number]
-    return [
-        _with_host_work(
-            job, part, _sink_in_job(part, step_sinks(part.graph)[place]), (steps[place].start_ns, steps[place].end_ns)
-        ).time_ns
-        for place in at
-    ]
+@remembered
+def step_ends(job: JobGraph) -> dict[int, int]:
+    """Return when the work of each step ends on the last rank (ns), by number: the GPU's, and what ran on CPUs."""
+    found: dict[int, int] = {}
+    for part in job.parts:
+        ends = _ends_on_rank(job, part)
+        for item, end in zip(part.graph.steps(), ends.tolist(), strict=True):
+            found[item.number] = max(end, found.get(item.number, end))
+    return found
+
+
+def _ends_on_rank(job: JobGraph, part: RankPart) -> Ints:
+    """Return when the work of each step of a rank ends (ns), in order of time."""
+    steps, start = part.graph.steps(), job.event_table.start
+    ends = np.array([sink.time_ns for sink in step_sinks(part.graph)], np.int64)
+    begins, stops = (np.array(list(times), np.int64) for times in (
+        (item.start_ns for item in steps), (item.end_ns for item in steps),
+    ))  # fmt: skip
+    own = _host_members(job, part)
+    of = np.searchsorted(begins, start[own.call], side="right") - 1
+    inside = (of >= 0) & (start[own.call] < np.append(stops, 0)[of])
+    np.maximum.at(ends, of[inside], job.event_table.end[own.row[inside]])
+    return ends
+
+
+def _host_members(job: JobGraph, part: RankPart) -> Members:
+    """Select what a rank called for that ran on its CPU."""
+    members = job.members
+    return members.take((members.part == part.place) & (members.call >= 0) & ~job.is_gpu[members.row])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hta_graph.algorithms.time.job_windows import step_ends
 from hta_graph.algorithms.time.sinks import step_sinks
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, question_text, refuse_two_windows, step, whole
 from hta_graph.errors import QueryError
@@ -69,15 +70,15 @@ def _lengths_of_job(job: JobGraph) -> tuple[StepLength, ...]:
     of_ranks = [length for part in job.parts for length in step_lengths(part.graph)]
     proposed = Counter(length.number for length in of_ranks if length.is_candidate)
     busy = {length.number for length in of_ranks if length.launches_work}
-    found = []
-    for item in job.steps():
-        try:
-            window = step(item.number)(job)
-        except QueryError:  # an earlier step's work ends after it: nothing of it stands alone
-            continue
-        is_candidate = proposed[item.number] == max(proposed.values())
-        iteration, latency = window.end_ns - window.start_ns, window.end_ns - item.start_ns
-        found.append(StepLength(item.number, iteration, latency, is_candidate, item.number in busy))
+    ends, found = step_ends(job), []
+    before = min((item.start_ns for item in job.steps()), default=0)
+    for item in sorted(job.steps(), key=lambda item: item.number):
+        end = ends[item.number]
+        # Where an earlier step's work ends later nothing of this one stands alone.
+        if end > before:
+            is_candidate, is_busy = proposed[item.number] == max(proposed.values()), item.number in busy
+            found.append(StepLength(item.number, end - before, end - item.start_ns, is_candidate, is_busy))
+            before = end
     return tuple(found)
 
 

@@ -49,10 +49,8 @@ def met_members(
 ) -> MetMembers:
     """Describe matched members, given each rank's communications, graph in job time, and work on the CPU."""
     place_of = {rank: part for part, rank in enumerate(ranks)}
-    own, messages = (
-        list(ranks.values()),
-        [_calls_of_messages(graph, work) for graph, work in zip(graphs, host, strict=True)],
-    )
+    own = list(ranks.values())
+    messages = [_calls_of_messages(graph, work) for graph, work in zip(graphs, host, strict=True)]
     rows = []
     for rank, place in zip(found.rank.tolist(), found.place.tolist(), strict=True):
         part = place_of[rank]
