@@ -1475,7 +1475,68 @@ JOBS = (
         ("tests/analyses/gpu_time/test_overlap_analysis.py",),
     ),
 )
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS)
+JOINING = ("tests/job/joining/test_job_graph.py", "tests/job/joining/test_job_path.py")
+JOINED = (
+    Mutation(
+        "ranks meet before they come",
+        "hta_graph/job/joining/collective.py",
+        "EdgeTable.between(kind, row[comes], point[comes],",
+        "EdgeTable.between(kind, point[comes], row[comes],",
+        JOINING,
+    ),
+    Mutation(
+        "nobody waits on the CPU",
+        "hta_graph/job/build_job.py",
+        "for rule in (host_work_edges, collective_wait)",
+        "for rule in (host_work_edges,)",
+        JOINING,
+    ),
+    Mutation(
+        "a receive does not wait for its send",
+        "hta_graph/job/joining/point_to_point.py",
+        "ways = (send, receive), (receive[outlives], send[outlives])",
+        "ways = ((receive[outlives], send[outlives]),)",
+        JOINING,
+    ),
+    Mutation(
+        "clocks are believed to the nanosecond",
+        "hta_graph/job/build_job.py",
+        "return between.row[doubtful].astype(np.int64)",
+        "return between.row[doubtful][:0].astype(np.int64)",
+        JOINING,
+    ),
+    Mutation(
+        "a window ends in a gap, not with what was waited for",
+        "hta_graph/algorithms/time/job_windows.py",
+        "return _behind_what_it_waited_for(job, max(sinks, key=lambda sink: sink.time_ns))",
+        "return max(sinks, key=lambda sink: sink.time_ns)",
+        JOINING,
+    ),
+    Mutation(
+        "iterations of a job overlap",
+        "hta_graph/algorithms/time/job_windows.py",
+        "if earlier < number",
+        "if earlier <= number - 2",
+        ("tests/algorithms/time/test_job_windows.py",),
+    ),
+    Mutation(
+        "what runs on the CPU after a step is not its work",
+        "hta_graph/algorithms/time/job_windows.py",
+        "np.maximum.at(ends, of[inside], job.event_table.end[own.row[inside]])",
+        "pass",
+        ("tests/algorithms/time/test_job_windows.py",),
+    ),
+    Mutation(
+        "ranks of different jobs are joined",
+        "hta_graph/job/build_job.py",
+        "    if len(sizes) > 1:\n",
+        "    if len(sizes) > 9:\n",
+        ("tests/job/test_hostile_jobs.py",),
+    ),
+)
+"""What joins ranks."""
+
+MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import pytest
 import hta_graph as hg
 from analyses.paths.verdict import verdict_sentences
 from hta_graph.errors import QueryError
+from hta_graph.job.build_job import join_ranks
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.small_job import small_job
 
@@ -134,3 +136,14 @@ def test_a_rank_whose_recording_begins_later_has_a_head_that_says_so(tmp_path: P
     assert path.before_rank_began.tolist() == [True] + [False] * (len(path.pieces) - 1)
     assert path.rank_of_segment(0) == 1
     assert "the recording of rank 1 begins only then" in " ".join(verdict_sentences(path))
+
+
+@pytest.mark.parametrize(("error_ns", "ranks"), [(0, {0, 1}), (7_999, {0, 1}), (8_000, {1}), (50_000, {1})])
+def test_a_wait_below_the_error_of_the_clocks_leads_to_no_other_rank(
+    tmp_path: Path, error_ns: int, ranks: set[int]
+) -> None:
+    """Rank 0 comes 8 µs late to the second all-reduce, with whose end on rank 1 the window ends."""
+    graphs = list(hg.read_graphs(small_job(tmp_path)))
+    job = join_ranks(graphs, JobClocks({0: RankClock(), 1: RankClock(error=error_ns)}))
+    path = hg.critical_path(job, hg.between(105_000, 130_000))
+    assert {rank for rank, ns in path.by_rank_ns.items() if ns} == ranks
