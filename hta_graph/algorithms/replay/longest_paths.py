@@ -73,6 +73,7 @@ class LongestPaths:
         self._points = lane_order[~self.is_root[lane_order]]
         self._make_runs()
         self._joins = used[self._meets[target[used]]]
+        self._meetings = self._ordered_meetings()
 
     def _make_runs(self) -> None:
         """Cut the points into runs in which each follows its only cause, and find the node that each hangs on."""
@@ -103,8 +104,7 @@ class LongestPaths:
             hanging = hanging[~ready]
         self.head[points] = head_of_run[run]
 
-    @cached_property
-    def _meetings(self) -> _Meetings:
+    def _ordered_meetings(self) -> _Meetings:
         joins = self._joins
         head = self.head[self.source[joins]]
         meeting = np.unique(self.target[joins])
