@@ -35,6 +35,7 @@ TESTS = (
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
+FRAMES = ("tests/frames/test_graph_from.py",)
 TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
@@ -430,8 +431,50 @@ MISTAKES = (
     Mutation(
         "lanes are numbered as they come",
         "hta_graph/trace/lanes.py",
-        "sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)",
-        "list(dict.fromkeys(thread_labels)) + list(parts_of)",
+        "sorted(dict.fromkeys(threads), key=_by_number) + sorted(streams, key=_by_number)",
+        "list(dict.fromkeys(threads)) + list(streams)",
+    ),
+    Mutation(
+        "events of frames stand as given",
+        "hta_graph/frames/given_events.py",
+        "order = canonical_order(columns)",
+        "order = np.arange(len(events))",
+        FRAMES,
+    ),
+    Mutation(
+        "what goes without saying is added to what was given of it",
+        "hta_graph/frames/graph_from.py",
+        "if not (table.kind == kind).any()",
+        "if True",
+        FRAMES,
+    ),
+    Mutation(
+        "an edge of frames may be there twice",
+        "hta_graph/frames/given_edges.py",
+        "again[order] = ~first_of_runs(source[order], target[order], kind[order])",
+        "again[order] = False",
+        FRAMES,
+    ),
+    Mutation(
+        "inexact floats pass for whole numbers",
+        "hta_graph/frames/frame_columns.py",
+        "exact = np.abs(values) < 2.0**digits",
+        "exact = np.isfinite(values)",
+        FRAMES,
+    ),
+    Mutation(
+        "frames may hold cycles",
+        "hta_graph/frames/graph_from.py",
+        "    if len(cycle):",
+        "    if len(cycle) > len(table):",
+        FRAMES,
+    ),
+    Mutation(
+        "own GPU work on a lane of any name is on a thread",
+        "hta_graph/frames/given_events.py",
+        "stream or (works and not thread)",
+        "stream",
+        FRAMES,
     ),
     Mutation(
         "times are floats",

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.model import Bools, Floats, Ints
@@ -32,7 +31,7 @@ Masks = dict[Any, Bools]
 
 @dataclass(frozen=True)
 class StragglerAnswers:
-    """What-if questions to one job; a scenario is a mask of operations that keep their real values, all others ideal."""
+    """What-if questions to one job; a scenario marks the operations that keep their real values; others are ideal."""
 
     job: StragglerJob
     replay: StragglerReplay
@@ -84,7 +83,7 @@ class StragglerAnswers:
         return self.slowdowns({dp: self._nobody | (of_row == dp) for dp in range(self.job.dp)})
 
     def explained(self, mask: Bools) -> dict[str, float] | None:
-        """Return the share of the slow-down that goes if operations become ideal, and that comes if they alone are not."""
+        """Return the share of the slow-down that goes if operations become ideal, and that comes by them alone."""
         real, ideal, _ = self._real_and_ideal
         if real == ideal:
             return None
@@ -132,7 +131,9 @@ def measured_steps(job: StragglerJob) -> Floats | Ints:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the answers for one job as JSON; return the exit status."""
-    parser = argparse.ArgumentParser(prog="straggler_oracle", description="What would a pipelined job gain without stragglers?")
+    parser = argparse.ArgumentParser(
+        prog="straggler_oracle", description="What would a pipelined job gain without stragglers?"
+    )
     parser.add_argument("trace", type=Path, help="the operations, a Parquet table")
     parser.add_argument("meta", type=Path, help="the sizes of the job, lines of key: value")
     options = parser.parse_args(arguments)

@@ -127,9 +127,7 @@ def job_of_frame(frame: pd.DataFrame, dsp: int, path: Path) -> StragglerJob:
     steps, dp = rows["step"].unique(), int(rows["dp_rank"].max()) + 1
     size, rest = divmod(len(rows), len(steps) * dp)
     template = rows[:size].reset_index(drop=True)
-    whole = rest == 0 and all(
-        (rows[key].to_numpy().reshape(-1, size) == template[key].to_numpy()).all() for key in KEY
-    )
+    whole = rest == 0 and all((rows[key].to_numpy().reshape(-1, size) == template[key].to_numpy()).all() for key in KEY)
     if not whole or (rows["dp_rank"].to_numpy().reshape(-1, dp, size) != np.arange(dp)[:, None]).any():
         raise TraceError(path, "not every step and dp_rank has the same operations", "leave out broken steps")
     start, end = (rows[name].to_numpy() for name in ("start_ts", "end_ts"))

@@ -209,7 +209,7 @@ def _message_groups(pp: int, messages: dict[tuple[int, str], list[_Message]]) ->
 # -- collectives and the end of a step ---------------------------------------------------------------------------------
 
 
-def _shared_parameters(stage: _Stage, is_overlapped: bool) -> Iterator[Wait]:  # noqa: FBT001 - one of two schedules
+def _shared_parameters(stage: _Stage, is_overlapped: bool) -> Iterator[Wait]:
     """Let a chunk's first forward work wait for its parameters, and its gradients for its last backward work."""
     yield from pairwise(stage.of(GATHER, SCATTER))
     for chunk, gather in {one.chunk: one for one in stage.in_sequence(GATHER)}.items():
@@ -223,7 +223,7 @@ def _shared_parameters(stage: _Stage, is_overlapped: bool) -> Iterator[Wait]:  #
                 yield max(last, key=lambda one: one.end), scatter
 
 
-def _tail(stage: _Stage, is_shared: bool, is_overlapped: bool) -> Iterator[Wait]:  # noqa: FBT001
+def _tail(stage: _Stage, is_shared: bool, is_overlapped: bool) -> Iterator[Wait]:
     """Let what ends a step follow the last work of a stage."""
     work, scatters = stage.of(FORWARD, BACKWARD), stage.in_sequence(SCATTER)
     is_outer = stage.number in (0, stage.pp - 1)
@@ -237,7 +237,7 @@ def _tail(stage: _Stage, is_shared: bool, is_overlapped: bool) -> Iterator[Wait]
         yield from ((scatters[-1], layernorm) for layernorm in stage.of(LAYERNORM))
 
 
-def _collective_groups(stages: Sequence[_Stage], is_shared: bool) -> Iterator[Group]:  # noqa: FBT001
+def _collective_groups(stages: Sequence[_Stage], is_shared: bool) -> Iterator[Group]:
     """Group what stages do together, and what all data-parallel ranks do."""
     for stage in stages if is_shared else ():
         yield from (Group((operation.number,), on_all=True) for operation in stage.of(GATHER, SCATTER, SEPARATE))
