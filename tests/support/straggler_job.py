@@ -143,7 +143,10 @@ def _sound_rows(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
         raise TraceError(path, f"has no column {missing[0]!r}")
-    rows = frame[COLUMNS].astype({"optype": str, "start_ts": np.float64, "duration": np.float64})
+    rows = frame[COLUMNS].astype({"optype": str})
+    numbers = [name for name in COLUMNS if name != "optype"]
+    rows[numbers] = rows[numbers].apply(pd.to_numeric, errors="coerce")
+    rows = rows.astype({"start_ts": np.float64, "duration": np.float64})
     if rows.empty:
         raise TraceError(path, "has no rows")
     if rows.isna().to_numpy().any() or not np.isfinite(rows[["start_ts", "duration"]].to_numpy()).all():

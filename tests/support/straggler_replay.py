@@ -1,24 +1,30 @@
-"""A pipelined job as a graph of this package, and the lengths of its steps in replay.
+"""A step of a pipelined job as a graph of this package, and its length in replay.
 
-operation  |------|             start → end: what it takes
-next           |----|           end → start: nothing (no launch delays)
-group      |---~~|              start of each → meeting: nothing; meeting → end of each: its own transfer
-             |-~~|
-step       |                    start of the step → start of what waits for nothing
+    operation  |------|             start → end: what it takes
+    next           |----|           end → start: nothing (no launch delays)
+    group      |---~~|              start of each → meeting: nothing; meeting → end of each: its own transfer
+                 |-~~|
+    step       |                    start of the step → start of what waits for nothing
+
+All steps are bound alike: the graph is that of the first one, the others are other weights of its edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import hta_graph as hg
-from hta_graph.model import Bools, Floats, Ints
-from tests.support.longest_ways import LongestWays
+from hta_graph.algorithms.replay.longest_paths import LongestPaths
+from hta_graph.algorithms.replay.replay import replayable
+from hta_graph.graph.points import end_point, start_point
+from hta_graph.model import Bools, Floats, Ids, Ints
 from tests.support.straggler_job import StragglerJob
 from tests.support.straggler_rules import OPTIMIZER
 
@@ -29,7 +35,7 @@ START, END = 0, 1
 NOTHING = -1
 """Instead of an operation: an edge that takes no time."""
 AT_ONCE = 2**24
-"""So many weights of edges are replayed at once."""
+"""So many weights are replayed at once."""
 ANY_TIME_NS = 2**62
 """Clocks of ranks may disagree by anything: the rules say what waits, not the times."""
 
@@ -55,7 +61,7 @@ class _Edges:
 
 @dataclass(frozen=True)
 class StragglerReplay:
-    """A job's graph; its events are its operations, then the meetings of groups, then the starts of steps."""
+    """The graph of a step; its events are its operations, rank by rank, then the meetings of groups, then its start."""
 
     job: StragglerJob
     graph: hg.DependencyGraph
@@ -64,101 +70,94 @@ class StragglerReplay:
 
     @classmethod
     def of(cls, job: StragglerJob) -> StragglerReplay:
-        """Build the graph of a job."""
-        meetings = list(_meetings(job))
-        met = np.concatenate([np.empty(0, np.int64), *(job.start.ravel()[members].max(axis=1) for members in meetings)])
-        parts = [*_edges_between(job, met.size), *_edges_of_meetings(job, meetings)]
-        graph = hg.graph_from(
-            _events_of(job, met), _frame_of(parts), name="job", add_order=False, clock_fault_ns=ANY_TIME_NS
-        )
+        """Build the graph of a job's first step."""
+        parts = list(_edges_of(job))
+        events, edges = _events_of(job), _frame_of(parts)
+        graph = hg.graph_from(events, edges, name="job", add_order=False, clock_fault_ns=ANY_TIME_NS)
         return cls(job, graph, np.concatenate([part.takes for part in parts]))
 
-    def steps(self, real: Sequence[Bools]) -> StepLengths:
-        """Replay all steps without launch delays.
+    def weights(self, real: Bools) -> Ints:
+        """Return for each step what each edge (row of ``graph.edges``) takes.
 
         Args:
-            real: per scenario the operations with their real durations and transfers; all others have ideal ones.
+            real: the operations with their real durations and transfers; all others have ideal ones.
         """
-        each = max(1, AT_ONCE // len(self.takes))
+        took = np.where(real, self.job.transfer, self.job.ideal).reshape(len(self.job.steps), -1)
+        return np.append(took, np.zeros((len(took), 1), np.int64), axis=1)[:, self.takes]
+
+    def steps(self, real: Sequence[Bools]) -> StepLengths:
+        """Replay all steps without launch delays in scenarios, each the operations with their real values."""
+        each = max(1, AT_ONCE // (len(self.takes) * len(self.job.steps)))
         parts = [self._lengths(real[at : at + each]) for at in range(0, len(real), each)]
         return StepLengths(*(np.concatenate(lengths) for lengths in zip(*parts, strict=True)))
 
     def _lengths(self, real: Sequence[Bools]) -> tuple[Floats, Floats]:
         """Return the mean lengths of steps, whole and to the optimizer's end, for each scenario."""
-        times, job = self._times(real), self.job
-        rows = np.empty(len(self.graph.event_table), np.int64)
-        rows[self.graph.event_table.index] = np.arange(len(rows))
-        operations = rows[: job.start.size].reshape(len(job.steps), -1)
-        starts, ends = times[2 * operations], times[2 * operations + 1]
-        last = np.tile(job.types == OPTIMIZER, job.dp)
-        whole = ends.max(axis=1) - starts.min(axis=1)
-        to_optimizer = ends[:, last].max(axis=1) - job.step_start[:, None]
-        return whole.mean(axis=0), to_optimizer.mean(axis=0)
+        times = self._paths.many(chain.from_iterable(map(self.weights, real)), self.graph.timeline.times, self._points)
+        starts, ends = times.reshape(len(real), len(self.job.steps), 2, -1).transpose(2, 0, 1, 3)
+        last = np.tile(self.job.types == OPTIMIZER, self.job.dp)
+        whole = ends.max(axis=2) - starts.min(axis=2)
+        to_optimizer = ends[:, :, last].max(axis=2) - self.job.step_start[0]
+        return whole.mean(axis=1), to_optimizer.mean(axis=1)
 
-    def _times(self, real: Sequence[Bools]) -> Ints:
-        """Return the time of each point (row) in each scenario (column)."""
-        took = [np.append(np.where(mask, self.job.transfer, self.job.ideal), 0) for mask in real]
-        weights = np.stack(took, axis=1)[self.takes]
-        return self._ways.times(self.graph.timeline.times, weights)
+    @cached_property
+    def _points(self) -> Ids:
+        """The starts of all operations, then their ends."""
+        index = self.graph.event_table.index
+        rows = np.empty(len(index), np.int32)
+        rows[index] = np.arange(len(index), dtype=np.int32)
+        operations = rows[: self.job.dp * len(self.job.operations)]
+        return np.concatenate([start_point(operations), end_point(operations)])
 
-    @property
-    def _ways(self) -> LongestWays:
-        return LongestWays(self.graph.edge_table, len(self.graph.timeline.times))
+    @cached_property
+    def _paths(self) -> LongestPaths:
+        """The shape of the graph; only the step starts at a given time."""
+        return replayable(self.graph, hg.whole()).paths
 
 
-def _all_rows(job: StragglerJob) -> Ints:
-    """Return the event of each operation, as a table like ``job.start``."""
-    return np.arange(job.start.size).reshape(job.start.shape)
+def _rows_of(job: StragglerJob) -> Ints:
+    """Return the event of each operation: a row per data-parallel rank."""
+    return np.arange(job.dp * len(job.operations)).reshape(job.dp, -1)
 
 
 def _meetings(job: StragglerJob) -> Iterator[Ints]:
-    """Yield for each group that is not alone the events that meet: a row per meeting."""
-    rows = _all_rows(job)
+    """Yield the events of each group that is not alone."""
     for group in job.rules.groups:
-        members = rows[:, list(group.members)]
-        together = members.reshape(len(job.steps), -1) if group.on_all else members
-        if together.shape[1] > 1:
-            yield together
+        members = _rows_of(job)[:, list(group.members)]
+        if members.size > 1 if group.on_all else len(group.members) > 1:
+            yield from [members.ravel()] if group.on_all else members
 
 
-def _edges_between(job: StragglerJob, meetings: int) -> Iterator[_Edges]:
-    """Yield the edges of operations, between them, and from the starts of steps."""
-    rows = _all_rows(job)
+def _edges_of(job: StragglerJob) -> Iterator[_Edges]:
+    """Yield the edges of operations, between them, of their meetings, and from the start of the step."""
+    rows, meetings = _rows_of(job), list(_meetings(job))
     waits = np.array(job.rules.waits, np.int64).reshape(-1, 2)
-    first = np.setdiff1d(np.arange(len(job.operations)), waits[:, 1])
-    step = np.repeat(rows.size + meetings + np.arange(len(job.steps)), job.dp)
+    first = rows[:, np.setdiff1d(np.arange(len(job.operations)), waits[:, 1])]
     yield _Edges(rows.ravel(), START, rows.ravel(), END, rows.ravel())
     yield _free(rows[:, waits[:, 0]], END, rows[:, waits[:, 1]], START)
-    yield _free(np.broadcast_to(step[:, None], (len(rows), len(first))), START, rows[:, first], START)
-
-
-def _edges_of_meetings(job: StragglerJob, meetings: Sequence[Ints]) -> Iterator[_Edges]:
-    number = job.start.size
-    for members in meetings:
-        meeting = np.broadcast_to(np.arange(number, number + len(members))[:, None], members.shape)
-        number += len(members)
+    yield _free(np.full_like(first, rows.size + len(meetings)), START, first, START)
+    if meetings:
+        members = np.concatenate(meetings)
+        meeting = np.repeat(rows.size + np.arange(len(meetings)), [len(those) for those in meetings])
         yield _free(members, START, meeting, START)
-        yield _Edges(meeting.ravel(), START, members.ravel(), END, members.ravel())
+        yield _Edges(meeting, START, members, END, members)
 
 
 def _free(source: Ints, source_point: int, target: Ints, target_point: int) -> _Edges:
     return _Edges(source.ravel(), source_point, target.ravel(), target_point, np.full(source.size, NOTHING))
 
 
-def _events_of(job: StragglerJob, met: Ints) -> pd.DataFrame:
+def _events_of(job: StragglerJob) -> pd.DataFrame:
     """Return the events: a lane for each type of operation of each worker."""
-    dp = np.repeat(np.tile(np.arange(job.dp), len(job.steps)), len(job.operations))
-    copies = len(job.start)
-    lanes = [f"stream {rank}:{one.stage}:{one.type}" for rank in range(job.dp) for one in job.operations]
-    lane = np.array(lanes, object).reshape(job.dp, -1)
-    other = ["stream meetings"] * len(met) + ["stream steps"] * len(job.steps)
-    instants = np.concatenate([met, job.step_start])
-    assert len(dp) == job.start.size
+    start, end = job.start[: job.dp].ravel(), job.end[: job.dp].ravel()
+    met = np.array([start[members].max() for members in _meetings(job)], np.int64)
+    instants = np.append(met, job.step_start[0])
+    lanes = [f"stream {dp}:{one.stage}:{one.type}" for dp in range(job.dp) for one in job.operations]
     return pd.DataFrame({
-        "name": [*np.tile(job.types, copies).tolist(), *["meeting"] * len(met), *["step"] * len(job.steps)],
-        "lane": [*np.tile(lane, (len(job.steps), 1)).ravel().tolist(), *other],
-        "start_ns": np.concatenate([job.start.ravel(), instants]),
-        "end_ns": np.concatenate([job.end.ravel(), instants]),
+        "name": [*job.types.tolist() * job.dp, *["meeting"] * len(met), "step"],
+        "lane": [*lanes, *["stream meetings"] * len(met), "stream steps"],
+        "start_ns": np.append(start, instants),
+        "end_ns": np.append(end, instants),
     })  # fmt: skip
 
 

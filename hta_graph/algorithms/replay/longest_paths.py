@@ -194,6 +194,8 @@ class LongestPaths:
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
         given = np.broadcast_to(start[self.head[points]], (count, len(points)))
+        if not len(known):
+            return given + np.stack(behind)
         return np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
 
     def trace_back(self, weight: Ints, values: Ints, point: int) -> Ids:
