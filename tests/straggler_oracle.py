@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import HtaGraphError
-from hta_graph.model import Bools, Floats, Ints
+from hta_graph.model import Bools, Floats
 from tests.support.straggler_job import StragglerJob, read_straggler_job
 from tests.support.straggler_replay import StragglerReplay
 
@@ -25,6 +26,9 @@ WORTH_ASKING = 1.03
 """Of a job that is slower than ideal by less than this, nobody is asked why."""
 WORST_PERCENT = 3
 """How many of the workers are the worst ones."""
+
+ROUNDING = 1e-9
+"""Steps that differ by less than this share are of one length."""
 
 Masks = dict[Any, Bools]
 
@@ -85,7 +89,7 @@ class StragglerAnswers:
     def explained(self, mask: Bools) -> dict[str, float] | None:
         """Return the share of the slow-down that goes if operations become ideal, and that comes by them alone."""
         real, ideal, _ = self._real_and_ideal
-        if real == ideal:
+        if math.isclose(real, ideal, rel_tol=ROUNDING):
             return None
         removed, added = self.replay.steps([~mask, mask]).whole.tolist()
         return {"removed": (real - removed) / (real - ideal), "added": (added - ideal) / (real - ideal)}
@@ -123,9 +127,9 @@ def _merged_type(kind: str) -> str:
     return f"{direction}-pp-comm" if way in ("send", "recv") else kind
 
 
-def measured_steps(job: StragglerJob) -> Floats | Ints:
+def measured_steps(job: StragglerJob) -> Floats:
     """Return how long each step took as recorded (ns)."""
-    ends: Ints = job.by_step(job.end).max(axis=(1, 2))
+    ends: Floats = job.by_step(job.end).max(axis=(1, 2))
     return ends - job.step_start
 
 

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 
 from hta_graph.errors import TraceError
-from hta_graph.model import Bools, Ints
+from hta_graph.model import Bools, Floats, Ints
 from tests.support.straggler_rules import COMMUNICATION, COMPUTE, Operation, Rules, rules_of
 
 __all__ = ["StragglerJob", "job_of_frame", "read_straggler_job"]
 
 KEY = ["stage", "optype", "seq_id"]
 COLUMNS = ["step", "dp_rank", *KEY, "rank", "mc", "gmc", "start_ts", "duration"]
-NOT_BEFORE_NS = -10_000_000
+NS_PER_S = 1e9
+NOT_BEFORE_NS = -10e6
 """A delay or transfer so far below zero is a fault of the clocks: it counts as none."""
 
 Table = np.ndarray[Any, Any]
@@ -37,12 +38,12 @@ class StragglerJob:
     steps: tuple[int, ...]
     dp: int
     rules: Rules
-    start: Ints
-    end: Ints
+    start: Floats
+    end: Floats
     rank: Ints
 
     @property
-    def step_start(self) -> Ints:
+    def step_start(self) -> Floats:
         """When the first operation of each step started."""
         return self.by_step(self.start).min(axis=(1, 2))
 
@@ -67,7 +68,7 @@ class StragglerJob:
         return np.isin(np.arange(len(self.operations)), list(members))
 
     @cached_property
-    def transfer(self) -> Ints:
+    def transfer(self) -> Floats:
         """How long each operation took after all of its group had started; of one without a group how long it took."""
         transfer, ends = self.by_step(self.end - self.start), self.by_step(self.end)
         for group in self.rules.groups:
@@ -79,15 +80,15 @@ class StragglerJob:
         return transfer.reshape(self.start.shape)
 
     @cached_property
-    def ideal(self) -> Ints:
+    def ideal(self) -> Floats:
         """What each operation takes if all of its type take the same: the mean of work, the median of communication."""
-        ideal, took = np.empty(len(self.operations), np.int64), self.end - self.start
+        ideal, took = np.empty(len(self.operations)), self.end - self.start
         for kind in dict.fromkeys(self.types.tolist()):
             usual, mine = np.mean if kind in COMPUTE else np.median, self.types == kind
-            ideal[mine] = round(float(usual(took[:, mine])))
+            ideal[mine] = usual(took[:, mine])
             grouped = mine & self.is_grouped
             if grouped.any():
-                ideal[grouped] = round(float(usual(self.transfer[:, grouped])))
+                ideal[grouped] = usual(self.transfer[:, grouped])
         return np.broadcast_to(ideal, self.start.shape)
 
 
@@ -130,11 +131,11 @@ def job_of_frame(frame: pd.DataFrame, dsp: int, path: Path) -> StragglerJob:
     whole = rest == 0 and all((rows[key].to_numpy().reshape(-1, size) == template[key].to_numpy()).all() for key in KEY)
     if not whole or (rows["dp_rank"].to_numpy().reshape(-1, dp, size) != np.arange(dp)[:, None]).any():
         raise TraceError(path, "not every step and dp_rank has the same operations", "leave out broken steps")
-    start, end = (rows[name].to_numpy() for name in ("start_ts", "end_ts"))
+    start, end = (rows[name].to_numpy().reshape(-1, size) * NS_PER_S for name in ("start_ts", "end_ts"))
     operations = tuple(_operations_of(template))
     return StragglerJob(
         operations, tuple(steps.tolist()), dp, rules_of(operations, dp, dsp),
-        _whole_ns(start, size), _whole_ns(end, size), rows["rank"].to_numpy().reshape(-1, size),
+        start, end, rows["rank"].to_numpy().reshape(-1, size),
     )  # fmt: skip
 
 
@@ -166,8 +167,3 @@ def _operations_of(template: pd.DataFrame) -> list[Operation]:
         Operation(number, stage, kind, seq, start, end, chunk, whole_chunk)
         for number, (stage, kind, seq, start, end, chunk, whole_chunk) in enumerate(zip(*columns, strict=True))
     ]
-
-
-def _whole_ns(seconds: Table, size: int) -> Ints:
-    found: Ints = np.rint(seconds * 1e9).astype(np.int64).reshape(-1, size)
-    return found

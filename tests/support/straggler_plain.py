@@ -235,7 +235,7 @@ def plain_answers(frame: pd.DataFrame, dsp: int) -> dict[str, Any]:
 
     def share(chosen: Any) -> dict[str, float] | None:
         lost = no_delay - step_ideal
-        if abs(lost) < 1e-12:
+        if abs(lost) < 1e-9 * no_delay:
             return None
         removed = job.lengths({key: (ideal if chosen(key) else real)[key] for key in real})[0]
         added = job.lengths({key: (real if chosen(key) else ideal)[key] for key in real})[0]

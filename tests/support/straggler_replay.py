@@ -22,7 +22,6 @@ import pandas as pd
 
 import hta_graph as hg
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
-from hta_graph.algorithms.replay.replay import replayable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.model import Bools, Floats, Ids, Ints
 from tests.support.straggler_job import StragglerJob
@@ -76,14 +75,14 @@ class StragglerReplay:
         graph = hg.graph_from(events, edges, name="job", add_order=False, clock_fault_ns=ANY_TIME_NS)
         return cls(job, graph, np.concatenate([part.takes for part in parts]))
 
-    def weights(self, real: Bools) -> Ints:
+    def weights(self, real: Bools) -> Floats:
         """Return for each step what each edge (row of ``graph.edges``) takes.
 
         Args:
             real: the operations with their real durations and transfers; all others have ideal ones.
         """
         took = np.where(real, self.job.transfer, self.job.ideal).reshape(len(self.job.steps), -1)
-        return np.append(took, np.zeros((len(took), 1), np.int64), axis=1)[:, self.takes]
+        return np.append(took, np.zeros((len(took), 1)), axis=1)[:, self.takes]
 
     def steps(self, real: Sequence[Bools]) -> StepLengths:
         """Replay all steps without launch delays in scenarios, each the operations with their real values."""
@@ -93,11 +92,13 @@ class StragglerReplay:
 
     def _lengths(self, real: Sequence[Bools]) -> tuple[Floats, Floats]:
         """Return the mean lengths of steps, whole and to the optimizer's end, for each scenario."""
-        times = self._paths.many(chain.from_iterable(map(self.weights, real)), self.graph.timeline.times, self._points)
+        # In floats: the mean of all work of a type is no whole number, and a path has hundreds of them.
+        recorded = self.graph.timeline.times.astype(np.float64)
+        times = self._paths.many(chain.from_iterable(map(self.weights, real)), recorded, self._points)
         starts, ends = times.reshape(len(real), len(self.job.steps), 2, -1).transpose(2, 0, 1, 3)
         last = np.tile(self.job.types == OPTIMIZER, self.job.dp)
         whole = ends.max(axis=2) - starts.min(axis=2)
-        to_optimizer = ends[:, :, last].max(axis=2) - self.job.step_start[0]
+        to_optimizer = ends[:, :, last].max(axis=2) - recorded.min()
         return whole.mean(axis=1), to_optimizer.mean(axis=1)
 
     @cached_property
@@ -112,7 +113,13 @@ class StragglerReplay:
     @cached_property
     def _paths(self) -> LongestPaths:
         """The shape of the graph; only the step starts at a given time."""
-        return replayable(self.graph, hg.whole()).paths
+        edges, place = self.graph.edge_table, self.graph.timeline.position
+        nothing = np.zeros(len(place), np.bool_)
+        # An event's end stands right behind its start, on which it most often hangs.
+        return LongestPaths(
+            edges.source, edges.target, np.arange(len(place), dtype=np.int32), place, nothing,
+            np.zeros(len(edges), np.bool_),
+        )  # fmt: skip
 
 
 def _rows_of(job: StragglerJob) -> Ints:
@@ -149,9 +156,9 @@ def _free(source: Ints, source_point: int, target: Ints, target_point: int) -> _
 
 def _events_of(job: StragglerJob) -> pd.DataFrame:
     """Return the events: a lane for each type of operation of each worker."""
-    start, end = job.start[: job.dp].ravel(), job.end[: job.dp].ravel()
-    met = np.array([start[members].max() for members in _meetings(job)], np.int64)
-    instants = np.append(met, job.step_start[0])
+    start, end = (np.rint(times[: job.dp]).astype(np.int64).ravel() for times in (job.start, job.end))
+    met = [start[members].max() for members in _meetings(job)]
+    instants = np.array([*met, start.min()], np.int64)
     lanes = [f"stream {dp}:{one.stage}:{one.type}" for dp in range(job.dp) for one in job.operations]
     return pd.DataFrame({
         "name": [*job.types.tolist() * job.dp, *["meeting"] * len(met), "step"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,13 @@ def test_with_launch_delays_the_recorded_step_comes_back(name: str) -> None:
 
 def recorded_step(job: StragglerJob, *, delays: bool) -> np.ndarray[Any, Any]:
     """Return the times of the first step's operations: as recorded, or in replay with real values and launch delays."""
+    job = replace(job, start=np.rint(job.start), end=np.rint(job.end))
     replay = StragglerAnswers.of(job).replay
     graph, edges = replay.graph, replay.graph.edge_table
     times = graph.timeline.times
     if delays:
         every = np.ones(job.start.shape, np.bool_)
-        weights = replay.weights(every)[0]
+        weights = replay.weights(every)[0].astype(np.int64)
         # What an operation waits for lets it go; its launch delay is on each of these edges.
         latest = np.full(len(times), np.iinfo(np.int64).min)
         np.maximum.at(latest, edges.target, times[edges.source])
@@ -167,11 +169,11 @@ def test_the_replay_of_many_scenarios_is_that_of_each() -> None:
     real = np.zeros(job.start.shape, np.bool_)
     real[:, ::2] = True
     lengths = []
-    for weights in replay.weights(real):
+    for weights in np.rint(replay.weights(real)).astype(np.int64):
         times = hg.replay(replay.graph, hg.weigh(np.arange(len(weights)), weights), hg.whole()).times.reshape(-1, 2)
         own = times[replay.graph.event_table.index < job.dp * len(job.operations)]
         lengths.append(own.max() - own[:, 0].min())
-    assert math.isclose(replay.steps([real]).whole[0], np.mean(lengths))
+    assert math.isclose(replay.steps([real]).whole[0], np.mean(lengths), rel_tol=1e-6)
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,35 +19,30 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, texts_of_codes
-from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathTotals", "Replayed", "replay", "replayable"]
+__all__ = ["PathTotals", "Replayed", "path_of_draft", "recorded_path", "replay", "replayable"]
 
 
+@dataclass(frozen=True)
 class PathTotals:
-    """What a path through a window consists of, after changes or without: time (ns) per name, class and rank."""
+    """What a path through a window consists of, after changes or without.
 
-    def __init__(self, base: Replayable, rows: Ints, length: Ints, before_ns: int, tail_ns: int) -> None:
-        self.base = base
-        self.rows = rows
-        """The parts (rows of ``base.parts``) on the path, in no order."""
-        self.length = length
-        """How long (ns) each is."""
-        self.before_ns = before_ns
-        """The rest of the window: before the first known cause, or added by changes."""
-        self.tail_ns = tail_ns
-        """How long the window goes on after the path's last point, on its thread."""
+    ``rows`` are the parts (rows of ``base.parts``) on the path and ``length`` how long (ns) each is.
+    """
+
+    base: Replayable
+    rows: Ints
+    length: Ints
 
     @cached_property
     def by_bound_ns(self) -> dict[str, int]:
-        """Time (ns) per class; they sum to the window, as long as nothing is inserted."""
+        """Time (ns) per class, all ten; they sum to the window, but for what was inserted."""
         sums = summed_by(self.base.parts.bound[self.rows], self.length, len(BoundBy))
-        sums[BoundBy.UNEXPLAINED] += self.before_ns
-        sums[BoundBy.CPU_GAP] += self.tail_ns
         return {bound.label: int(sums[bound]) for bound in BoundBy}
 
     @cached_property
@@ -56,15 +52,16 @@ class PathTotals:
         sums = summed_by(self.base.part_rank[self.rows], self.length, len(parts))
         return {part.rank: int(sums[part.place]) for part in parts}
 
-    def by_name(self) -> dict[str, Any]:
-        """Return the columns name, bound_by, rank, time_ns, longest first; a name is that of whom the time is."""
-        parts, graph = self.base.parts, self.base.graph
-        key = np.stack([
-            picked(graph.event_table.name, parts.owner[self.rows]), parts.bound[self.rows], self.base.part_rank[self.rows]
-        ]).astype(np.int64)  # fmt: skip
+    def by_name(self, meant: Bools | None = None) -> dict[str, Any]:
+        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all."""
+        base, graph = self.base, self.base.graph
+        chosen = slice(None) if meant is None else meant[self.rows]
+        rows, length = self.rows[chosen], self.length[chosen]
+        names = picked(graph.event_table.name, base.parts.owner[rows])
+        key = np.stack([names, base.parts.bound[rows], base.part_rank[rows]]).astype(np.int64)
         unique, group = np.unique(key, axis=1, return_inverse=True)
-        time = summed_by(group.reshape(-1), self.length, unique.shape[1])
-        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
+        time = summed_by(group.reshape(-1), length, unique.shape[1])
+        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
         name, bound, rank = unique[:, order]
         return {
             "name": texts_of_codes(graph.names, name),
@@ -81,7 +78,7 @@ class Replayed:
         self.draft = draft
         self.changes = tuple(changes)
         self.window = draft.base.window
-        self._edges, self._paths = draft.shape()
+        self._paths = draft.shape()[1]
 
     def __repr__(self) -> str:
         said = f"{milliseconds(self.measured_ns)} → {milliseconds(self.predicted_ns)} ms"
@@ -95,7 +92,12 @@ class Replayed:
     @cached_property
     def times(self) -> Ints:
         """The time (ns) of every point: that of a start at 2 × row of ``graph.events``, of its end one further."""
-        return freeze(self._paths.values(self._weight, self.draft.base.times))
+        return freeze(self._values[:-1])
+
+    @cached_property
+    def _values(self) -> Ints:
+        values: Ints = self._paths.values(self._weight, self.draft.base.times)
+        return values
 
     @cached_property
     def _weight(self) -> Ints:
@@ -104,12 +106,12 @@ class Replayed:
     @property
     def measured_ns(self) -> int:
         """The window's length as recorded."""
-        return self.window.end_ns - self.window.start_ns
+        return self.draft.base.length_ns
 
     @cached_property
     def predicted_ns(self) -> int:
         """The window's length after the changes."""
-        return self.draft.base.end_of(self.times) - self.window.start_ns
+        return self.draft.base.end_of(self._values, self.draft.tails) - self.window.start_ns
 
     @property
     def identity_ns(self) -> int:
@@ -124,7 +126,7 @@ class Replayed:
     @cached_property
     def path_after(self) -> PathTotals:
         """What the window's path consists of after the changes."""
-        return _path_totals(self.draft, self.times, self.predicted_ns)
+        return path_of_draft(self.draft, self._values, self._weight, self.draft.tails)
 
     @property
     def frozen_share(self) -> float:
@@ -143,7 +145,7 @@ class Replayed:
         Columns: those of ``graph.events``, predicted_start_ns, predicted_end_ns.
         """
         inside = self.draft.base.is_inside
-        rows = np.flatnonzero((inside[0::2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
+        rows = np.flatnonzero((inside[:-1:2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
         frame = self.graph.events_of(rows)
         frame["predicted_start_ns"], frame["predicted_end_ns"] = self.times[2 * rows], self.times[2 * rows + 1]
         return frame
@@ -185,29 +187,34 @@ def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), wind
     return Replayed(draft, listed)
 
 
-def _path_totals(draft: Draft, times: Ints, predicted_ns: int) -> PathTotals:
-    """Trace the path of a draft back and find the parts that it passes."""
-    base = draft.base
-    edges, paths = draft.shape()
-    last = base.last_of(times)
+def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats) -> PathTotals:
+    """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
+
+    Args:
+        draft: a window with changes.
+        values: the times of all points with them.
+        weight: the weights that led to these.
+        tails: how long (ns) the window goes on after each of its ends.
+    """
+    base, paths = draft.base, draft.shape()[1]
+    last = base.last_of(values, tails)
     if last < 0:
-        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), predicted_ns, 0)
-    passed = paths.trace_back(draft.weight, times, last)
+        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64))
+    passed = paths.trace_back(weight, values, int(base.window.sink.ends[last]))
     kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row), np.bool_)
+    on_path = np.zeros(len(base.edges.row) + len(tails), np.bool_)
     on_path[kept[passed[passed < len(kept)]]] = True
+    on_path[len(base.edges.row) + last] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
-    length = draft.lengths[rows]
-    tail = base.tail_of(last)
-    return PathTotals(base, rows, length, predicted_ns - tail - int(length.sum()), tail)
+    return PathTotals(base, rows, draft.lengths[rows])
 
 
 @remembered
 def recorded_path(base: Replayable) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
     times = base.paths.values(base.edges.weight, base.times)
-    end = base.end_of(times)
-    return _path_totals(Draft(base), times, end - base.window.start_ns), end
+    tails = base.window.sink.tails
+    return path_of_draft(Draft(base), times, base.edges.weight, tails), base.end_of(times, tails)
 
 
 def _frozen_share(base: Replayable) -> float:
@@ -218,7 +225,7 @@ def _frozen_share(base: Replayable) -> float:
     path, end = recorded_path(base)
     parts, alone = base.parts.take(path.rows), _without_partner(base.graph)
     frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
-    return (path.before_ns + int(path.length[frozen].sum())) / max(end - base.window.start_ns, 1)
+    return int(path.length[frozen].sum()) / max(end - base.window.start_ns, 1)
 
 
 def _without_partner(graph: DependencyGraph) -> Bools:
@@ -233,5 +240,6 @@ def _without_partner(graph: DependencyGraph) -> Bools:
 def _inferred_share(base: Replayable) -> float:
     """Return the share of the recorded path's time that lies on edges which a rule deduced."""
     path, end = recorded_path(base)
-    inferred = picked(base.graph.edge_table.inferred, base.edges.row[base.parts.edge[path.rows]], otherwise=True)
+    row = picked(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
+    inferred = picked(base.graph.edge_table.inferred, row, otherwise=False)
     return int(path.length[inferred].sum()) / max(end - base.window.start_ns, 1)
