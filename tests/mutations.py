@@ -97,6 +97,63 @@ def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     return Mutation(name, file, old, new, (f"tests/{test}.py",))
 
 
+def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in the rules of the straggler analysis."""
+    return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
+
+
+ORACLE = (
+    of_oracle("messages of nothing count", "rules", "if not _is_outside(operation, way, work.values())]", "]"),
+    of_oracle("a missing first receive shifts nothing", "rules", "shift = int(way ==", "shift = 0 * int(way =="),
+    of_oracle(
+        "messages out of the job have another side",
+        "rules",
+        "own is not None and 0 <= own",
+        "own is not None or 0 <= own",
+    ),
+    of_oracle(
+        "receives do not wait for the work before", "rules", "            if before:\n", "            if False:\n"
+    ),
+    of_oracle("first backward messages wait for the work before", "rules", "work[first - 2]", "work[first - 1]"),
+    of_oracle(
+        "the first gather of a chunk counts",
+        "rules",
+        "for one in stage.in_sequence(GATHER)}",
+        "for one in reversed(stage.in_sequence(GATHER))}",
+    ),
+    of_oracle(
+        "the last scatter of a chunk counts",
+        "rules",
+        "for one in reversed(stage.in_sequence(SCATTER))}",
+        "for one in stage.in_sequence(SCATTER)}",
+    ),
+    of_oracle(
+        "layernorm does not wait for scatters",
+        "rules",
+        "    if is_shared and is_overlapped and scatters:",
+        "    if False:",
+    ),
+    of_oracle("a job without partners shares parameters", "rules", "dp * dsp > 1, any", "dp * dsp > 0, any"),
+    of_oracle("shards are no partners", "rules", "dp * dsp > 1, any", "dp > 1, any"),
+    of_oracle("clipping is not synchronised", "rules", "(CLIP, stages, True)", "(CLIP, stages, False)"),
+    of_oracle(
+        "embeddings of inner stages count",
+        "rules",
+        "is_outer = stage.number in (0, stage.pp - 1)",
+        "is_outer = stage.number == 0",
+    ),
+    of_oracle("faults of clocks are transfers", "job", "NOT_BEFORE_NS = -10e6", "NOT_BEFORE_NS = -10e9"),
+    of_oracle("ideal communication is a mean", "job", "np.mean if kind in COMPUTE else np.median", "np.mean"),
+    of_oracle("ideal work is a median", "job", "np.mean if kind in COMPUTE else np.median", "np.median"),
+    of_oracle(
+        "groups do not meet",
+        "replay",
+        "        if members.size > 1 if group.on_all else len(group.members) > 1:",
+        "        if False:",
+    ),
+)
+"""Mistakes in the oracle itself, so that made jobs are known to exercise each of its rules."""
+
 MISTAKES = (
     of_jobs(
         "ranks share processes",
@@ -1579,7 +1636,9 @@ JOINED = (
 )
 """What joins ranks."""
 
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED)
+MUTATIONS = (
+    *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ class MadeShape:
 
     ``late_receives`` and ``early_sends`` are recorded though they belong to no work; ``first_receive_missing``: on the
     first stage of a job with several chunks; ``faults``: some operations end long before others of their group start;
-    ``spread``: how much durations differ.
+    ``lonely``: what data-parallel ranks do together is recorded though there is one alone; ``spread``: how much
+    durations differ.
     """
 
     pp: int = 2
@@ -36,6 +37,7 @@ class MadeShape:
     early_sends: bool = False
     first_receive_missing: bool = False
     faults: bool = False
+    lonely: bool = False
     warm_up: bool = True
     spread: float = 0.8
 
@@ -48,7 +50,7 @@ def random_shape_of_job(seed: int) -> MadeShape:
         pp=rng.randint(1, 4), dp=rng.randint(1, 3), dsp=rng.choice((1, 1, 2)), vpp=rng.choice((1, 1, 2, 3)),
         microbatches=rng.randint(1, 4), steps=rng.randint(1, 3), overlapped=coin() < 0.4, late_receives=coin() < 0.3,
         early_sends=coin() < 0.3, first_receive_missing=coin() < 0.4, faults=coin() < 0.4, warm_up=coin() < 0.6,
-        spread=rng.choice((0.0, 0.5, 0.9)),
+        spread=rng.choice((0.0, 0.5, 0.9)), lonely=coin() < 0.5,
     )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def _order_of_work(shape: MadeShape, stage: int) -> list[tuple[str, int]]:
 
 def _rows_of_stage(shape: MadeShape, stage: int) -> list[dict[str, Any]]:
     slots = _Slots(shape, stage, [])
-    uses_dp = shape.dp * shape.dsp > 1
+    uses_dp = shape.dp * shape.dsp > 1 or shape.lonely
     if uses_dp:
         for chunk in range(shape.vpp):
             for part in range(1 + (chunk == 0)):

@@ -29,6 +29,8 @@ META = "trial_name: made\ndsp_size: 1\n"
 SHAPES = {
     "plain": MadeShape(),
     "alone": MadeShape(pp=1, dp=1),
+    "alone with its collectives": MadeShape(pp=2, dp=1, vpp=2, lonely=True),
+    "alone with overlapped gradients": MadeShape(pp=2, dp=1, overlapped=True, lonely=True),
     "one stage": MadeShape(pp=1, dp=3),
     "one data-parallel rank": MadeShape(pp=3, dp=1),
     "sharded over several": MadeShape(pp=2, dp=1, dsp=2),
