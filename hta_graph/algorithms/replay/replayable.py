@@ -76,7 +76,7 @@ class Replayable:
     def _edges_inside(self) -> ReplayEdges:
         known, table = edge_times(self.graph), self.graph.edge_table
         rows = np.flatnonzero(self.is_inside[table.target])
-        without = self.is_inside & np.append(self.graph.timeline.position >= 0, False)  # noqa: FBT003 - a column's value
+        without = self.is_inside & np.append(self.graph.timeline.position >= 0, False)
         without[table.target[rows]] = False
         target = np.flatnonzero(without).astype(np.int32)
         source = self._what_came_before(target)
