@@ -193,9 +193,9 @@ class LongestPaths:
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
         given = np.broadcast_to(start[self.head[points]], (count, len(points)))
-        if not len(known):  # No ways meet.
-            return given + np.stack(behind)
-        found: Ints = np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
+        # Where no ways meet there is no node to ask.
+        of_head = np.where(heads >= 0, known[heads].T, given) if len(known) else given
+        found: Ints = of_head + np.stack(behind)
         return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
