@@ -101,6 +101,8 @@ def read_straggler_job(trace: Path, meta: Path) -> StragglerJob:
     """
     try:
         frame = pd.read_parquet(trace)
+    except FileNotFoundError:
+        raise TraceError(trace, "there is no such file") from None
     except (OSError, ValueError) as error:
         raise TraceError(trace, f"is not a Parquet table: {error!s:.200}") from None
     return job_of_frame(frame, _sizes_of(meta)[1], trace)

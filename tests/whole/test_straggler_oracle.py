@@ -224,7 +224,7 @@ def test_a_bad_table_is_one_line(files: Any, capsys: pytest.CaptureFixture[str],
 
 def test_a_bad_file_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     trace, meta = files
-    assert "absent" in said(trace.with_name("absent"), meta, capsys)
+    assert "absent: there is no such file" in said(trace.with_name("absent"), meta, capsys)
     assert "cannot be read" in said(trace, trace, capsys)
     assert "is not a Parquet table" in said(meta, meta, capsys)
     meta.write_text("dp_size: 2\n")
