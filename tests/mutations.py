@@ -35,6 +35,7 @@ TESTS = (
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
+FRAMES = ("tests/frames/test_graph_from.py",)
 TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
@@ -95,6 +96,63 @@ def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     """Make a mistake in what is written of a job."""
     return Mutation(name, file, old, new, (f"tests/{test}.py",))
 
+
+def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in the rules of the straggler analysis."""
+    return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
+
+
+ORACLE = (
+    of_oracle("messages of nothing count", "rules", "if not _is_outside(operation, way, work.values())]", "]"),
+    of_oracle("a missing first receive shifts nothing", "rules", "shift = int(way ==", "shift = 0 * int(way =="),
+    of_oracle(
+        "messages out of the job have another side",
+        "rules",
+        "own is not None and 0 <= own",
+        "own is not None or 0 <= own",
+    ),
+    of_oracle(
+        "receives do not wait for the work before", "rules", "            if before:\n", "            if False:\n"
+    ),
+    of_oracle("first backward messages wait for the work before", "rules", "work[first - 2]", "work[first - 1]"),
+    of_oracle(
+        "the first gather of a chunk counts",
+        "rules",
+        "for one in stage.in_sequence(GATHER)}",
+        "for one in reversed(stage.in_sequence(GATHER))}",
+    ),
+    of_oracle(
+        "the last scatter of a chunk counts",
+        "rules",
+        "for one in reversed(stage.in_sequence(SCATTER))}",
+        "for one in stage.in_sequence(SCATTER)}",
+    ),
+    of_oracle(
+        "layernorm does not wait for scatters",
+        "rules",
+        "    if is_shared and is_overlapped and scatters:",
+        "    if False:",
+    ),
+    of_oracle("a job without partners shares parameters", "rules", "dp * dsp > 1, any", "dp * dsp > 0, any"),
+    of_oracle("shards are no partners", "rules", "dp * dsp > 1, any", "dp > 1, any"),
+    of_oracle("clipping is not synchronised", "rules", "(CLIP, stages, True)", "(CLIP, stages, False)"),
+    of_oracle(
+        "embeddings of inner stages count",
+        "rules",
+        "is_outer = stage.number in (0, stage.pp - 1)",
+        "is_outer = stage.number == 0",
+    ),
+    of_oracle("faults of clocks are transfers", "job", "NOT_BEFORE_NS = -10e6", "NOT_BEFORE_NS = -10e9"),
+    of_oracle("ideal communication is a mean", "job", "np.mean if kind in COMPUTE else np.median", "np.mean"),
+    of_oracle("ideal work is a median", "job", "np.mean if kind in COMPUTE else np.median", "np.median"),
+    of_oracle(
+        "groups do not meet",
+        "replay",
+        "        if members.size > 1 if group.on_all else len(group.members) > 1:",
+        "        if False:",
+    ),
+)
+"""Mistakes in the oracle itself, so that made jobs are known to exercise each of its rules."""
 
 MISTAKES = (
     of_jobs(
@@ -430,8 +488,50 @@ MISTAKES = (
     Mutation(
         "lanes are numbered as they come",
         "hta_graph/trace/lanes.py",
-        "sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)",
-        "list(dict.fromkeys(thread_labels)) + list(parts_of)",
+        "sorted(dict.fromkeys(threads), key=_by_number) + sorted(streams, key=_by_number)",
+        "list(dict.fromkeys(threads)) + list(streams)",
+    ),
+    Mutation(
+        "events of frames stand as given",
+        "hta_graph/frames/given_events.py",
+        "order = canonical_order(columns)",
+        "order = np.arange(len(events))",
+        FRAMES,
+    ),
+    Mutation(
+        "what goes without saying is added to what was given of it",
+        "hta_graph/frames/graph_from.py",
+        "if not (table.kind == kind).any()",
+        "if True",
+        FRAMES,
+    ),
+    Mutation(
+        "an edge of frames may be there twice",
+        "hta_graph/frames/given_edges.py",
+        "again[order] = ~first_of_runs(source[order], target[order], kind[order])",
+        "again[order] = False",
+        FRAMES,
+    ),
+    Mutation(
+        "inexact floats pass for whole numbers",
+        "hta_graph/frames/frame_columns.py",
+        "exact = np.abs(values) < 2.0**digits",
+        "exact = np.isfinite(values)",
+        FRAMES,
+    ),
+    Mutation(
+        "frames may hold cycles",
+        "hta_graph/frames/graph_from.py",
+        "    if len(cycle):",
+        "    if len(cycle) > len(table):",
+        FRAMES,
+    ),
+    Mutation(
+        "own GPU work on a lane of any name is on a thread",
+        "hta_graph/frames/given_events.py",
+        "stream or (works and not thread)",
+        "stream",
+        FRAMES,
     ),
     Mutation(
         "times are floats",
@@ -1635,17 +1735,9 @@ REPLAYED = (
 )
 
 MUTATIONS = (
-    *removed_rules(),
-    *swapped_edges(),
-    *MISTAKES,
-    *COLUMNS,
-    *RUNS,
-    *OVERLAYS,
-    *PAGES,
-    *JOBS,
-    *JOINED,
+    *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
     *REPLAYED,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,8 +41,9 @@ def report(given: Path, rounds: int) -> str:
     curve = seconds(lambda: hg.sensitivity(graph, "class:cpu_bound", hg.whole()))
     slack = seconds(lambda: hg.slack(graph, hg.whole()))
     return (
-        f"{given.parent.name}/{given.name}: {len(graph.edge_table):,} edges: the first {first:.3f} s, another {one:.3f} s, "
-        f"{MANY} at once {many / MANY:.4f} s each; opportunities {table:.2f} s, a curve {curve:.2f} s, slack {slack:.2f} s"
+        f"{given.parent.name}/{given.name}: {len(graph.edge_table):,} edges: the first {first:.3f} s, "
+        f"another {one:.3f} s, {MANY} at once {many / MANY:.4f} s each; "
+        f"opportunities {table:.2f} s, a curve {curve:.2f} s, slack {slack:.2f} s"
     )
 
 
@@ -51,9 +53,9 @@ def main() -> None:
     parser.add_argument("traces", type=Path, nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    print(machine())
+    sys.stdout.write(machine() + "\n")
     for given in options.traces:
-        print(report(given, options.rounds))
+        sys.stdout.write(report(given, options.rounds) + "\n")
 
 
 if __name__ == "__main__":
