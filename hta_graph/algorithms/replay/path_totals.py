@@ -54,11 +54,11 @@ class PathTotals:
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
         names = picked(graph.event_table.name, base.parts.owner[rows])
-        key = np.stack([names, base.parts.bound[rows], base.part_rank[rows]]).astype(np.int64)
-        unique, group = np.unique(key, axis=1, return_inverse=True)
-        time = summed_by(group.reshape(-1), length, unique.shape[1])
-        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
-        name, bound, rank = unique[:, order]
+        ranks = len(graph.parts)
+        key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
+        time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
+        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
+        name, bound, rank = order // ranks // len(BoundBy) - 1, order // ranks % len(BoundBy), order % ranks
         return {
             "name": texts_of_codes(graph.names, name),
             "bound_by": labels(BoundBy, bound.astype(np.int8)),
