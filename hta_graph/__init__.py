@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hta_graph.algorithms.replay.changes import insert, remove, reroute, scale, weigh
+    from hta_graph.algorithms.replay.replay import replay
     from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
     from hta_graph.algorithms.time.windows import annotation, between, step, whole
     from hta_graph.build import build_graph
@@ -45,6 +47,12 @@ _HOME = {
     "read_trace": "trace",
     "read_traces": "trace",
     "render": "export.picture",
+    "insert": "algorithms.replay.changes",
+    "remove": "algorithms.replay.changes",
+    "replay": "algorithms.replay.replay",
+    "reroute": "algorithms.replay.changes",
+    "scale": "algorithms.replay.changes",
+    "weigh": "algorithms.replay.changes",
     "save_graph": "export.parquet",
     "step": "algorithms.time.windows",
     "sync_dependencies": "export.sync_dependencies",
@@ -63,15 +71,21 @@ __all__ = [
     "build_graph",
     "build_job",
     "critical_path",
+    "insert",
     "load_graph",
     "read_graphs",
     "read_job",
     "read_trace",
     "read_traces",
+    "remove",
     "render",
+    "replay",
+    "reroute",
     "save_graph",
+    "scale",
     "step",
     "sync_dependencies",
+    "weigh",
     "whole",
 ]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hta_graph.algorithms.time.accounting import Accounting
+from hta_graph.algorithms.time.carried_over import issued_times
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.merged_runs import Runs, merge_runs
 from hta_graph.algorithms.time.path_classes import path_pieces
@@ -106,10 +107,8 @@ class CriticalPath:
         # A step's annotation opens before the first row with points; still nothing comes before a whole trace.
         if self.window.is_whole:
             return np.zeros(len(pieces), np.bool_)
-        issued = self.graph.event_table.start.copy()
-        launches = self.graph.edges_of(EdgeKind.LAUNCH)
-        np.minimum.at(issued, launches.target, launches.source_ns)
-        early: Bools = picked(issued, pieces.event, otherwise=self.window.start_ns) < self.window.start_ns
+        issued = picked(issued_times(self.graph), pieces.event, otherwise=self.window.start_ns)
+        early: Bools = issued < self.window.start_ns
         return early
 
     @cached_property

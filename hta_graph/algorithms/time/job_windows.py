@@ -85,8 +85,13 @@ def _missing_ranks(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow
 def _latest_sink(job: JobGraph, found: Sequence[tuple[RankPart, ResolvedWindow]]) -> Sink:
     """Return where the last rank ends, on a GPU, on a thread or in what it does with others on its CPU."""
     sinks = [_with_host_work(job, part, _sink_in_job(part, own.sink), own.cpu_span) for part, own in found]
+    sinks = [_behind_what_it_waited_for(job, sink) for sink in sinks]
     # Of equal ends the lowest rank's, whatever the order of the files.
-    return _behind_what_it_waited_for(job, max(sinks, key=lambda sink: sink.time_ns))
+    return replace(
+        max(sinks, key=lambda sink: sink.time_ns),
+        ends=np.concatenate([sink.ends for sink in sinks]),
+        tails=np.concatenate([sink.tails for sink in sinks]),
+    )
 
 
 def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
@@ -104,7 +109,14 @@ def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
     edges, times = job.edge_table, job.timeline.times
     ended = edges.source[(edges.target == goes_on) & (edges.kind == EdgeKind.COLLECTIVE_WAIT)]
     ended = ended[(times[ended] <= sink.time_ns) & (times[ended] > times[sink.point])]
-    return replace(sink, point=int(ended[np.argmax(times[ended])])) if len(ended) else sink
+    if not len(ended):
+        return sink
+    point, others = int(ended[np.argmax(times[ended])]), sink.ends != sink.point
+    ends, tails = (
+        np.append(sink.ends[others], np.int32(point)),
+        np.append(sink.tails[others], sink.time_ns - times[point]),
+    )
+    return replace(sink, point=point, ends=ends, tails=tails)
 
 
 def _sink_in_job(part: RankPart, sink: Sink) -> Sink:
@@ -112,6 +124,8 @@ def _sink_in_job(part: RankPart, sink: Sink) -> Sink:
         sink.point + 2 * part.first_row if sink.point >= 0 else -1,
         sink.time_ns,
         sink.lane + part.first_lane if sink.lane >= 0 else -1,
+        sink.ends + np.int32(2 * part.first_row),
+        sink.tails,
     )
 
 

@@ -28,7 +28,7 @@ from hta_graph.model import (
     Reason,
 )
 
-__all__ = ["owners_and_classes", "path_pieces"]
+__all__ = ["OWNED_BY_SOURCE", "lag_classes", "owners_and_classes", "path_pieces"]
 
 CLASS_OF_PART = {
     TimePart.WORK: BoundBy.CPU_BOUND,
@@ -43,6 +43,12 @@ LAG_CLASS = np.array(
     [BoundBy.UNEXPLAINED if (bound := EDGE_MEANING[kind].lag) is None else bound for kind in EdgeKind], np.int8
 )
 OWNED_BY_SOURCE = np.array([EDGE_MEANING[kind].lag_owner == EdgeEnd.SOURCE for kind in EdgeKind])
+
+
+def lag_classes(kinds: Codes) -> Codes:
+    """Return the class of an explained lag on edges of some kinds."""
+    found: Codes = LAG_CLASS[kinds]
+    return found
 
 
 def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, accounting: Accounting) -> Pieces:

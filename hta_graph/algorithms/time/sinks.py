@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hta_graph.algorithms.who.threads import working_threads
+from hta_graph.columns import freeze
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import end_point
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import CPU_KINDS, EdgeKind, Ids, kind_mask
+from hta_graph.model import CPU_KINDS, EdgeKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import Step
 
 __all__ = [
@@ -27,17 +28,23 @@ __all__ = [
 ]
 
 
+NO_POINTS, NO_TAILS = freeze(np.empty(0, np.int32)), freeze(np.empty(0, np.int64))
+
+
 @dataclass(frozen=True)
 class Sink:
     """Where the walk begins: a point (-1: none) no later than ``time_ns``.
 
     What lies between the point and the window's end belongs to ``lane`` (its open row, else a gap) or, without a lane,
-    is unexplained.
+    is unexplained. ``ends`` are all points that the window waits for, of which this is the last, and ``tails`` how long
+    (ns) it goes on after each: where anything changes another one may be the last.
     """
 
     point: int
     time_ns: int
     lane: int = -1
+    ends: Ids = field(default_factory=lambda: NO_POINTS, compare=False, repr=False)
+    tails: Ints = field(default_factory=lambda: NO_TAILS, compare=False, repr=False)
 
 
 def step_sink(graph: DependencyGraph, item: Step) -> Sink:
@@ -55,7 +62,10 @@ def step_sinks(graph: DependencyGraph) -> tuple[Sink, ...]:
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
     """Return the later one; of equals the CPU's."""
-    return gpu if gpu is not None and gpu.time_ns > cpu.time_ns else cpu
+    if gpu is None:
+        return cpu
+    later = gpu if gpu.time_ns > cpu.time_ns else cpu
+    return replace(later, ends=np.append(cpu.ends, gpu.ends), tails=np.append(cpu.tails, gpu.tails))
 
 
 def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
@@ -63,7 +73,8 @@ def sink_on_thread(graph: DependencyGraph, lane: int, time_ns: int) -> Sink:
     calls = graph.calls
     part = calls.lane_slice(lane)
     before = np.searchsorted(calls.time[part], time_ns, side="right")
-    return Sink(int(calls.points[part][before - 1]) if before else -1, time_ns, lane)
+    last = calls.points[part][before - 1 : before]
+    return Sink(int(last[0]) if before else -1, time_ns, lane, last, time_ns - graph.timeline.times[last])
 
 
 def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
@@ -73,7 +84,10 @@ def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
     ends = graph.event_table.end[activities]
     # argmax finds the first of equals, so it looks from the back.
     last = activities[len(ends) - 1 - int(np.argmax(ends[::-1]))]
-    return Sink(int(end_point(last)), int(graph.event_table.end[last]))
+    points = end_point(activities)
+    return Sink(
+        int(end_point(last)), int(graph.event_table.end[last]), ends=points, tails=np.zeros(len(points), np.int64)
+    )
 
 
 def launched_in(graph: DependencyGraph, start_ns: int, end_ns: int, lanes: Ids | None = None) -> Ids:
@@ -98,7 +112,7 @@ def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
     running = np.flatnonzero(graph.is_activity & (events.start < end_ns) & (events.end >= end_ns))
     on_gpu = sink_on_gpu(graph, running.astype(np.int32))
     if on_gpu is not None:
-        return Sink(on_gpu.point, end_ns)
+        return _single_end(graph, Sink(on_gpu.point, end_ns))
     calls = graph.calls
     # A thread that launches nothing (a watchdog, a data loader) does not decide where the window's work ends.
     launching = np.zeros(len(graph.lanes.labels), np.bool_)
@@ -109,7 +123,13 @@ def sink_at(graph: DependencyGraph, end_ns: int) -> Sink:
     if not len(candidates):
         return Sink(-1, end_ns)
     last = int(np.argmax(graph.timeline.position[candidates]))
-    return Sink(int(candidates[last]), end_ns, int(events.lane[calls.event[allowed][last]]))
+    return _single_end(graph, Sink(int(candidates[last]), end_ns, int(events.lane[calls.event[allowed][last]])))
+
+
+def _single_end(graph: DependencyGraph, sink: Sink) -> Sink:
+    """Let a window wait for nothing but its sink."""
+    point = np.array([sink.point], np.int32)
+    return replace(sink, ends=point, tails=sink.time_ns - graph.timeline.times[point])
 
 
 def program_end(graph: DependencyGraph) -> Sink:
@@ -126,5 +146,5 @@ def program_end(graph: DependencyGraph) -> Sink:
         return Sink(-1, int(events.start.min()))
     last = end_point(candidates[events.end[candidates] == events.end[candidates].max()])
     # Of several that end in the same nanosecond the last in the global order depends on all the others.
-    point = last[np.argmax(graph.timeline.position[last])]
-    return Sink(int(point), int(graph.timeline.times[point]))
+    point, every = last[np.argmax(graph.timeline.position[last])], end_point(candidates)
+    return Sink(int(point), int(graph.timeline.times[point]), ends=every, tails=np.zeros(len(every), np.int64))

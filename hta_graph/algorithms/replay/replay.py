@@ -1,0 +1,237 @@
+"""Replay: every point of a window at the earliest time that its edges allow, after changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hta_graph.algorithms.replay.changes import Change
+from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.replayable import Replayable
+from hta_graph.algorithms.time.median_step import median_step
+from hta_graph.algorithms.time.windows import Window
+from hta_graph.columns import freeze, picked, summed_by
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.remembered import remembered
+from hta_graph.graph.views import labels, texts_of_codes
+from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.shown import milliseconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PathTotals", "Replayed", "replay", "replayable"]
+
+
+class PathTotals:
+    """What a path through a window consists of, after changes or without: time (ns) per name, class and rank."""
+
+    def __init__(self, base: Replayable, rows: Ints, length: Ints, before_ns: int, tail_ns: int) -> None:
+        self.base = base
+        self.rows = rows
+        """The parts (rows of ``base.parts``) on the path, in no order."""
+        self.length = length
+        """How long (ns) each is."""
+        self.before_ns = before_ns
+        """The rest of the window: before the first known cause, or added by changes."""
+        self.tail_ns = tail_ns
+        """How long the window goes on after the path's last point, on its thread."""
+
+    @cached_property
+    def by_bound_ns(self) -> dict[str, int]:
+        """Time (ns) per class; they sum to the window, as long as nothing is inserted."""
+        sums = summed_by(self.base.parts.bound[self.rows], self.length, len(BoundBy))
+        sums[BoundBy.UNEXPLAINED] += self.before_ns
+        sums[BoundBy.CPU_GAP] += self.tail_ns
+        return {bound.label: int(sums[bound]) for bound in BoundBy}
+
+    @cached_property
+    def by_rank_ns(self) -> dict[int, int]:
+        """Time (ns) on each rank."""
+        parts = self.base.graph.parts
+        sums = summed_by(self.base.part_rank[self.rows], self.length, len(parts))
+        return {part.rank: int(sums[part.place]) for part in parts}
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the columns name, bound_by, rank, time_ns, longest first; a name is that of whom the time is."""
+        parts, graph = self.base.parts, self.base.graph
+        key = np.stack([
+            picked(graph.event_table.name, parts.owner[self.rows]), parts.bound[self.rows], self.base.part_rank[self.rows]
+        ]).astype(np.int64)  # fmt: skip
+        unique, group = np.unique(key, axis=1, return_inverse=True)
+        time = summed_by(group.reshape(-1), self.length, unique.shape[1])
+        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
+        name, bound, rank = unique[:, order]
+        return {
+            "name": texts_of_codes(graph.names, name),
+            "bound_by": labels(BoundBy, bound.astype(np.int8)),
+            "rank": np.array([part.rank for part in graph.parts], object)[rank],
+            "time_ns": time[order],
+        }
+
+
+class Replayed:
+    """A window after changes: when every point would have been, how long the window would be, and its new path."""
+
+    def __init__(self, draft: Draft, changes: Sequence[Change]) -> None:
+        self.draft = draft
+        self.changes = tuple(changes)
+        self.window = draft.base.window
+        self._edges, self._paths = draft.shape()
+
+    def __repr__(self) -> str:
+        said = f"{milliseconds(self.measured_ns)} → {milliseconds(self.predicted_ns)} ms"
+        return f"<Replayed {self.window.label}: {said}, {self.frozen_share:.1%} frozen>"
+
+    @property
+    def graph(self) -> DependencyGraph:
+        """The graph that is replayed."""
+        return self.draft.base.graph
+
+    @cached_property
+    def times(self) -> Ints:
+        """The time (ns) of every point: that of a start at 2 × row of ``graph.events``, of its end one further."""
+        return freeze(self._paths.values(self._weight, self.draft.base.times))
+
+    @cached_property
+    def _weight(self) -> Ints:
+        return self.draft.weight
+
+    @property
+    def measured_ns(self) -> int:
+        """The window's length as recorded."""
+        return self.window.end_ns - self.window.start_ns
+
+    @cached_property
+    def predicted_ns(self) -> int:
+        """The window's length after the changes."""
+        return self.draft.base.end_of(self.times) - self.window.start_ns
+
+    @property
+    def identity_ns(self) -> int:
+        """The window's length in replay without any change; it is the recorded one."""
+        return recorded_path(self.draft.base)[1] - self.window.start_ns
+
+    @property
+    def saved_ns(self) -> int:
+        """By how much the window becomes shorter; below 0 it becomes longer."""
+        return self.measured_ns - self.predicted_ns
+
+    @cached_property
+    def path_after(self) -> PathTotals:
+        """What the window's path consists of after the changes."""
+        return _path_totals(self.draft, self.times, self.predicted_ns)
+
+    @property
+    def frozen_share(self) -> float:
+        """The share of the recorded path that no change moves: unexplained, or communication without a partner."""
+        return _frozen_share(self.draft.base)
+
+    @property
+    def inferred_share(self) -> float:
+        """The share of the recorded path's time on edges that a rule deduced."""
+        return _inferred_share(self.draft.base)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """The events of the window that have points, with their predicted times.
+
+        Columns: those of ``graph.events``, predicted_start_ns, predicted_end_ns.
+        """
+        inside = self.draft.base.is_inside
+        rows = np.flatnonzero((inside[0::2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
+        frame = self.graph.events_of(rows)
+        frame["predicted_start_ns"], frame["predicted_end_ns"] = self.times[2 * rows], self.times[2 * rows + 1]
+        return frame
+
+
+def replayable(graph: DependencyGraph, window: Window | None = None) -> Replayable:
+    """Make a window of a graph ready for replay; one window is kept with the graph.
+
+    Raises:
+        QueryError: the window is not in the trace.
+    """
+    resolved = (window or median_step())(graph)
+    kept = graph.answers.get(replayable)
+    if kept is None or kept.window != resolved:
+        kept = graph.answers[replayable] = Replayable(graph, resolved)
+    found: Replayable = kept
+    return found
+
+
+def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: Window | None = None) -> Replayed:
+    """Predict a window after changes: every point at the latest of (source + weight) over its edges.
+
+    Args:
+        graph: one rank's or a job's; of a job ranks wait for each other anew.
+        changes: :func:`scale`, :func:`remove`, :func:`insert`, :func:`reroute`, :func:`weigh`, :func:`scenario`, or
+            functions of one's own that edit a :class:`Draft`; they apply in order.
+        window: as for :func:`critical_path`.
+
+    Returns:
+        times per point, the predicted length and the new path; without changes all that was recorded.
+
+    Raises:
+        QueryError: the window is not in the trace, or a change names nothing in it or closes a cycle.
+    """
+    draft = Draft(replayable(graph, window))
+    listed = [changes] if callable(changes) else list(changes)
+    for change in listed:
+        change(draft)
+    return Replayed(draft, listed)
+
+
+def _path_totals(draft: Draft, times: Ints, predicted_ns: int) -> PathTotals:
+    """Trace the path of a draft back and find the parts that it passes."""
+    base = draft.base
+    edges, paths = draft.shape()
+    last = base.last_of(times)
+    if last < 0:
+        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), predicted_ns, 0)
+    passed = paths.trace_back(draft.weight, times, last)
+    kept = np.flatnonzero(~draft.dropped)
+    on_path = np.zeros(len(base.edges.row), np.bool_)
+    on_path[kept[passed[passed < len(kept)]]] = True
+    rows = np.flatnonzero(on_path[base.parts.edge])
+    length = draft.lengths[rows]
+    tail = base.tail_of(last)
+    return PathTotals(base, rows, length, predicted_ns - tail - int(length.sum()), tail)
+
+
+@remembered
+def recorded_path(base: Replayable) -> tuple[PathTotals, int]:
+    """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
+    times = base.paths.values(base.edges.weight, base.times)
+    end = base.end_of(times)
+    return _path_totals(Draft(base), times, end - base.window.start_ns), end
+
+
+def _frozen_share(base: Replayable) -> float:
+    """Return the share of the recorded path that no change moves.
+
+    That is what nothing explains, and communication whose partners are not known: it may have waited for them.
+    """
+    path, end = recorded_path(base)
+    parts, alone = base.parts.take(path.rows), _without_partner(base.graph)
+    frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
+    return (path.before_ns + int(path.length[frozen].sum())) / max(end - base.window.start_ns, 1)
+
+
+def _without_partner(graph: DependencyGraph) -> Bools:
+    """Mark the activities that communicate and were matched with nobody."""
+    alone: Bools = graph.marks.communicates | graph.lanes.is_communication[graph.event_table.lane]
+    if isinstance(graph, JobGraph):
+        alone = alone.copy()
+        alone[graph.members.row[graph.members.number >= 0]] = False
+    return alone
+
+
+def _inferred_share(base: Replayable) -> float:
+    """Return the share of the recorded path's time that lies on edges which a rule deduced."""
+    path, end = recorded_path(base)
+    inferred = picked(base.graph.edge_table.inferred, base.edges.row[base.parts.edge[path.rows]], otherwise=True)
+    return int(path.length[inferred].sum()) / max(end - base.window.start_ns, 1)

@@ -1,0 +1,234 @@
+"""What a change is about: ``kernel:gemm``, ``operator:aten::mm``, ``rank:3`` … as parts of time and as events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.algorithms.replay.replayable import Replayable
+from hta_graph.algorithms.time.accounting import TimePart
+from hta_graph.algorithms.who.owners import owners
+from hta_graph.columns import picked
+from hta_graph.errors import QueryError, UsageError
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import remembered
+from hta_graph.model import Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
+
+__all__ = ["SELECTORS", "What", "own_events", "selected_parts"]
+
+
+@dataclass(frozen=True)
+class What:
+    """A kind of thing (empty: any event) and a pattern of its name: an exact name, else a regular expression."""
+
+    kind: str
+    pattern: str
+
+    @classmethod
+    def of(cls, text: str) -> What:
+        """Read ``KIND:PATTERN`` or a bare pattern.
+
+        >>> What.of("kernel:gemm"), What.of("aten::mm")
+        (What(kind='kernel', pattern='gemm'), What(kind='', pattern='aten::mm'))
+
+        Raises:
+            UsageError: the pattern is missing, or no regular expression, or no class or rank.
+        """
+        kind, colon, pattern = text.partition(":")
+        found = cls(kind, pattern) if colon and kind in SELECTORS else cls("", text)
+        if not found.pattern:
+            raise UsageError(
+                f"{text!r} names nothing; give KIND:PATTERN, KIND being one of {', '.join(filter(None, SELECTORS))}"
+            )
+        if found.kind == "class" and found.pattern not in BOUND_OF:
+            raise UsageError(f"there is no class {found.pattern!r}; there are: {', '.join(BOUND_OF)}")
+        if found.kind == "rank" and not found.pattern.isdecimal():
+            raise UsageError(f"{found.pattern!r} is no rank; give a number, such as rank:3")
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.pattern}" if self.kind else self.pattern
+
+    def names_in(self, graph: DependencyGraph) -> Bools:
+        """Mark the names of a graph that are meant: the one that is the pattern, else those in which it is found.
+
+        Raises:
+            UsageError: it is neither a name nor a regular expression.
+        """
+        exact = np.array([name == self.pattern for name in graph.names] or [False])
+        if exact.any():
+            return exact
+        try:
+            expression = re.compile(self.pattern)
+        except re.error as error:
+            raise UsageError(f"{self.pattern!r} is neither a name nor a regular expression: {error}") from None
+        return np.array([expression.search(name) is not None for name in graph.names] or [False])
+
+
+BOUND_OF = {bound.label: bound for bound in BoundBy}
+
+
+def selected_parts(base: Replayable, what: What) -> Bools:
+    """Mark the parts of time in the window that are meant and may change.
+
+    Raises:
+        QueryError: it names nothing in the window.
+    """
+    found = SELECTORS[what.kind](base, what) & base.may_change
+    if not found.any():
+        raise QueryError(_nothing_meant(base, what))
+    return found
+
+
+def _nothing_meant(base: Replayable, what: What) -> str:
+    place = f"{base.graph.path}: nothing in {base.window.label} is {str(what)!r}"
+    anywhere = what.kind not in ("class", "rank") and what.names_in(base.graph)[base.graph.event_table.name].any()
+    return place + (
+        "; the name occurs elsewhere in the trace, or on what takes no time of its own here" if anywhere
+        else "; a pattern is a name or a regular expression that is found in names"
+    )  # fmt: skip
+
+
+def _kernel_parts(base: Replayable, what: What) -> Bools:
+    found: Bools = (base.parts.part == TimePart.ACTIVITY) & _owned(base, what, base.graph.is_gpu)
+    return found
+
+
+def _any_parts(base: Replayable, what: What) -> Bools:
+    """Mark what events of that name do themselves: an activity runs, a thread is in an operator, call or frame."""
+    does = np.isin(base.parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
+    return does & _owned(base, what, None)
+
+
+def _owned(base: Replayable, what: What, of: Bools | None) -> Bools:
+    events = base.graph.event_table
+    meant = what.names_in(base.graph)[events.name]
+    found: Bools = picked(meant if of is None else meant & of, base.parts.owner, otherwise=False)
+    return found
+
+
+def _collective_parts(base: Replayable, what: What) -> Bools:
+    """Mark the transfers of communications: by the name of the row, of the collective or of its group."""
+    talks = (base.parts.bound == BoundBy.GPU_COMMUNICATION_BOUND) & (base.parts.part == TimePart.ACTIVITY)
+    meant = what.names_in(base.graph)[base.graph.event_table.name]
+    meetings = base.graph.edges_of(EdgeKind.COLLECTIVE)
+    meets = meetings.to_end & meant[meetings.source]
+    meant[meetings.target[meets]] = True
+    found: Bools = talks & picked(meant, base.parts.owner, otherwise=False)
+    return found
+
+
+def _class_parts(base: Replayable, what: What) -> Bools:
+    found: Bools = base.parts.bound == BOUND_OF[what.pattern]
+    return found
+
+
+def _rank_parts(base: Replayable, what: What) -> Bools:
+    """Mark all that a rank does by itself: neither transfers, which it shares, nor what nothing explains."""
+    own = base.part_rank == base.graph.place_of_rank(int(what.pattern))
+    shared = np.isin(base.parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
+    found: Bools = own & ~shared
+    return found
+
+
+def _inside_parts(base: Replayable, what: What) -> Bools:
+    """Mark what lies inside operators, modules or annotations: their thread's time, and the work launched there."""
+    inside = rows_inside(base.graph, what)
+    parts = base.parts
+    found: Bools = picked(inside, _cpu_rows(base.graph, parts.owner), otherwise=False)
+    found &= np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
+    idle = np.flatnonzero(parts.part == TimePart.IDLE)
+    if what.kind != "operator" and len(idle):
+        kind = EventKind.ANNOTATION if what.kind == "annotation" else EventKind.PYTHON_FUNCTION
+        around = base.graph.nesting(kind).open_at(parts.lane[idle], parts.start[idle])
+        found[idle] = picked(
+            _marked_above(_meant_rows(base.graph, what), base.graph.nesting(kind).parent), around, otherwise=False
+        )
+    return found
+
+
+def _cpu_rows(graph: DependencyGraph, rows: Ids) -> Ids:
+    """Return for each row that on the CPU: of an activity the call that asked for it."""
+    call = issuing_calls(graph)
+    return np.where(picked(graph.is_activity, rows, otherwise=False), picked(call, rows), rows).astype(np.int32)
+
+
+@remembered
+def issuing_calls(graph: DependencyGraph) -> Ids:
+    """Return for each activity the call that asked for it: its launch, or the call of what ran on the CPU; -1: none."""
+    call = graph.launching_call.copy()
+    members = getattr(graph, "members", None)
+    if members is not None:
+        asked = np.flatnonzero((members.call >= 0) & ~graph.is_gpu[members.row])
+        call[members.row[asked]] = members.call[asked]
+    return call
+
+
+def rows_inside(graph: DependencyGraph, what: What) -> Bools:
+    """Mark the CPU rows that lie inside operators, modules or annotations of a name, those themselves included."""
+    found = np.zeros(len(graph.event_table), np.bool_)
+    for part in graph.parts:
+        own = part.graph
+        on_cpu = np.arange(len(own.event_table), dtype=np.int32)
+        known = owners(own, what.kind)
+        inside = _marked_above(_meant_rows(own, what), known.above)
+        of_rows = inside | picked(inside, known.innermost(on_cpu), otherwise=False)
+        found[part.first_row : part.first_row + len(of_rows)] = of_rows
+    return found
+
+
+OWNER_KIND = {"operator": EventKind.CPU_OP, "annotation": EventKind.ANNOTATION, "module": EventKind.PYTHON_FUNCTION}
+
+
+def _meant_rows(graph: DependencyGraph, what: What) -> Bools:
+    events = graph.event_table
+    of_kind = graph.marks.module_frame if what.kind == "module" else events.kind == OWNER_KIND[what.kind]
+    found: Bools = of_kind & what.names_in(graph)[events.name]
+    return found
+
+
+def _marked_above(marked: Bools, above: Ids) -> Bools:
+    """Mark the rows that are marked or lie inside a marked one; ``above`` is the next row around each (-1: none)."""
+    found, around = marked.copy(), above
+    # Twice as far up each time: as many rounds as the logarithm of the deepest nesting.
+    while (around >= 0).any():
+        found |= picked(found, around, otherwise=False)
+        around = picked(around, around)
+    return found
+
+
+def own_events(base: Replayable, what: What) -> Ints:
+    """Return the events (rows) of a name that begin in the window and may change: kernels, operators, calls.
+
+    Raises:
+        QueryError: there is none.
+        UsageError: it is of a kind that does not name single events.
+    """
+    if what.kind in ("annotation", "class", "module", "rank"):
+        raise UsageError(f"{str(what)!r} is no single event; name a kernel, an operator or a collective")
+    graph, events = base.graph, base.graph.event_table
+    meant = what.names_in(graph)[events.name] & (graph.timeline.position[2 * np.arange(len(events))] >= 0)
+    if what.kind in ("kernel", "collective"):
+        meant &= graph.is_activity
+    elif what.kind:
+        meant &= _meant_rows(graph, what)
+    found = np.flatnonzero(meant & base.is_inside[2 * np.arange(len(events))])
+    if not len(found):
+        raise QueryError(_nothing_meant(base, what))
+    return found
+
+
+SELECTORS: dict[str, Callable[[Replayable, What], Bools]] = {
+    "kernel": _kernel_parts,
+    "operator": _inside_parts,
+    "module": _inside_parts,
+    "annotation": _inside_parts,
+    "collective": _collective_parts,
+    "class": _class_parts,
+    "rank": _rank_parts,
+    "": _any_parts,
+}
+"""The kinds of things that a change may be about."""
