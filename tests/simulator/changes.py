@@ -42,6 +42,9 @@ SYNC_CALLS = {
     SyncDevice: "cudaDeviceSynchronize",
     SyncEvent: "cudaEventSynchronize",
 }
+COMPILED = "## Call CompiledFxGraph ##"
+"""The annotation around every graph launch."""
+RETURNING = ("stream_sync", "device_sync", "event_sync", "blocking_copy")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Edit:
     change: Change
     asked: tuple[Asked, ...]
     ranks: frozenset[int] | None = None
+    graph_factor: float = 1.0
+    """How much longer the kernels of CUDA graphs take."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,11 @@ class Subject:
         """Return the names of its kernels that do not communicate."""
         return sorted({own.name for own, _ in self.found if isinstance(own, Launch) and "nccl" not in own.name})
 
+    @property
+    def replays_graphs(self) -> bool:
+        """Whether it launches CUDA graphs."""
+        return any(isinstance(own, GraphLaunch) for own, _ in self.found)
+
     def operators(self) -> list[str]:
         """Return the names of its operators."""
         return sorted({own.name for own, _ in self.found if isinstance(own, Op) and own.body})
@@ -101,7 +111,7 @@ Kind = Callable[[Subject, random.Random], Edit | None]
 def slower(own: Statement, factor: float) -> Statement:
     """Return a statement that takes so many times as long, with all that it asks of the GPU."""
     match own:
-        case Op(scope_ns=int(ns)):
+        case Op(scope_ns=int(ns)) | Annotation(scope_ns=int(ns)):
             return replace(own, scope_ns=round(ns * factor))
         case Launch(ns=int(ns)) | Copy(ns=ns) | Set(ns=ns):
             return replace(own, ns=round(ns * factor), call_ns=round(own.call_ns * factor))
@@ -157,13 +167,15 @@ def kernel_free(subject: Subject, rng: random.Random) -> Edit | None:
 
 
 def compute_scaled(subject: Subject, rng: random.Random) -> Edit | None:
-    """All kernels that compute take so many times as long."""
+    """All kernels that compute take so many times as long; a graph is the same in all steps."""
     factor = rng.choice(FACTORS)
+    if not subject.kernels() or (subject.replays_graphs and subject.step is not None):
+        return None
 
     def change(own: Statement, _: Around) -> Statement:
         return on_gpu(own, factor) if _is_compute(own) else own
 
-    return Edit(_one(change), (("scale", "class:gpu_compute_bound", factor),)) if subject.kernels() else None
+    return Edit(_one(change), (("scale", "class:gpu_compute_bound", factor),), graph_factor=factor)
 
 
 def operator_scaled(subject: Subject, rng: random.Random) -> Edit | None:
@@ -178,10 +190,13 @@ def operator_scaled(subject: Subject, rng: random.Random) -> Edit | None:
 def annotation_scaled(subject: Subject, rng: random.Random) -> Edit | None:
     """All annotations of a name, with everything inside and all that they launch, take so many times as long."""
     names = [name for name in subject.annotations() if not name.startswith("nccl:")]
+    if subject.step is not None:
+        names = [name for name in names if name != COMPILED]
     if not names:
         return None
     name, factor = rng.choice(names), rng.choice(FACTORS)
-    return Edit(_inside(Annotation, name, factor), (("scale", f"annotation:{name}", factor),))
+    asked = (("scale", f"annotation:{name}", factor),)
+    return Edit(_inside(Annotation, name, factor), asked, graph_factor=factor if name == COMPILED else 1.0)
 
 
 def _inside(kind: type[Op | Annotation], name: str, factor: float) -> Change:
@@ -230,7 +245,7 @@ def syncs_free(subject: Subject, rng: random.Random) -> Edit | None:
                 return own
 
     waits = any(change(own, around) is not own for own, around in subject.found)
-    return Edit(_one(change), (("scenario", "no_host_syncs"),)) if waits else None
+    return Edit(_one(change), (("drop", *RETURNING),)) if waits else None
 
 
 def launches_free(subject: Subject, rng: random.Random) -> Edit | None:
@@ -271,7 +286,7 @@ def before_kernel(subject: Subject, rng: random.Random) -> Edit | None:
         is_it = isinstance(own, Launch) and own.name == name
         return replace(own, ns=own.ns + ns) if is_it else own  # type: ignore[attr-defined, type-var]
 
-    return Edit(_one(change), (("insert", f"kernel:{name}", ns, True),))
+    return Edit(_one(change), (("insert", f"kernel:{name}", ns),))
 
 
 def before_operator(subject: Subject, rng: random.Random) -> Edit | None:
@@ -283,7 +298,7 @@ def before_operator(subject: Subject, rng: random.Random) -> Edit | None:
     def change(own: Statement, _: Around) -> Body:
         return (Gap(ns), own) if isinstance(own, Op) and own.name == name else (own,)
 
-    return Edit(change, (("insert", f"operator:{name}", ns, True),))
+    return Edit(change, (("insert", f"operator:{name}", ns),))
 
 
 def transfers_scaled(subject: Subject, rng: random.Random, factors: Sequence[float] = FACTORS) -> Edit | None:

@@ -64,7 +64,7 @@ class Gap(Statement):
 class Op(Statement):
     """An operator; a forward and a backward operator belong together by `sequence`.
 
-    `scope_ns` is the host's own time before and after the body, if it is not the program's usual one.
+    `scope_ns` is the host's own time before the body, and as much after it, if it is not the program's usual one.
     """
 
     name: str
@@ -75,10 +75,11 @@ class Op(Statement):
 
 @dataclass(frozen=True, repr=False)
 class Annotation(Statement):
-    """A user annotation such as `ProfilerStep#1`."""
+    """A user annotation such as `ProfilerStep#1`; `scope_ns` as that of an operator."""
 
     name: str
     body: Body = ()
+    scope_ns: int | None = None
 
 
 @dataclass(frozen=True, repr=False)

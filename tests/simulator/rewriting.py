@@ -16,6 +16,7 @@ from .program import (
     Frame,
     Gap,
     GraphLaunch,
+    GraphNode,
     Lagging,
     Latencies,
     Launch,
@@ -35,15 +36,20 @@ Around = tuple[Op | Annotation | Frame | Backward, ...]
 Change = Callable[[Statement, Around], Body]
 """What stands in a program instead of a statement, whose own body is changed already."""
 
-HAS_LAGS = (Op, Launch, Copy, Set, GraphLaunch, SyncStream, SyncDevice, SyncEvent, Meet)
+HAS_LAGS = (Op, Annotation, Launch, Copy, Set, GraphLaunch, SyncStream, SyncDevice, SyncEvent, Meet)
 SPREAD = 0.3
 HICCUP = 0.02
 """How often an effect takes several times as long as usual."""
 
 
-def rewritten(program: Program, change: Change) -> Program:
-    """Return a program with its statements changed."""
-    return replace(program, threads=tuple(replace(own, body=_body(own.body, change)) for own in program.threads))
+def rewritten(program: Program, change: Change, graph_factor: float = 1.0) -> Program:
+    """Return a program with its statements changed; kernels of its graphs take so many times as long."""
+    graphs = program.graphs
+    if graph_factor != 1.0:
+        graphs = tuple(replace(one, nodes=_scaled_nodes(one.nodes, graph_factor)) for one in graphs)
+    return replace(
+        program, graphs=graphs, threads=tuple(replace(own, body=_body(own.body, change)) for own in program.threads)
+    )
 
 
 def rewritten_job(job: JobProgram, change: Callable[[int], Change | None]) -> JobProgram:
@@ -52,6 +58,10 @@ def rewritten_job(job: JobProgram, change: Callable[[int], Change | None]) -> Jo
     return replace(
         job, ranks={rank: rewritten(own, how) if (how := changes[rank]) else own for rank, own in job.ranks.items()}
     )
+
+
+def _scaled_nodes(nodes: tuple[GraphNode, ...], factor: float) -> tuple[GraphNode, ...]:
+    return tuple(replace(node, ns=round(node.ns * factor)) for node in nodes)
 
 
 def _body(body: Body, change: Change, around: Around = ()) -> Body:
@@ -99,7 +109,7 @@ def with_lags(program: Program, seed: object) -> Program:
     def lag(statement: Statement, _: Around) -> Body:
         if not isinstance(statement, HAS_LAGS):
             return (statement,)
-        if isinstance(statement, Op):
+        if isinstance(statement, Op | Annotation):
             return (replace(statement, scope_ns=drawn(program.latencies.scope)),)
         if not isinstance(statement, Meet):
             statement = replace(statement, call_ns=drawn(statement.call_ns))

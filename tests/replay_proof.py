@@ -1,0 +1,161 @@
+"""Predicted beside re-executed programs: ``python -m tests.replay_proof --programs N [--first SEED]``.
+
+A simulated program is recorded; then the program is changed, run again (all that was drawn at random stays drawn) and
+measured. Replay is asked for the same change and sees the first recording alone. The error is
+|predicted − true| / true new length; beside it stands what one errs by who says that nothing changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import hta_graph as hg
+from tests.proof import read
+from tests.ranks_proof import SCENARIOS, random_shape
+from tests.simulator import Dialect, Program, random_program, simulate, write
+from tests.simulator.changes import OF_ANY, Asked, Kind, Subject
+from tests.simulator.ranks import JobProgram, Recording, record_job, simulate_job
+from tests.simulator.rewriting import rewritten, rewritten_job, with_lags
+from tests.simulator.spans import Span, job_span, step_span, steps_of, whole_span
+
+SIZES = (300, 1_000, 2_000)
+DEEPEST_QUEUE = 1_024
+"""How many launches wait at most, as on all NVIDIA machines that were seen; fewer are found by no rule."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How long a window was, truly became, and was predicted to become (ns)."""
+
+    case: str
+    measured_ns: int
+    true_ns: int
+    predicted_ns: int
+    frozen_share: float
+
+    @property
+    def error(self) -> float:
+        """By what share of the true length the prediction is wrong."""
+        return abs(self.predicted_ns - self.true_ns) / self.true_ns
+
+    @property
+    def effect(self) -> float:
+        """By what share of the true length it is wrong that nothing changes."""
+        return abs(self.measured_ns - self.true_ns) / self.true_ns
+
+
+Found = Mapping[str, list[Prediction]]
+
+
+# -- one rank ---------------------------------------------------------------------------------------------------------
+
+
+def program_of(seed: int, *, steady: bool = False, contended: bool = False) -> Program:
+    """Return a training script whose effects take their own times, unless it is `steady`.
+
+    A `contended` one may have a thread besides that takes the driver's lock at times of its own.
+    """
+    program = random_program(seed, "pytorch", random.Random(seed).choice(SIZES))
+    threads = tuple(own for own in program.threads if contended or own.name != "pin_memory")
+    program = replace(program, threads=threads, launch_queue_depth=DEEPEST_QUEUE)
+    return program if steady else with_lags(program, seed)
+
+
+def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Mapping[str, Kind] = OF_ANY) -> Found:
+    """Change a program in every way there is, all of it or one of its steps only."""
+    run = simulate(program)
+    numbers = list(steps_of(run))
+    step = numbers[len(numbers) // 2] if in_step else None
+    window = hg.whole() if step is None else hg.step(step)
+    graph, subject = read(write(run, Dialect())), Subject({0: program}, step)
+    found: dict[str, list[Prediction]] = defaultdict(list)
+    for name, kind in kinds.items():
+        edit = kind(subject, random.Random(f"{case} {name}"))
+        changes = None if edit is None else asked_changes(edit.asked)
+        if edit is None or changes is None:
+            continue
+        after = simulate(rewritten(program, subject.only_here(edit.change), edit.graph_factor))
+        start_ns, end_ns = whole_span(after) if step is None else step_span(after, step)
+        found[name].append(_predicted(f"{case} {edit.asked}", graph, changes, window, end_ns - start_ns))
+    return found
+
+
+def _predicted(
+    case: str, graph: hg.DependencyGraph, changes: list[hg.Change], window: hg.Window, true_ns: int
+) -> Prediction:
+    replayed = hg.replay(graph, changes, window)
+    return Prediction(case, replayed.measured_ns, true_ns, replayed.predicted_ns, replayed.frozen_share)
+
+
+def asked_changes(asked: Iterable[Asked]) -> list[hg.Change] | None:
+    """Return what replay is asked; None where it knows no such question."""
+    return [
+        hg.reroute(drop=what) if how == "drop" else getattr(hg, how)(*what) for how, *what in asked if how != "scenario"
+    ] or None
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def figures(found: Iterable[Found]) -> dict[str, list[Prediction]]:
+    """Join what was found for many programs."""
+    joined: dict[str, list[Prediction]] = defaultdict(list)
+    for one in found:
+        for kind, predictions in one.items():
+            joined[kind] += predictions
+    return joined
+
+
+def quantiles(errors: Iterable[float]) -> tuple[float, float, float, float]:
+    """Return the median, 90 %, 95 % and the largest of some errors."""
+    median, most, nearly_all, largest = np.quantile(np.array([*errors]), (0.5, 0.9, 0.95, 1.0)).tolist()
+    return median, most, nearly_all, largest
+
+
+def table(found: Found, *, worst: bool = False) -> Iterator[str]:
+    """Print a line per kind of change, and one for all; with `worst` what was predicted worst."""
+    yield (f"{'change':<30}{'cases':>6}{'median':>9}{'p90':>8}{'p95':>8}{'max':>8}{'effect':>9}{'p95':>8}{'frozen':>8}")
+    every = [prediction for predictions in found.values() for prediction in predictions]
+    for kind, predictions in [*found.items(), ("all", every)]:
+        median, most, nearly_all, largest = quantiles(one.error for one in predictions)
+        effect, _, large_effect, _ = quantiles(one.effect for one in predictions)
+        frozen = float(np.mean([one.frozen_share for one in predictions]))
+        yield (
+            f"{kind:<30}{len(predictions):>6}{median:>9.3%}{most:>8.2%}{nearly_all:>8.2%}{largest:>8.2%}"
+            f"{effect:>9.2%}{large_effect:>8.2%}{frozen:>8.2%}"
+        )
+        if worst and kind != "all":
+            yield from (
+                f"    {one.error:>7.2%}  {one.case}" for one in sorted(predictions, key=lambda one: -one.error)[:2]
+            )
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=40)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--steady", action="store_true", help="every effect takes its kind's usual time")
+    parser.add_argument("--worst", action="store_true", help="show what was predicted worst")
+    options = parser.parse_args(argv)
+    seeds = range(options.first, options.first + options.programs)
+    for title, in_step, contended in (("one rank", False, False), ("a step", True, False), ("lock", False, True)):
+        found = figures(
+            of_program(program_of(seed, steady=options.steady, contended=contended), str(seed), in_step=in_step)
+            for seed in seeds
+        )
+        print(title)
+        print("\n".join(table(found, worst=options.worst)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
