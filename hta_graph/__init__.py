@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.replay.changes import insert, remove, reroute, scale, weigh
+    from hta_graph.algorithms.replay.opportunities import opportunities
     from hta_graph.algorithms.replay.replay import replay
+    from hta_graph.algorithms.replay.scenarios import scenario
+    from hta_graph.algorithms.replay.sensitivity import sensitivity
+    from hta_graph.algorithms.replay.slack import near_critical, slack
     from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
     from hta_graph.algorithms.time.windows import annotation, between, step, whole
     from hta_graph.build import build_graph
@@ -53,6 +57,11 @@ _HOME = {
     "reroute": "algorithms.replay.changes",
     "scale": "algorithms.replay.changes",
     "weigh": "algorithms.replay.changes",
+    "near_critical": "algorithms.replay.slack",
+    "opportunities": "algorithms.replay.opportunities",
+    "scenario": "algorithms.replay.scenarios",
+    "sensitivity": "algorithms.replay.sensitivity",
+    "slack": "algorithms.replay.slack",
     "save_graph": "export.parquet",
     "step": "algorithms.time.windows",
     "sync_dependencies": "export.sync_dependencies",
@@ -73,6 +82,8 @@ __all__ = [
     "critical_path",
     "insert",
     "load_graph",
+    "near_critical",
+    "opportunities",
     "read_graphs",
     "read_job",
     "read_trace",
@@ -83,6 +94,9 @@ __all__ = [
     "reroute",
     "save_graph",
     "scale",
+    "scenario",
+    "sensitivity",
+    "slack",
     "step",
     "sync_dependencies",
     "weigh",

@@ -146,7 +146,9 @@ class _Reroute:
             raise QueryError(f"{base.graph.path}: {base.window.label} has no edge of kind {labels} to leave out")
         draft.dropped |= gone
         if self.add:
-            source, target, lag = (np.array(column, np.int64) for column in zip(*map(self._link(draft), self.add)))
+            source, target, lag = (
+                np.array(column, np.int64) for column in zip(*map(self._link(draft), self.add), strict=True)
+            )
             draft.added.append((source.astype(np.int32), target.astype(np.int32), lag))
 
     @staticmethod

@@ -54,6 +54,14 @@ class Draft:
         weight = base.edges.weight + self.extra - summed_by(base.parts.edge[changed], saved, len(self.extra))
         return np.concatenate([weight[~self.dropped], *(weights for _, _, weights in self.added)])
 
+    @property
+    def exact_weight(self) -> Floats:
+        """The weights (ns) without rounding, for what must be linear in a factor."""
+        base, changed = self.base, np.flatnonzero(self.factor != 1.0)
+        saved = base.parts.length[changed] * (1.0 - self.factor[changed])
+        sums = np.bincount(base.parts.edge[changed], weights=saved, minlength=len(self.extra))
+        return np.asarray(base.edges.weight + self.extra - sums, np.float64)
+
     def shape(self) -> tuple[ReplayEdges, LongestPaths]:
         """Return the edges and their shape.
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from hta_graph.columns import first_of_runs, freeze, laid_out
 from hta_graph.errors import QueryError
-from hta_graph.model import Bools, Ids, Ints
+from hta_graph.model import Bools, Floats, Ids, Ints
 
 __all__ = ["UNREACHED", "LongestPaths"]
 
@@ -150,13 +151,13 @@ class LongestPaths:
 
     # -- with weights --------------------------------------------------------------------------------------------------
 
-    def offsets(self, weight: Ints) -> Ints:
+    def offsets(self, weight: Ints | Floats) -> Any:
         """Return for every point how far (ns) it lies behind the node that it hangs on."""
         points = self._points
         step = np.where(self._follows, weight[self._cause[points]], 0)
-        behind = np.cumsum(step)
+        behind = np.cumsum(step, dtype=weight.dtype)
         behind -= behind[self._run_start][self._run]
-        found = np.zeros(len(self.is_root), np.int64)
+        found = np.zeros(len(self.is_root), weight.dtype)
         found[points] = behind
         for runs, above in self._levels:
             first = self._run_start[runs]
@@ -165,7 +166,7 @@ class LongestPaths:
             found[points[at]] += base[members]
         return found
 
-    def values(self, weight: Ints, start: Ints) -> Ints:
+    def values(self, weight: Ints | Floats, start: Ints) -> Any:
         """Return the value (ns) of every point: that of ``start`` where it is fixed, else the latest way to it.
 
         Args:
@@ -174,10 +175,9 @@ class LongestPaths:
         """
         behind, meets = self.offsets(weight), self._meetings
         node_values = self._pass(start[self._nodes], behind[meets.source] + weight[meets.edge])
-        found = start.copy()
+        found = start.astype(weight.dtype)
         found[self._nodes] = node_values
-        found = found[self.head] + behind
-        return found
+        return found[self.head] + behind
 
     def many(self, weights: Iterable[Ints], start: Ints, points: Ids) -> Ints:
         """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other."""
@@ -196,7 +196,7 @@ class LongestPaths:
         given = np.broadcast_to(start[self.head[points]], (count, len(points)))
         return np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
 
-    def trace_back(self, weight: Ints, values: Ints, point: int) -> Ids:
+    def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
         """Return the edges of a longest path to a point, latest first."""
         chosen, found = self._chosen(weight, values), [np.empty(0, np.int32)]
         while True:
@@ -221,11 +221,14 @@ class LongestPaths:
         place[self._points] = np.arange(len(self._points), dtype=np.int32)
         return place
 
-    def _chosen(self, weight: Ints, values: Ints) -> Ids:
+    def _chosen(self, weight: Ints | Floats, values: Ints | Floats) -> Ids:
         """Return for each meeting the edge that decided, of equals the preferred one."""
         meets = self._meetings
         target = self.target[meets.edge]
-        decides = np.flatnonzero(values[meets.source] + weight[meets.edge] == values[target])
+        # Summed as when it was decided, so that rounding, where weights are no whole numbers, is the same.
+        behind = self.offsets(weight)
+        heads = values[self.head[meets.source]]
+        decides = np.flatnonzero(heads + (behind[meets.source] + weight[meets.edge]) == values[target])
         chosen = np.full(len(self.is_root), -1, np.int32)
         # Written from the back: of several the first one, which is preferred, stays.
         chosen[target[decides][::-1]] = meets.edge[decides][::-1]
@@ -243,7 +246,7 @@ class LongestPaths:
                 np.maximum(latest, values[head[entry]] + rows[entry], out=latest)
         return known
 
-    def _pass(self, value: Ints, weight: Ints) -> Ints:
+    def _pass(self, value: Ints, weight: Ints | Floats) -> Any:
         """Decide at one meeting after the other; plain lists, since one number at a time is quicker in them."""
         meets, known = self._meetings, value.tolist()
         entries = iter(zip(meets.head.tolist(), weight.tolist(), strict=True))
@@ -255,4 +258,4 @@ class LongestPaths:
                 if (end := known[head] + length) > latest:
                     latest = end
             known[node] = latest
-        return np.array(known, np.int64)
+        return np.array(known, weight.dtype)

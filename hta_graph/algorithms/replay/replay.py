@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,32 +19,32 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, texts_of_codes
-from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.model import Bools, BoundBy, Floats, Ints
 from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathTotals", "Replayed", "replay", "replayable"]
+__all__ = ["PathTotals", "Replayed", "path_of_draft", "recorded_path", "replay", "replayable"]
 
 
+@dataclass(frozen=True)
 class PathTotals:
-    """What a path through a window consists of, after changes or without: time (ns) per name, class and rank."""
+    """What a path through a window consists of, after changes or without.
 
-    def __init__(self, base: Replayable, rows: Ints, length: Ints, before_ns: int, tail_ns: int) -> None:
-        self.base = base
-        self.rows = rows
-        """The parts (rows of ``base.parts``) on the path, in no order."""
-        self.length = length
-        """How long (ns) each is."""
-        self.before_ns = before_ns
-        """The rest of the window: before the first known cause, or added by changes."""
-        self.tail_ns = tail_ns
-        """How long the window goes on after the path's last point, on its thread."""
+    ``rows`` are the parts (rows of ``base.parts``) on the path and ``length`` how long (ns) each is; ``before_ns`` lies
+    before the first known cause, ``tail_ns`` after the path's last point, on its thread.
+    """
+
+    base: Replayable
+    rows: Ints
+    length: Ints
+    before_ns: int
+    tail_ns: int
 
     @cached_property
     def by_bound_ns(self) -> dict[str, int]:
-        """Time (ns) per class; they sum to the window, as long as nothing is inserted."""
+        """Time (ns) per class, all ten; they sum to the window, but for what was inserted."""
         sums = summed_by(self.base.parts.bound[self.rows], self.length, len(BoundBy))
         sums[BoundBy.UNEXPLAINED] += self.before_ns
         sums[BoundBy.CPU_GAP] += self.tail_ns
@@ -56,15 +57,16 @@ class PathTotals:
         sums = summed_by(self.base.part_rank[self.rows], self.length, len(parts))
         return {part.rank: int(sums[part.place]) for part in parts}
 
-    def by_name(self) -> dict[str, Any]:
-        """Return the columns name, bound_by, rank, time_ns, longest first; a name is that of whom the time is."""
-        parts, graph = self.base.parts, self.base.graph
-        key = np.stack([
-            picked(graph.event_table.name, parts.owner[self.rows]), parts.bound[self.rows], self.base.part_rank[self.rows]
-        ]).astype(np.int64)  # fmt: skip
+    def by_name(self, meant: Bools | None = None) -> dict[str, Any]:
+        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all."""
+        base, graph = self.base, self.base.graph
+        chosen = slice(None) if meant is None else meant[self.rows]
+        rows, length = self.rows[chosen], self.length[chosen]
+        names = picked(graph.event_table.name, base.parts.owner[rows])
+        key = np.stack([names, base.parts.bound[rows], base.part_rank[rows]]).astype(np.int64)
         unique, group = np.unique(key, axis=1, return_inverse=True)
-        time = summed_by(group.reshape(-1), self.length, unique.shape[1])
-        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
+        time = summed_by(group.reshape(-1), length, unique.shape[1])
+        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
         name, bound, rank = unique[:, order]
         return {
             "name": texts_of_codes(graph.names, name),
@@ -81,7 +83,7 @@ class Replayed:
         self.draft = draft
         self.changes = tuple(changes)
         self.window = draft.base.window
-        self._edges, self._paths = draft.shape()
+        self._paths = draft.shape()[1]
 
     def __repr__(self) -> str:
         said = f"{milliseconds(self.measured_ns)} → {milliseconds(self.predicted_ns)} ms"
@@ -104,7 +106,7 @@ class Replayed:
     @property
     def measured_ns(self) -> int:
         """The window's length as recorded."""
-        return self.window.end_ns - self.window.start_ns
+        return self.draft.base.length_ns
 
     @cached_property
     def predicted_ns(self) -> int:
@@ -124,7 +126,7 @@ class Replayed:
     @cached_property
     def path_after(self) -> PathTotals:
         """What the window's path consists of after the changes."""
-        return _path_totals(self.draft, self.times, self.predicted_ns)
+        return path_of_draft(self.draft, self.times, self._weight)
 
     @property
     def frozen_share(self) -> float:
@@ -185,21 +187,27 @@ def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), wind
     return Replayed(draft, listed)
 
 
-def _path_totals(draft: Draft, times: Ints, predicted_ns: int) -> PathTotals:
-    """Trace the path of a draft back and find the parts that it passes."""
+def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats) -> PathTotals:
+    """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
+
+    Args:
+        draft: a window with changes.
+        values: the times of all points with them.
+        weight: the weights that led to these.
+    """
     base = draft.base
     edges, paths = draft.shape()
-    last = base.last_of(times)
+    last = base.last_of(values)
     if last < 0:
-        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), predicted_ns, 0)
-    passed = paths.trace_back(draft.weight, times, last)
+        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns, 0)
+    passed = paths.trace_back(weight, values, last)
+    first = int(edges.source[passed[-1]]) if len(passed) else last
+    before = max(int(base.times[first]) - base.window.start_ns, 0)
     kept = np.flatnonzero(~draft.dropped)
     on_path = np.zeros(len(base.edges.row), np.bool_)
     on_path[kept[passed[passed < len(kept)]]] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
-    length = draft.lengths[rows]
-    tail = base.tail_of(last)
-    return PathTotals(base, rows, length, predicted_ns - tail - int(length.sum()), tail)
+    return PathTotals(base, rows, draft.lengths[rows], before, base.tail_of(last))
 
 
 @remembered
@@ -207,7 +215,7 @@ def recorded_path(base: Replayable) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
     times = base.paths.values(base.edges.weight, base.times)
     end = base.end_of(times)
-    return _path_totals(Draft(base), times, end - base.window.start_ns), end
+    return path_of_draft(Draft(base), times, base.edges.weight), end
 
 
 def _frozen_share(base: Replayable) -> float:

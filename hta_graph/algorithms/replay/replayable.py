@@ -23,7 +23,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, BoundBy, Ids, Ints
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, BoundBy, Floats, Ids, Ints
 
 __all__ = ["ReplayEdges", "Replayable"]
 
@@ -141,19 +141,23 @@ class Replayable:
         owner = self.graph.part_of(self.parts.owner)
         return np.where(owner >= 0, owner, target)
 
+    @property
+    def length_ns(self) -> int:
+        """The window's length as recorded."""
+        return self.window.end_ns - self.window.start_ns
+
     def end_of(self, values: Ints) -> int:
         """Return when (ns) the window ends with some values of all points: when the last one is there it waits for."""
         return int(self.ends_of(values[self.window.sink.ends][None])[0])
 
-    def ends_of(self, values: Ints) -> Ints:
+    def ends_of(self, values: Ints | Floats) -> Any:
         """Return when (ns) the window ends, given rows of values of its ends."""
         sink = self.window.sink
         if not len(sink.ends):
             return np.full(len(values), self.window.end_ns)
-        found: Ints = (values + sink.tails).max(axis=1)
-        return found
+        return (values + sink.tails).max(axis=1)
 
-    def last_of(self, values: Ints) -> int:
+    def last_of(self, values: Ints | Floats) -> int:
         """Return the point with which the window ends; -1 if it waits for none."""
         sink = self.window.sink
         if not len(sink.ends):

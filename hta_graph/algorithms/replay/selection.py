@@ -17,7 +17,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
 
-__all__ = ["SELECTORS", "What", "own_events", "selected_parts"]
+__all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _inside_parts(base: Replayable, what: What) -> Bools:
     """Mark what lies inside operators, modules or annotations: their thread's time, and the work launched there."""
     inside = rows_inside(base.graph, what)
     parts = base.parts
-    found: Bools = picked(inside, _cpu_rows(base.graph, parts.owner), otherwise=False)
+    found: Bools = picked(inside, issuing_rows(base.graph, parts.owner), otherwise=False)
     found &= np.isin(parts.part, (TimePart.ACTIVITY, TimePart.WORK, TimePart.CALL, TimePart.IDLE))
     idle = np.flatnonzero(parts.part == TimePart.IDLE)
     if what.kind != "operator" and len(idle):
@@ -150,7 +150,7 @@ def _inside_parts(base: Replayable, what: What) -> Bools:
     return found
 
 
-def _cpu_rows(graph: DependencyGraph, rows: Ids) -> Ids:
+def issuing_rows(graph: DependencyGraph, rows: Ids) -> Ids:
     """Return for each row that on the CPU: of an activity the call that asked for it."""
     call = issuing_calls(graph)
     return np.where(picked(graph.is_activity, rows, otherwise=False), picked(call, rows), rows).astype(np.int32)
@@ -171,13 +171,24 @@ def rows_inside(graph: DependencyGraph, what: What) -> Bools:
     """Mark the CPU rows that lie inside operators, modules or annotations of a name, those themselves included."""
     found = np.zeros(len(graph.event_table), np.bool_)
     for part in graph.parts:
-        own = part.graph
-        on_cpu = np.arange(len(own.event_table), dtype=np.int32)
-        known = owners(own, what.kind)
-        inside = _marked_above(_meant_rows(own, what), known.above)
-        of_rows = inside | picked(inside, known.innermost(on_cpu), otherwise=False)
+        innermost, above = OWNERS_OF_ROWS[what.kind](part.graph)
+        inside = _marked_above(_meant_rows(part.graph, what), above)
+        of_rows = inside | picked(inside, innermost, otherwise=False)
         found[part.first_row : part.first_row + len(of_rows)] = of_rows
     return found
+
+
+def _owners_of_rows(kind: str) -> Callable[[DependencyGraph], tuple[Ids, Ids]]:
+    @remembered
+    def known(graph: DependencyGraph) -> tuple[Ids, Ids]:
+        found = owners(graph, kind)
+        return found.innermost(np.arange(len(graph.event_table), dtype=np.int32)), found.above
+
+    return known
+
+
+OWNERS_OF_ROWS = {kind: _owners_of_rows(kind) for kind in ("operator", "module", "annotation")}
+"""By kind the innermost owner around each row of a rank's graph, and the next one around each owner; -1: none."""
 
 
 OWNER_KIND = {"operator": EventKind.CPU_OP, "annotation": EventKind.ANNOTATION, "module": EventKind.PYTHON_FUNCTION}

@@ -1,0 +1,158 @@
+"""What is worth changing: what lies on the path, and what the window would gain if it took half its time, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.replay import PathTotals, path_of_draft, recorded_path, replayable
+from hta_graph.algorithms.replay.replayable import Replayable
+from hta_graph.algorithms.replay.selection import OWNERS_OF_ROWS, What, issuing_rows, selected_parts
+from hta_graph.algorithms.replay.sensitivity import next_on_path
+from hta_graph.algorithms.time.accounting import TimePart
+from hta_graph.algorithms.time.windows import Window
+from hta_graph.columns import picked, summed_by
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Opportunity", "listed_opportunities", "opportunities"]
+
+OF_A_KIND = 8
+"""How many names of a kind are looked at, those with the most time on the path."""
+
+WORTH_A_NAME = 10
+"""For so many rows it is found what would come next."""
+
+LEAST_SHARE = 0.001
+"""What is shorter on the path than this share of the window is no opportunity."""
+
+
+@dataclass(frozen=True)
+class Opportunity:
+    """A thing on the path, and what the window would gain (ns) if it took half its time, or none.
+
+    ``next`` is what most time would be spent with then that is not on the path today; None if nothing is.
+    """
+
+    kind: str
+    name: str
+    on_path_ns: int
+    saved_half_ns: int
+    saved_free_ns: int
+    next: str | None
+
+    @property
+    def what(self) -> str:
+        """The thing as :func:`scale` and ``--scale`` understand it."""
+        return f"{self.kind}:{self.name}"
+
+
+def opportunities(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
+    """List what lies on a window's path, with what each thing's time would gain: what to look at first.
+
+    Args:
+        graph: one rank's or a job's.
+        window: as for :func:`critical_path`.
+
+    Returns:
+        columns kind (class, operator, module, kernel, collective, rank), name, on_path_ns, saved_half_ns,
+        saved_free_ns, next; most saved by half first. Rows overlap: an operator's kernels are in its class too.
+    """
+    import pandas as pd
+
+    rows = [vars(found) for found in listed_opportunities(replayable(graph, window))]
+    columns = ["kind", "name", "on_path_ns", "saved_half_ns", "saved_free_ns", "next"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def listed_opportunities(base: Replayable) -> list[Opportunity]:
+    """Return the rows of :func:`opportunities`."""
+    path, end = recorded_path(base)
+    found = [(what, meant, time) for what, meant in _candidates(base, path) if (time := _time_of(path, meant))]
+    least = LEAST_SHARE * base.length_ns
+    found = [one for one in found if one[2] >= least]
+    scenarios = [(meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
+    points = base.window.sink.ends
+    values = base.paths.many((_scaled(base, *one).weight for one in scenarios), base.times, points)
+    saved = (end - base.ends_of(values)).reshape(-1, 2).tolist() if found else []
+    rows = [
+        Opportunity(what.kind, what.pattern, time, half, free, None)
+        for (what, _, time), (half, free) in zip(found, saved, strict=True)
+    ]
+    order = sorted(range(len(rows)), key=lambda at: (-rows[at].saved_half_ns, -rows[at].on_path_ns, rows[at].what))
+    meant = {at: found[at][1] for at in order[:WORTH_A_NAME]}
+    return [replace(rows[at], next=_what_is_next(base, path, meant[at])) if at in meant else rows[at] for at in order]
+
+
+def _time_of(path: PathTotals, meant: Bools) -> int:
+    return int(path.length[meant[path.rows]].sum())
+
+
+def _scaled(base: Replayable, meant: Bools, factor: float) -> Draft:
+    draft = Draft(base)
+    draft.factor[meant] = factor
+    return draft
+
+
+def _what_is_next(base: Replayable, path: PathTotals, meant: Bools) -> str | None:
+    draft = _scaled(base, meant, 0.0)
+    weight = draft.weight
+    return next_on_path(path, path_of_draft(draft, base.paths.values(weight, base.times), weight), meant)
+
+
+def _candidates(base: Replayable, path: PathTotals) -> Iterator[tuple[What, Bools]]:
+    """Yield what takes most of the path, kind by kind, with the parts of time that are meant."""
+    for what in _named(base, path):
+        yield what, selected_parts(base, what)
+
+
+def _named(base: Replayable, path: PathTotals) -> Iterator[What]:
+    changeable = base.may_change[path.rows]
+    rows, length = path.rows[changeable], path.length[changeable]
+    parts = base.parts.take(rows)
+    for bound in BoundBy:
+        if bound != BoundBy.UNEXPLAINED and (parts.bound == bound).any():
+            yield What("class", bound.label)
+    runs = (parts.part == TimePart.ACTIVITY) & picked(base.graph.is_gpu, parts.owner, otherwise=False)
+    talks = runs & (parts.bound == BoundBy.GPU_COMMUNICATION_BOUND)
+    yield from _longest(base, "kernel", parts.owner, np.where(runs & ~talks, length, 0))
+    talks = (parts.part == TimePart.ACTIVITY) & (parts.bound == BoundBy.GPU_COMMUNICATION_BOUND)
+    yield from _longest(base, "collective", parts.owner, np.where(talks, length, 0))
+    for kind in ("operator", "module"):
+        yield from _longest(base, kind, _innermost(base, kind, parts.owner), length)
+    if len(base.graph.parts) > 1:
+        shared = np.isin(parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
+        here = base.part_rank[rows][~shared]
+        yield from (What("rank", str(part.rank)) for part in base.graph.parts if (here == part.place).any())
+
+
+def _innermost(base: Replayable, kind: str, owner: Ids) -> Ids:
+    """Return the innermost operator or module that each owner's time belongs to (row; -1: none)."""
+    graph = base.graph
+    on_cpu = issuing_rows(graph, owner)
+    found = np.full(len(owner), -1, np.int32)
+    for part in graph.parts:
+        here = np.flatnonzero(graph.part_of(on_cpu) == part.place)
+        own = part.of_rank(on_cpu[here])
+        innermost = picked(OWNERS_OF_ROWS[kind](part.graph)[0], own)
+        if kind == "operator":
+            innermost = np.where(part.graph.event_table.kind[own] == EventKind.CPU_OP, own, innermost)
+        found[here] = part.of_job(innermost)
+    return found
+
+
+def _longest(base: Replayable, kind: str, owner: Ids, length: Ints) -> Iterator[What]:
+    """Yield the names with the most time (ns)."""
+    names = base.graph.event_table.name
+    code = picked(names, owner)
+    time = summed_by(code[code >= 0], length[code >= 0], len(base.graph.names))
+    for of in np.argsort(-time, kind="stable")[:OF_A_KIND].tolist():
+        if time[of]:
+            yield What(kind, base.graph.names[of])

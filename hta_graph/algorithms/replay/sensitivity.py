@@ -1,0 +1,164 @@
+r"""How the window's length depends on one thing's time: a convex line with corners where its path changes.
+
+length  |\                       the steeper, the more of it lies on the path
+        | \______                corner: something else lies on the path from here on
+        |        ‾‾‾‾‾‾‾
+        1  ◀── factor ── 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.replay import PathTotals, path_of_draft, recorded_path, replayable
+from hta_graph.algorithms.replay.replayable import Replayable
+from hta_graph.algorithms.replay.selection import What, selected_parts
+from hta_graph.algorithms.time.windows import Window
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Bools
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Curve", "next_on_path", "sensitivity"]
+
+Corner = tuple[float, int, int, str | None]
+
+TOLERANCE_NS = 2
+"""Sums of a hundred thousand weights that are no whole numbers may be off by a fraction of this."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The length of one path (ns): ``fixed`` and, for every part of the factor, ``scaled``."""
+
+    fixed: int
+    scaled: int
+    path: PathTotals
+
+    def at(self, factor: Fraction) -> Fraction:
+        return self.fixed + factor * self.scaled
+
+    def meets(self, other: _Line) -> Fraction:
+        return Fraction(other.fixed - self.fixed, self.scaled - other.scaled)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A window's predicted length for every factor of one thing from 1 to 0.
+
+    ``corners`` are (factor, predicted_ns, on_path_ns, next), from factor 1 down to 0: between two of them the length is
+    a straight line that falls by on_path_ns per whole factor; ``next`` is what comes onto the path at a corner.
+    """
+
+    what: str
+    measured_ns: int
+    corners: tuple[Corner, ...]
+
+    def at(self, factor: float) -> float:
+        """Return the predicted length (ns) for a factor from 0 to 1.
+
+        Raises:
+            ValueError: the factor lies outside.
+        """
+        if not 0 <= factor <= 1:
+            raise ValueError(f"the curve tells of factors from 0 to 1, not of {factor}")
+        known = self.corners[::-1]
+        return float(np.interp(factor, [corner[0] for corner in known], [corner[1] for corner in known]))
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The corners: factor, predicted_ns, saved_ns, on_path_ns (just below that factor), next."""
+        import pandas as pd
+
+        frame = pd.DataFrame(list(self.corners), columns=["factor", "predicted_ns", "on_path_ns", "next"])
+        frame.insert(2, "saved_ns", self.measured_ns - frame["predicted_ns"])
+        return frame
+
+    def __repr__(self) -> str:
+        return f"<Curve {self.what}: {len(self.corners) - 2} corners between 1 and 0>"
+
+
+def sensitivity(graph: DependencyGraph, what: str, window: Window | None = None) -> Curve:
+    """Return the window's length for every factor of something's time from 1 to 0, exactly.
+
+    Args:
+        graph: one rank's or a job's.
+        what: as for :func:`scale`.
+        window: as for :func:`critical_path`.
+
+    Raises:
+        QueryError: it names nothing in the window.
+    """
+    base = replayable(graph, window)
+    meant = selected_parts(base, What.of(what))
+    one, none = Fraction(1), Fraction(0)
+    lines = _lines_between(base, meant, (one, _line_at(base, meant, one)), (none, _line_at(base, meant, none)))
+    measured = recorded_path(base)[1] - base.window.start_ns
+    corners: list[Corner] = [(1.0, measured, lines[0].scaled, None)]
+    for upper, lower in pairwise(lines):
+        factor = upper.meets(lower)
+        corners.append(
+            (float(factor), round(upper.at(factor)), lower.scaled, next_on_path(upper.path, lower.path, meant))
+        )
+    corners.append((0.0, round(lines[-1].at(none)), 0, None))
+    return Curve(what, measured, tuple(corners))
+
+
+def _line_at(base: Replayable, meant: Bools, factor: Fraction) -> _Line:
+    draft = Draft(base)
+    draft.factor[meant] = float(factor)
+    # Rounded to whole nanoseconds part by part the length would be no line.
+    weight = draft.exact_weight
+    times = base.paths.values(weight, base.times - base.window.start_ns)
+    path = path_of_draft(draft, times, weight)
+    on_path = meant[path.rows]
+    scaled = int(base.parts.length[path.rows[on_path]].sum())
+    end = float(base.ends_of(times[base.window.sink.ends][None])[0])
+    return _Line(round(end - float(factor) * scaled), scaled, path)
+
+
+def _lines_between(
+    base: Replayable, meant: Bools, upper: tuple[Fraction, _Line], lower: tuple[Fraction, _Line]
+) -> list[_Line]:
+    """Find all lines that are longest somewhere between two factors, from the upper one down.
+
+    Where the lines of both meet either nothing is longer, or another line is: then the same question left and right.
+    """
+    pending, found = [(upper, lower)], [upper[1]]
+    while pending:
+        (high, first), (low, last) = pending.pop()
+        if first.scaled == last.scaled:
+            continue
+        at = first.meets(last)
+        if not low < at < high:
+            found.append(last)
+            continue
+        between = _line_at(base, meant, at)
+        if between.at(at) <= first.at(at) + TOLERANCE_NS:
+            found.append(last)
+        else:
+            # The upper half is looked at first.
+            pending += [((at, between), (low, last)), ((high, first), (at, between))]
+    return found
+
+
+def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | None:
+    """Name what most time is spent with on a path that was not on another one; None where nothing came onto it."""
+    gained: dict[tuple[str, int | None], int] = {}
+    for sign, path in ((-1, before), (1, after)):
+        of = path.by_name(~meant)
+        for name, rank, time in zip(of["name"], of["rank"], of["time_ns"].tolist(), strict=True):
+            key = (name or "time without an operator", rank)
+            gained[key] = gained.get(key, 0) + sign * time
+    best = max(gained, key=lambda key: gained[key], default=None)
+    if best is None or gained[best] <= 0:
+        return None
+    return best[0] if len(before.base.graph.parts) == 1 else f"rank {best[1]}: {best[0]}"
