@@ -80,9 +80,9 @@ def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Map
     found: dict[str, list[Prediction]] = defaultdict(list)
     for name, kind in kinds.items():
         edit = kind(subject, random.Random(f"{case} {name}"))
-        changes = None if edit is None else asked_changes(edit.asked)
-        if edit is None or changes is None:
+        if edit is None:
             continue
+        changes = asked_changes(edit.asked)
         after = simulate(rewritten(program, subject.only_here(edit.change), edit.graph_factor))
         start_ns, end_ns = whole_span(after) if step is None else step_span(after, step)
         found[name].append(_predicted(f"{case} {edit.asked}", graph, changes, window, end_ns - start_ns))
@@ -96,11 +96,9 @@ def _predicted(
     return Prediction(case, replayed.measured_ns, true_ns, replayed.predicted_ns, replayed.frozen_share)
 
 
-def asked_changes(asked: Iterable[Asked]) -> list[hg.Change] | None:
-    """Return what replay is asked; None where it knows no such question."""
-    return [
-        hg.reroute(drop=what) if how == "drop" else getattr(hg, how)(*what) for how, *what in asked if how != "scenario"
-    ] or None
+def asked_changes(asked: Iterable[Asked]) -> list[hg.Change]:
+    """Return what replay is asked."""
+    return [getattr(hg, how)(*what) for how, *what in asked]
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -44,7 +44,6 @@ SYNC_CALLS = {
 }
 COMPILED = "## Call CompiledFxGraph ##"
 """The annotation around every graph launch."""
-RETURNING = ("stream_sync", "device_sync", "event_sync", "blocking_copy")
 
 
 @dataclass(frozen=True)
@@ -245,23 +244,43 @@ def syncs_free(subject: Subject, rng: random.Random) -> Edit | None:
                 return own
 
     waits = any(change(own, around) is not own for own, around in subject.found)
-    return Edit(_one(change), (("drop", *RETURNING),)) if waits else None
+    return Edit(_one(change), (("scenario", "no_host_syncs"),)) if waits else None
 
 
-def launches_free(subject: Subject, rng: random.Random) -> Edit | None:
+def launches_free(subject: Subject, rng: random.Random) -> Edit:
     """Launching takes no time, neither on the host nor until the GPU begins."""
     del rng, subject
 
     def change(own: Statement, _: Around) -> Statement:
         match own:
-            case Lagging(statement=Launch() | Set() | Meet()):
+            case Lagging(statement=GraphLaunch() | Launch() | Copy() | Set() | Meet()):
                 return replace(own, latencies=replace(own.latencies, launch=0))
-            case Launch() | Set():
+            case GraphLaunch() | Launch() | Copy() | Set() | Meet():
                 return replace(own, call_ns=0)
             case _:
                 return own
 
     return Edit(_one(change), (("scenario", "launches_free"),))
+
+
+def host_free(subject: Subject, rng: random.Random) -> Edit:
+    """The host only loads data and waits: operators, Python and launches take no time."""
+    del rng, subject
+
+    def change(own: Statement, around: Around) -> Statement:
+        if any(isinstance(scope, Op) and scope.name == LOADER for scope in (*around, own)):
+            return own
+        match own:
+            case Lagging():
+                return replace(own, latencies=replace(own.latencies, launch=0))
+            case Op() | Annotation():
+                return replace(own, scope_ns=0)
+            case Meet():
+                return replace(own, call_ns=0)
+            case _:
+                return on_host(own, 0.0)
+
+    return Edit(_one(change), (("scenario", "cuda_graphs"),))
 
 
 def kernel_removed(subject: Subject, rng: random.Random) -> Edit | None:
@@ -331,6 +350,7 @@ OF_ANY: dict[str, Kind] = {
     "data loading free": loading_free,
     "no host syncs": syncs_free,
     "launches free": launches_free,
+    "the host only replays graphs": host_free,
     "kernels removed": kernel_removed,
     "work before kernels": before_kernel,
     "work before operators": before_operator,

@@ -73,7 +73,8 @@ def _statement(statement: Statement, change: Change, around: Around) -> Body:
         case Op() | Annotation() | Frame() | Backward():
             return change(replace(statement, body=_body(statement.body, change, (*around, statement))), around)
         case Lagging(statement=own):
-            return tuple(replace(statement, statement=one) for one in _statement(own, change, around))
+            inner = _statement(own, change, around)
+            return tuple(chain.from_iterable(change(replace(statement, statement=one), around) for one in inner))
         case Injected(slowed=own):
             return tuple(_slowed(statement, one) for one in change(own, around))
         case _:
@@ -111,8 +112,7 @@ def with_lags(program: Program, seed: object) -> Program:
             return (statement,)
         if isinstance(statement, Op | Annotation):
             return (replace(statement, scope_ns=drawn(program.latencies.scope)),)
-        if not isinstance(statement, Meet):
-            statement = replace(statement, call_ns=drawn(statement.call_ns))
+        statement = replace(statement, call_ns=drawn(statement.call_ns))
         own = {name: drawn(ns) for name, ns in vars(program.latencies).items()}
         return (Lagging(statement, Latencies(**own)),)
 
