@@ -83,7 +83,7 @@ def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Map
         if edit is None:
             continue
         changes = asked_changes(edit.asked)
-        after = simulate(rewritten(program, subject.only_here(edit.change), edit.graph_factor))
+        after = simulate(edit.applied(program, subject))
         start_ns, end_ns = whole_span(after) if step is None else step_span(after, step)
         found[name].append(_predicted(f"{case} {edit.asked}", graph, changes, window, end_ns - start_ns))
     return found

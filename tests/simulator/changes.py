@@ -30,7 +30,7 @@ from .program import (
     SyncStream,
 )
 from .ranks.statements import Meet
-from .rewriting import Around, Change, statements
+from .rewriting import Around, Change, rewritten, statements
 
 Asked = tuple[Any, ...]
 """A change in words: ("scale", "kernel:gemm", 0.5)."""
@@ -55,6 +55,16 @@ class Edit:
     ranks: frozenset[int] | None = None
     graph_factor: float = 1.0
     """How much longer the kernels of CUDA graphs take."""
+    is_handed_over_at_once: bool = False
+    """Whether the autograd thread takes over work without delay."""
+
+    def applied(self, program: Program, subject: "Subject") -> Program:
+        """Return one rank's program after the change."""
+        latencies = program.latencies
+        if self.is_handed_over_at_once:
+            latencies = replace(latencies, handoff=0)
+        changed = rewritten(program, subject.only_here(self.change), self.graph_factor)
+        return replace(changed, latencies=latencies)
 
 
 @dataclass(frozen=True)
@@ -263,9 +273,9 @@ def launches_free(subject: Subject, rng: random.Random) -> Edit:
     return Edit(_one(change), (("scenario", "launches_free"),))
 
 
-def host_free(subject: Subject, rng: random.Random) -> Edit:
-    """The host only loads data and waits: operators, Python and launches take no time."""
-    del rng, subject
+def host_free(subject: Subject, rng: random.Random) -> Edit | None:
+    """The host only loads data and waits: operators, Python, hand-offs and launches take no time."""
+    del rng
 
     def change(own: Statement, around: Around) -> Statement:
         if any(isinstance(scope, Op) and scope.name == LOADER for scope in (*around, own)):
@@ -280,7 +290,8 @@ def host_free(subject: Subject, rng: random.Random) -> Edit:
             case _:
                 return on_host(own, 0.0)
 
-    return Edit(_one(change), (("scenario", "cuda_graphs"),))
+    edit = Edit(_one(change), (("scenario", "cuda_graphs"),), is_handed_over_at_once=True)
+    return edit if subject.step is None else None
 
 
 def kernel_removed(subject: Subject, rng: random.Random) -> Edit | None:
