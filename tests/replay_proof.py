@@ -12,20 +12,24 @@ import random
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 import hta_graph as hg
+from hta_graph.model import EdgeKind
 from tests.proof import read
 from tests.ranks_proof import SCENARIOS, random_shape
 from tests.simulator import Dialect, Program, random_program, simulate, write
 from tests.simulator.changes import OF_ANY, Asked, Kind, Subject
-from tests.simulator.ranks import JobProgram, Recording, record_job, simulate_job
-from tests.simulator.rewriting import rewritten, rewritten_job, with_lags
-from tests.simulator.spans import Span, job_span, step_span, steps_of, whole_span
+from tests.simulator.dialect import EPOCH_NS
+from tests.simulator.ranks import JobProgram, Recording, TrueDelay, record_job, simulate_job
+from tests.simulator.ranks.job_changes import OF_JOBS, JobEdit
+from tests.simulator.rewriting import with_lags
+from tests.simulator.spans import job_span, step_span, steps_of, whole_span
 
 SIZES = (300, 1_000, 2_000)
 DEEPEST_QUEUE = 1_024
@@ -89,6 +93,65 @@ def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Map
     return found
 
 
+# -- many ranks -------------------------------------------------------------------------------------------------------
+
+
+def job_of(scenario: str, backend: str, seed: int, *, delayed: bool = True) -> JobProgram:
+    """Return a job whose effects take their own times; with or without the delay that was injected in most."""
+    shape = random_shape(scenario, backend, seed)
+    job = SCENARIOS[scenario](shape if delayed else replace(shape, faults=()))
+    return replace(job, ranks={rank: with_lags(own, f"{seed} {rank}") for rank, own in job.ranks.items()})
+
+
+def of_job(scenario: str, backend: str, seed: int) -> Found:
+    """Change a job in every way there is."""
+    job, case = job_of(scenario, backend, seed), f"{scenario} {backend} {seed}"
+    run = simulate_job(job)
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = record_job(run, Recording(ids=True), Path(folder))
+        graph = hg.read_job(recorded.paths)
+        delays = recorded.delays()
+    found: dict[str, list[Prediction]] = defaultdict(list)
+    for name, (after, asked) in _job_edits(job, case):
+        found[name].append(_predicted(f"{case} {asked}", graph, asked_changes(asked), hg.whole(), _length(after)))
+    if delays:
+        changes = [_without_delay(graph, delay) for delay in delays]
+        spared = _length(job_of(scenario, backend, seed, delayed=False))
+        found["an injected delay removed"].append(_predicted(case, graph, changes, hg.whole(), spared))
+    return found
+
+
+def _length(job: JobProgram) -> int:
+    start_ns, end_ns = job_span(simulate_job(job))
+    return end_ns - start_ns
+
+
+def _job_edits(job: JobProgram, case: str) -> Iterator[tuple[str, JobEdit]]:
+    subject = Subject(job.ranks)
+    for name, kind in OF_ANY.items():
+        edit = kind(subject, random.Random(f"{case} {name}"))
+        if edit is not None:
+            ranks = {rank: edit.applied(own, subject) for rank, own in job.ranks.items()}
+            yield name, (replace(job, ranks=ranks), edit.asked)
+    for name, of_ranks in OF_JOBS.items():
+        changed = of_ranks(job, random.Random(f"{case} {name}"))
+        if changed is not None:
+            yield name, changed
+
+
+def _without_delay(graph: hg.JobGraph, delay: TrueDelay) -> hg.Change:
+    """Let the edges around a delay, of a kernel or of a thread, weigh so much less."""
+    edges, events, times = graph.edge_table, graph.event_table, graph.timeline.times
+    part = graph.parts[graph.place_of_rank(delay.rank)]
+    start, end = delay.start_ns + EPOCH_NS, delay.end_ns + EPOCH_NS
+    around = (times[edges.source] <= start) & (times[edges.target] >= end)
+    own = graph.part_of(edges.target >> 1) == part.place
+    if delay.event_index is not None:
+        own &= events.lane[edges.target >> 1] == events.lane[graph.row_of((delay.rank, delay.event_index))]
+    rows = np.flatnonzero(around & own & np.isin(edges.kind, (EdgeKind.THREAD_ORDER, EdgeKind.EXECUTION)))
+    return hg.weigh(rows, times[edges.target[rows]] - times[edges.source[rows]] - (end - start))
+
+
 def _predicted(
     case: str, graph: hg.DependencyGraph, changes: list[hg.Change], window: hg.Window, true_ns: int
 ) -> Prediction:
@@ -99,6 +162,44 @@ def _predicted(
 def asked_changes(asked: Iterable[Asked]) -> list[hg.Change]:
     """Return what replay is asked."""
     return [getattr(hg, how)(*what) for how, *what in asked]
+
+
+# -- what is proven ---------------------------------------------------------------------------------------------------
+
+
+def whole_programs(seed: int) -> Iterator[Found]:
+    """Programs of one rank, from beginning to end."""
+    yield of_program(program_of(seed), str(seed))
+
+
+def single_steps(seed: int) -> Iterator[Found]:
+    """One step of such programs, in which alone something changes."""
+    yield of_program(program_of(seed), str(seed), in_step=True)
+
+
+def gpu_jobs(seed: int) -> Iterator[Found]:
+    """Jobs of several ranks with a GPU each, one per way to spread training."""
+    yield from (of_job(scenario, "nccl", seed) for scenario in SCENARIOS if scenario != "wide")
+
+
+def cpu_jobs(seed: int) -> Iterator[Found]:
+    """The same on CPUs."""
+    yield from (of_job(scenario, "gloo", seed) for scenario in SCENARIOS if scenario != "wide")
+
+
+def contended(seed: int) -> Iterator[Found]:
+    """Programs of which some have a thread that takes the driver's lock at times of its own."""
+    yield of_program(program_of(seed, contended=True), str(seed))
+
+
+TABLES: dict[str, Callable[[int], Iterator[Found]]] = {
+    "one rank": whole_programs,
+    "one step": single_steps,
+    "many ranks, GPUs": gpu_jobs,
+    "many ranks, CPUs": cpu_jobs,
+    "a lock": contended,
+}
+"""What the tables are about."""
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
@@ -142,17 +243,16 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=40)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--steady", action="store_true", help="every effect takes its kind's usual time")
     parser.add_argument("--worst", action="store_true", help="show what was predicted worst")
+    parser.add_argument("--only", choices=TABLES, action="append")
     options = parser.parse_args(argv)
     seeds = range(options.first, options.first + options.programs)
-    for title, in_step, contended in (("one rank", False, False), ("a step", True, False), ("lock", False, True)):
-        found = figures(
-            of_program(program_of(seed, steady=options.steady, contended=contended), str(seed), in_step=in_step)
-            for seed in seeds
-        )
-        print(title)
-        print("\n".join(table(found, worst=options.worst)), flush=True)
+    for title, proven in TABLES.items():
+        if options.only and title not in options.only:
+            continue
+        found = figures(chain.from_iterable(proven(seed) for seed in seeds))
+        sys.stdout.write("\n".join([f"{title}: {proven.__doc__}", *table(found, worst=options.worst), "", ""]))
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def slower(own: Statement, factor: float) -> Statement:
     match own:
         case Op(scope_ns=int(ns)) | Annotation(scope_ns=int(ns)):
             return replace(own, scope_ns=round(ns * factor))
-        case Launch(ns=int(ns)) | Copy(ns=ns) | Set(ns=ns):
+        case Launch(ns=int(ns)) | Copy(ns=ns) | Set(ns=ns) | Meet(ns=ns):
             return replace(own, ns=round(ns * factor), call_ns=round(own.call_ns * factor))
         case Gap(ns=ns) | Call(ns=ns):
             return replace(own, ns=round(ns * factor))
@@ -141,7 +141,7 @@ def on_host(own: Statement, factor: float) -> Statement:
     """Return a statement of which the host's part takes so many times as long."""
     changed = slower(own, factor)
     match own:
-        case Launch() | Copy() | Set():
+        case Launch() | Copy() | Set() | Meet():
             return replace(changed, ns=own.ns)  # type: ignore[call-overload, no-any-return]
         case _:
             return changed
@@ -189,7 +189,7 @@ def compute_scaled(subject: Subject, rng: random.Random) -> Edit | None:
 
 def operator_scaled(subject: Subject, rng: random.Random) -> Edit | None:
     """All operators of a name, with everything inside and all that they launch, take so many times as long."""
-    names = [name for name in subject.operators() if name != LOADER and not name.startswith("c10d")]
+    names = [name for name in subject.operators() if name != LOADER and not name.startswith("c10d::")]
     if not names:
         return None
     name, factor = rng.choice(names), rng.choice(FACTORS)
@@ -257,9 +257,9 @@ def syncs_free(subject: Subject, rng: random.Random) -> Edit | None:
     return Edit(_one(change), (("scenario", "no_host_syncs"),)) if waits else None
 
 
-def launches_free(subject: Subject, rng: random.Random) -> Edit:
+def launches_free(subject: Subject, rng: random.Random) -> Edit | None:
     """Launching takes no time, neither on the host nor until the GPU begins."""
-    del rng, subject
+    del rng
 
     def change(own: Statement, _: Around) -> Statement:
         match own:
@@ -270,7 +270,7 @@ def launches_free(subject: Subject, rng: random.Random) -> Edit:
             case _:
                 return own
 
-    return Edit(_one(change), (("scenario", "launches_free"),))
+    return Edit(_one(change), (("scenario", "launches_free"),)) if subject.kernels() else None
 
 
 def host_free(subject: Subject, rng: random.Random) -> Edit | None:
@@ -285,13 +285,11 @@ def host_free(subject: Subject, rng: random.Random) -> Edit | None:
                 return replace(own, latencies=replace(own.latencies, launch=0))
             case Op() | Annotation():
                 return replace(own, scope_ns=0)
-            case Meet():
-                return replace(own, call_ns=0)
             case _:
                 return on_host(own, 0.0)
 
     edit = Edit(_one(change), (("scenario", "cuda_graphs"),), is_handed_over_at_once=True)
-    return edit if subject.step is None else None
+    return edit if subject.step is None and subject.kernels() else None
 
 
 def kernel_removed(subject: Subject, rng: random.Random) -> Edit | None:
