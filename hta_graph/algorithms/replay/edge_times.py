@@ -34,9 +34,6 @@ FEWEST_LAGS = 5
 ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
-NEVER = -(2**40)
-"""The weight of an edge that lets everything go at once."""
-
 OF_ITS_LANE = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
 """Edges into a point that somebody else let go: they weigh what came after that."""
 
@@ -82,7 +79,6 @@ def edge_times(graph: DependencyGraph) -> EdgeTimes:
     called = _time_in_call(graph)
     least = np.where(np.isin(role, OF_ITS_LANE), measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
-    weight[edges.kind == EdgeKind.RUNTIME_LOCK] = NEVER
     parts = EdgeParts.join(_parts_of_all(graph, weight, binds, bound_by, called))
     return EdgeTimes(freeze(weight), parts.take(np.argsort(parts.edge, kind="stable")), freeze(binds))
 
