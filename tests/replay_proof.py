@@ -29,7 +29,8 @@ from tests.simulator.dialect import EPOCH_NS
 from tests.simulator.ranks import JobProgram, Recording, TrueDelay, record_job, simulate_job
 from tests.simulator.ranks.job_changes import OF_JOBS, JobEdit
 from tests.simulator.rewriting import with_lags
-from tests.simulator.spans import job_span, step_span, steps_of, whole_span
+from tests.simulator.run import Run
+from tests.simulator.spans import Span, job_span, step_span, steps_of, whole_span
 
 SIZES = (300, 1_000, 2_000)
 DEEPEST_QUEUE = 1_024
@@ -81,15 +82,16 @@ def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Map
     step = numbers[len(numbers) // 2] if in_step else None
     window = hg.whole() if step is None else hg.step(step)
     graph, subject = read(write(run, Dialect())), Subject({0: program}, step)
+    # What is put before everything else makes the window longer: it starts as before.
+    start_ns, _ = _span(run, step)
     found: dict[str, list[Prediction]] = defaultdict(list)
     for name, kind in kinds.items():
         edit = kind(subject, random.Random(f"{case} {name}"))
         if edit is None:
             continue
         changes = asked_changes(edit.asked)
-        after = simulate(edit.applied(program, subject))
-        start_ns, end_ns = whole_span(after) if step is None else step_span(after, step)
-        found[name].append(_predicted(f"{case} {edit.asked}", graph, changes, window, end_ns - start_ns))
+        after = _span(simulate(edit.applied(program, subject)), step)
+        found[name].append(_predicted(f"{case} {edit.asked}", graph, changes, window, after[1] - start_ns))
     return found
 
 
@@ -107,23 +109,25 @@ def of_job(scenario: str, backend: str, seed: int) -> Found:
     """Change a job in every way there is."""
     job, case = job_of(scenario, backend, seed), f"{scenario} {backend} {seed}"
     run = simulate_job(job)
+    start_ns, _ = job_span(run)
     with tempfile.TemporaryDirectory() as folder:
         recorded = record_job(run, Recording(ids=True), Path(folder))
         graph = hg.read_job(recorded.paths)
         delays = recorded.delays()
     found: dict[str, list[Prediction]] = defaultdict(list)
     for name, (after, asked) in _job_edits(job, case):
-        found[name].append(_predicted(f"{case} {asked}", graph, asked_changes(asked), hg.whole(), _length(after)))
+        found[name].append(
+            _predicted(f"{case} {asked}", graph, asked_changes(asked), hg.whole(), _end(after) - start_ns)
+        )
     if delays:
         changes = [_without_delay(graph, delay) for delay in delays]
-        spared = _length(job_of(scenario, backend, seed, delayed=False))
+        spared = _end(job_of(scenario, backend, seed, delayed=False)) - start_ns
         found["an injected delay removed"].append(_predicted(case, graph, changes, hg.whole(), spared))
     return found
 
 
-def _length(job: JobProgram) -> int:
-    start_ns, end_ns = job_span(simulate_job(job))
-    return end_ns - start_ns
+def _end(job: JobProgram) -> int:
+    return job_span(simulate_job(job))[1]
 
 
 def _job_edits(job: JobProgram, case: str) -> Iterator[tuple[str, JobEdit]]:
@@ -150,6 +154,10 @@ def _without_delay(graph: hg.JobGraph, delay: TrueDelay) -> hg.Change:
         own &= events.lane[edges.target >> 1] == events.lane[graph.row_of((delay.rank, delay.event_index))]
     rows = np.flatnonzero(around & own & np.isin(edges.kind, (EdgeKind.THREAD_ORDER, EdgeKind.EXECUTION)))
     return hg.weigh(rows, times[edges.target[rows]] - times[edges.source[rows]] - (end - start))
+
+
+def _span(run: Run, step: int | None) -> Span:
+    return whole_span(run) if step is None else step_span(run, step)
 
 
 def _predicted(

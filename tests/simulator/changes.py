@@ -120,16 +120,29 @@ Kind = Callable[[Subject, random.Random], Edit | None]
 def slower(own: Statement, factor: float) -> Statement:
     """Return a statement that takes so many times as long, with all that it asks of the GPU."""
     match own:
-        case Op(scope_ns=int(ns)) | Annotation(scope_ns=int(ns)):
+        case Op(scope_ns=int(ns)) | Annotation(scope_ns=int(ns)) | Frame(scope_ns=int(ns)):
             return replace(own, scope_ns=round(ns * factor))
         case Launch(ns=int(ns)) | Copy(ns=ns) | Set(ns=ns) | Meet(ns=ns):
             return replace(own, ns=round(ns * factor), call_ns=round(own.call_ns * factor))
         case Gap(ns=ns) | Call(ns=ns):
             return replace(own, ns=round(ns * factor))
+        case Lagging(statement=Launch() | Copy() | Set() | GraphLaunch() | Meet() as call):
+            return _submitting(own, call.call_ns, factor)
         case GraphLaunch() | SyncStream() | SyncDevice() | SyncEvent():
             return replace(own, call_ns=round(own.call_ns * factor))
         case _:
             return own
+
+
+def _submitting(own: Lagging, call_ns: int, factor: float) -> Lagging:
+    """Let a call take so many times as long until it has submitted work: at its end, or when the GPU starts if earlier.
+
+    call   |========|                times 2    |================|
+    GPU    |--------|~~~▶[work                  |----------------|~~~▶[work
+    """
+    launch_ns = own.latencies.launch
+    within_ns = min(launch_ns, call_ns)
+    return replace(own, latencies=replace(own.latencies, launch=round(within_ns * factor) + launch_ns - within_ns))
 
 
 def on_gpu(own: Statement, factor: float) -> Statement:
@@ -283,7 +296,7 @@ def host_free(subject: Subject, rng: random.Random) -> Edit | None:
         match own:
             case Lagging():
                 return replace(own, latencies=replace(own.latencies, launch=0))
-            case Op() | Annotation():
+            case Op() | Annotation() | Frame():
                 return replace(own, scope_ns=0)
             case _:
                 return on_host(own, 0.0)

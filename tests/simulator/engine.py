@@ -123,8 +123,7 @@ class Simulator:
             thread.reach(self.recording, row, "start", self._after_forward(thread, row, scope))
         else:
             row.start_ns = thread.now()
-        own_ns = None if isinstance(scope, Frame) else scope.scope_ns
-        scope_ns = self.scope_ns if own_ns is None else own_ns
+        scope_ns = self.scope_ns if scope.scope_ns is None else scope.scope_ns
         thread.scopes.append(OpenScope(iter(scope.body), row, None, thread.scopes[-1].flows, scope_ns))
         thread.work(scope_ns)
 

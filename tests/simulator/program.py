@@ -84,10 +84,11 @@ class Annotation(Statement):
 
 @dataclass(frozen=True, repr=False)
 class Frame(Statement):
-    """A Python frame."""
+    """A Python frame; `scope_ns` as that of an operator."""
 
     name: str
     body: Body = ()
+    scope_ns: int | None = None
 
 
 Scope = Op | Annotation | Frame

@@ -36,7 +36,7 @@ Around = tuple[Op | Annotation | Frame | Backward, ...]
 Change = Callable[[Statement, Around], Body]
 """What stands in a program instead of a statement, whose own body is changed already."""
 
-HAS_LAGS = (Op, Annotation, Launch, Copy, Set, GraphLaunch, SyncStream, SyncDevice, SyncEvent, Meet)
+HAS_LAGS = (Op, Annotation, Frame, Launch, Copy, Set, GraphLaunch, SyncStream, SyncDevice, SyncEvent, Meet)
 SPREAD = 0.3
 HICCUP = 0.02
 """How often an effect takes several times as long as usual."""
@@ -73,8 +73,10 @@ def _statement(statement: Statement, change: Change, around: Around) -> Body:
         case Op() | Annotation() | Frame() | Backward():
             return change(replace(statement, body=_body(statement.body, change, (*around, statement))), around)
         case Lagging(statement=own):
+            # The lags first: they may depend on what their statement was.
+            lagging = [one for one in change(statement, around) if isinstance(one, Lagging)]
             inner = _statement(own, change, around)
-            return tuple(chain.from_iterable(change(replace(statement, statement=one), around) for one in inner))
+            return tuple(replace(outer, statement=one) for outer in lagging for one in inner)
         case Injected(slowed=own):
             return tuple(_slowed(statement, one) for one in change(own, around))
         case _:
@@ -110,7 +112,7 @@ def with_lags(program: Program, seed: object) -> Program:
     def lag(statement: Statement, _: Around) -> Body:
         if not isinstance(statement, HAS_LAGS):
             return (statement,)
-        if isinstance(statement, Op | Annotation):
+        if isinstance(statement, Op | Annotation | Frame):
             return (replace(statement, scope_ns=drawn(program.latencies.scope)),)
         statement = replace(statement, call_ns=drawn(statement.call_ns))
         own = {name: drawn(ns) for name, ns in vars(program.latencies).items()}
