@@ -24,8 +24,9 @@ from hta_graph.model import EdgeKind
 from tests.proof import read
 from tests.ranks_proof import SCENARIOS, random_shape
 from tests.simulator import Dialect, Program, random_program, simulate, write
-from tests.simulator.changes import OF_ANY, Asked, Kind, Subject
+from tests.simulator.changes import OF_ANY, Asked, Subject
 from tests.simulator.dialect import EPOCH_NS
+from tests.simulator.interference import with_interference
 from tests.simulator.ranks import JobProgram, Recording, TrueDelay, record_job, simulate_job
 from tests.simulator.ranks.job_changes import OF_JOBS, JobEdit
 from tests.simulator.rewriting import with_lags
@@ -64,20 +65,28 @@ Found = Mapping[str, list[Prediction]]
 # -- one rank ---------------------------------------------------------------------------------------------------------
 
 
-def program_of(seed: int, *, steady: bool = False, contended: bool = False) -> Program:
-    """Return a training script whose effects take their own times, unless it is `steady`.
+def program_of(seed: int, *, queue: int = DEEPEST_QUEUE, contended: bool = False, graphs: bool = False) -> Program:
+    """Return a training script whose effects take their own times.
 
-    A `contended` one may have a thread besides that takes the driver's lock at times of its own.
+    Args:
+        seed: what decides about everything.
+        queue: how many launches wait at most.
+        contended: let some have a thread besides that takes the driver's lock at times of its own.
+        graphs: let some replay CUDA graphs of several branches.
     """
     program = random_program(seed, "pytorch", random.Random(seed).choice(SIZES))
     threads = tuple(own for own in program.threads if contended or own.name != "pin_memory")
-    program = replace(program, threads=threads, launch_queue_depth=DEEPEST_QUEUE)
-    return program if steady else with_lags(program, seed)
+    program = replace(program, threads=threads, launch_queue_depth=queue)
+    if not graphs:
+        program = replace(program, graphs=tuple(replace(one, nodes=one.nodes[:1]) for one in program.graphs))
+    return with_lags(program, seed)
 
 
-def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Mapping[str, Kind] = OF_ANY) -> Found:
+def of_program(
+    program: Program, case: str, *, in_step: bool = False, run_of: Callable[[Program], Run] = simulate
+) -> Found:
     """Change a program in every way there is, all of it or one of its steps only."""
-    run = simulate(program)
+    run = run_of(program)
     numbers = list(steps_of(run))
     step = numbers[len(numbers) // 2] if in_step else None
     window = hg.whole() if step is None else hg.step(step)
@@ -85,12 +94,12 @@ def of_program(program: Program, case: str, *, in_step: bool = False, kinds: Map
     # What is put before everything else makes the window longer: it starts as before.
     start_ns, _ = _span(run, step)
     found: dict[str, list[Prediction]] = defaultdict(list)
-    for name, kind in kinds.items():
+    for name, kind in OF_ANY.items():
         edit = kind(subject, random.Random(f"{case} {name}"))
         if edit is None:
             continue
-        changes = asked_changes(edit.asked)
-        after = _span(simulate(edit.applied(program, subject)), step)
+        changes = asked_changes(graph, edit.asked)
+        after = _span(run_of(edit.applied(program, subject)), step)
         found[name].append(_predicted(f"{case} {edit.asked}", graph, changes, window, after[1] - start_ns))
     return found
 
@@ -117,7 +126,7 @@ def of_job(scenario: str, backend: str, seed: int) -> Found:
     found: dict[str, list[Prediction]] = defaultdict(list)
     for name, (after, asked) in _job_edits(job, case):
         found[name].append(
-            _predicted(f"{case} {asked}", graph, asked_changes(asked), hg.whole(), _end(after) - start_ns)
+            _predicted(f"{case} {asked}", graph, asked_changes(graph, asked), hg.whole(), _end(after) - start_ns)
         )
     if delays:
         changes = [_without_delay(graph, delay) for delay in delays]
@@ -167,9 +176,14 @@ def _predicted(
     return Prediction(case, replayed.measured_ns, true_ns, replayed.predicted_ns, replayed.frozen_share)
 
 
-def asked_changes(asked: Iterable[Asked]) -> list[hg.Change]:
-    """Return what replay is asked."""
-    return [getattr(hg, how)(*what) for how, *what in asked]
+def asked_changes(graph: hg.DependencyGraph, asked: Iterable[Asked]) -> list[hg.Change]:
+    """Return what replay is asked; nothing is left out of which the graph has nothing."""
+    held = set(graph.edge_table.kind.tolist())
+    return [
+        hg.reroute(drop=what) if how == "without" else getattr(hg, how)(*what)
+        for how, *what in asked
+        if how != "without" or EdgeKind[what[0].upper()] in held
+    ]
 
 
 # -- what is proven ---------------------------------------------------------------------------------------------------
@@ -195,19 +209,44 @@ def cpu_jobs(seed: int) -> Iterator[Found]:
     yield from (of_job(scenario, "gloo", seed) for scenario in SCENARIOS if scenario != "wide")
 
 
-def contended(seed: int) -> Iterator[Found]:
+def locks(seed: int) -> Iterator[Found]:
     """Programs of which some have a thread that takes the driver's lock at times of its own."""
     yield of_program(program_of(seed, contended=True), str(seed))
 
 
-TABLES: dict[str, Callable[[int], Iterator[Found]]] = {
+def shallow_queues(seed: int) -> Iterator[Found]:
+    """Programs on a machine that lets 16 launches wait: no trace shows that, calls just take longer."""
+    yield of_program(program_of(seed, queue=16), str(seed))
+
+
+def branched_graphs(seed: int) -> Iterator[Found]:
+    """Programs of which some replay CUDA graphs: why a kernel follows others inside a graph stands in no trace."""
+    yield of_program(program_of(seed, graphs=True), str(seed))
+
+
+def slowed_by_others(seed: int) -> Iterator[Found]:
+    """Programs whose kernels take up to 30 % longer while others run beside them."""
+    program = program_of(seed)
+    yield of_program(program, str(seed), run_of=with_interference)
+
+
+PROVEN: dict[str, Callable[[int], Iterator[Found]]] = {
     "one rank": whole_programs,
     "one step": single_steps,
     "many ranks, GPUs": gpu_jobs,
     "many ranks, CPUs": cpu_jobs,
-    "a lock": contended,
 }
-"""What the tables are about."""
+"""What a trace tells: all kinds of change are predicted well."""
+
+NOT_TOLD: dict[str, Callable[[int], Iterator[Found]]] = {
+    "locks": locks,
+    "shallow queues": shallow_queues,
+    "branched graphs": branched_graphs,
+    "interference": slowed_by_others,
+}
+"""What no trace tells in full."""
+
+TABLES = PROVEN | NOT_TOLD
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from .program import (
     SyncDevice,
     SyncEvent,
     SyncStream,
+    Wait,
 )
 from .ranks.statements import Meet
 from .rewriting import Around, Change, rewritten, statements
@@ -270,6 +271,18 @@ def syncs_free(subject: Subject, rng: random.Random) -> Edit | None:
     return Edit(_one(change), (("scenario", "no_host_syncs"),)) if waits else None
 
 
+def streams_wait_for_nothing(subject: Subject, rng: random.Random) -> Edit | None:
+    """No stream waits for an event of another one."""
+    del rng
+    if subject.step is not None or not any(isinstance(own, Wait) for own, _ in subject.found):
+        return None
+
+    def change(own: Statement, _: Around) -> Statement:
+        return Call("cudaStreamWaitEvent", own.call_ns) if isinstance(own, Wait) else own
+
+    return Edit(_one(change), (("without", "event_wait"),))
+
+
 def launches_free(subject: Subject, rng: random.Random) -> Edit | None:
     """Launching takes no time, neither on the host nor until the GPU begins."""
     del rng
@@ -371,6 +384,7 @@ OF_ANY: dict[str, Kind] = {
     "host operators × factor": host_scaled,
     "data loading free": loading_free,
     "no host syncs": syncs_free,
+    "streams wait for nothing": streams_wait_for_nothing,
     "launches free": launches_free,
     "the host only replays graphs": host_free,
     "kernels removed": kernel_removed,
