@@ -34,6 +34,7 @@ TESTS = (
     "tests/links/rules/test_host_poll.py", "tests/links/streams/test_stream_replay.py",
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
+REPLAY = ("tests/algorithms/replay/test_replay_proof.py",)
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
 TIME_LIMIT_S = 400
 NO_TESTS = 5
@@ -732,6 +733,27 @@ COLUMNS = (
         "hta_graph/algorithms/time/critical_path.py",
         "total = max(self.length_ns, 1)",
         "total = min(self.length_ns, 1)",
+    ),
+    Mutation(
+        "what came last bound work on a stream",
+        "hta_graph/algorithms/replay/edge_times.py",
+        "ROUNDS = 2\n",
+        "ROUNDS = 0\n",
+        REPLAY,
+    ),
+    Mutation(
+        "a lock ties a call to another thread",
+        "hta_graph/algorithms/replay/replayable.py",
+        " & (table.kind != EdgeKind.RUNTIME_LOCK)",
+        "",
+        REPLAY,
+    ),
+    Mutation(
+        "work is inserted before what was carried over",
+        "hta_graph/algorithms/replay/selection.py",
+        " & base.is_issued)",
+        ")",
+        REPLAY,
     ),
     Mutation(
         "waits are charged since ranks came to a meeting, not since they went on",
