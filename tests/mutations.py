@@ -34,7 +34,7 @@ TESTS = (
     "tests/links/rules/test_host_poll.py", "tests/links/streams/test_stream_replay.py",
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
-REPLAY = ("tests/algorithms/replay/test_replay_proof.py",)
+REPLAY_PROOF = ("tests/algorithms/replay/test_replay_proof.py",)
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
 TIME_LIMIT_S = 400
 NO_TESTS = 5
@@ -739,21 +739,21 @@ COLUMNS = (
         "hta_graph/algorithms/replay/edge_times.py",
         "ROUNDS = 2\n",
         "ROUNDS = 0\n",
-        REPLAY,
+        REPLAY_PROOF,
     ),
     Mutation(
         "a lock ties a call to another thread",
         "hta_graph/algorithms/replay/replayable.py",
         " & (table.kind != EdgeKind.RUNTIME_LOCK)",
         "",
-        REPLAY,
+        REPLAY_PROOF,
     ),
     Mutation(
         "work is inserted before what was carried over",
         "hta_graph/algorithms/replay/selection.py",
         " & base.is_issued)",
         ")",
-        REPLAY,
+        REPLAY_PROOF,
     ),
     Mutation(
         "waits are charged since ranks came to a meeting, not since they went on",
@@ -1587,8 +1587,8 @@ REPLAYED = (
     Mutation(
         "work of an earlier step changes too",
         "hta_graph/algorithms/replay/replayable.py",
-        "found: Bools = self.window.is_whole | ~is_activity | (issued >= since)",
-        "found: Bools = self.window.is_whole | ~is_activity | (issued >= -1)",
+        "~self.graph.is_activity | (issued_times(self.graph) >= since)",
+        "~self.graph.is_activity | (issued_times(self.graph) >= -1)",
         REPLAY,
     ),
     Mutation(
