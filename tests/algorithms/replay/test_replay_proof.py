@@ -13,9 +13,10 @@ from hta_graph.algorithms.replay.edge_times import edge_times
 from hta_graph.model import EdgeKind
 from tests.proof import read
 from tests.replay_proof import PROVEN, Found, figures, of_job, of_program, program_of, quantiles
-from tests.simulator import Dialect, simulate, write
+from tests.simulator import Dialect, Program, Stream, simulate, write
 from tests.simulator.changes import OF_ANY
 from tests.simulator.idioms import pin_memory
+from tests.simulator.program import Annotation, Launch
 from tests.simulator.ranks.job_changes import OF_JOBS
 from tests.support.depth import deep
 
@@ -90,3 +91,11 @@ def test_a_launch_bound_what_came_its_usual_time_after_it() -> None:
     own = known.binds & (edges.kind == EdgeKind.STREAM_ORDER) & (edges.source & 1 == 1)
     lags = times[edges.target[own]] - times[edges.source[own]]
     assert 800 <= np.median(lags) <= 1_200
+
+
+def test_nothing_is_inserted_before_what_an_earlier_step_launched() -> None:
+    first = Annotation("ProfilerStep#0", tuple(Launch(Stream(), 100_000, "k") for _ in range(5)))
+    second = Annotation("ProfilerStep#1", (Launch(Stream(), 100_000, "k"),))
+    graph = read(write(simulate(Program.of(first, second)), Dialect()))
+    replayed = hg.replay(graph, hg.insert("kernel:k", 10_000), hg.step(1))
+    assert replayed.predicted_ns == replayed.measured_ns + 10_000
