@@ -34,6 +34,7 @@ TESTS = (
     "tests/links/rules/test_host_poll.py", "tests/links/streams/test_stream_replay.py",
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
+REPLAY_PROOF = ("tests/algorithms/replay/test_replay_proof.py",)
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
 FRAMES = ("tests/frames/test_graph_from.py",)
 TIME_LIMIT_S = 400
@@ -832,6 +833,27 @@ COLUMNS = (
         "hta_graph/algorithms/time/critical_path.py",
         "total = max(self.length_ns, 1)",
         "total = min(self.length_ns, 1)",
+    ),
+    Mutation(
+        "what came last bound work on a stream",
+        "hta_graph/algorithms/replay/edge_times.py",
+        "ROUNDS = 2\n",
+        "ROUNDS = 0\n",
+        REPLAY_PROOF,
+    ),
+    Mutation(
+        "a lock ties a call to another thread",
+        "hta_graph/algorithms/replay/replayable.py",
+        " & (table.kind != EdgeKind.RUNTIME_LOCK)",
+        "",
+        REPLAY_PROOF,
+    ),
+    Mutation(
+        "work is inserted before what was carried over",
+        "hta_graph/algorithms/replay/selection.py",
+        " & base.is_issued)",
+        ")",
+        REPLAY_PROOF,
     ),
     Mutation(
         "waits are charged since ranks came to a meeting, not since they went on",
@@ -1665,8 +1687,8 @@ REPLAYED = (
     Mutation(
         "work of an earlier step changes too",
         "hta_graph/algorithms/replay/replayable.py",
-        "found: Bools = self.window.is_whole | ~is_activity | (issued >= since)",
-        "found: Bools = self.window.is_whole | ~is_activity | (issued >= -1)",
+        "~self.graph.is_activity | (issued_times(self.graph) >= since)",
+        "~self.graph.is_activity | (issued_times(self.graph) >= -1)",
         REPLAY,
     ),
     Mutation(
