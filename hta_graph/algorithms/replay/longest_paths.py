@@ -92,16 +92,15 @@ class LongestPaths:
         head_of_run = np.where(hangs_on < 0, first, np.where(self._run_of[hangs_on] < 0, hangs_on, -1)).astype(np.int32)
         self._levels: list[tuple[Ints, Ids]] = []
         hanging = np.flatnonzero(hangs_on >= 0)
-        done = np.flatnonzero((hangs_on >= 0) & (head_of_run >= 0))
+        known = head_of_run[hanging] >= 0
         while len(hanging):
-            if not len(done):
-                raise QueryError("the dependencies form a cycle: an event would have to wait for itself")
+            done, hanging = hanging[known], hanging[~known]
             self._levels.append((done, hangs_on[done]))
-            hanging = hanging[~np.isin(hanging, done)]
             above = head_of_run[self._run_of[hangs_on[hanging]]]
-            ready = above >= 0
-            done = hanging[ready]
-            head_of_run[done] = above[ready]
+            known = above >= 0
+            if len(hanging) and not known.any():
+                raise QueryError("the dependencies form a cycle: an event would have to wait for itself")
+            head_of_run[hanging[known]] = above[known]
         self.head[points] = head_of_run[run]
 
     @cached_property
