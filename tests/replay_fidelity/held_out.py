@@ -19,7 +19,7 @@ import numpy as np
 
 import hta_graph as hg
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.edge_times import edge_times
+from hta_graph.algorithms.replay.edge_times import OF_ITS_LANE, edge_times
 from hta_graph.algorithms.replay.replay import Replayed
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.same_places import same_places
@@ -27,10 +27,7 @@ from hta_graph.algorithms.time.carried_over import issued_times
 from hta_graph.columns import looked_up, pair_key, picked
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import ROLE, Bools, EdgeRole, EventKind, Ints
-
-DURATIONS = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER)
-"""Edges that are time which somebody took; others are lags."""
+from hta_graph.model import ROLE, Bools, EventKind, Ints
 
 Length = Literal["iteration", "latency"]
 
@@ -39,8 +36,9 @@ Length = Literal["iteration", "latency"]
 class HeldOut:
     """One prediction of a step's length (ns) from an earlier one; ``is_like``: they run the same operators and kernels.
 
-    ``predicted_ns`` is with the durations of the step that is predicted and the lags of the one before,
-    ``all_predicted_ns`` with its lags too; ``partners`` is the share of edges with one at the same place there.
+    ``predicted_ns`` is with the durations of the step that is predicted (of edges that are a lane's own time) and the
+    lags of the one before, ``all_predicted_ns`` with its lags too; ``partners`` is the share of edges with one at the
+    same place there.
     """
 
     trace: str
@@ -114,7 +112,7 @@ def _prediction(
     partner = edges_of_other_step(base.graph, steps[1] - steps[0])[rows]
     share = float(np.mean(partner >= 0))
     pairs = rows[partner >= 0], partner[partner >= 0]
-    durations = np.isin(ROLE[base.graph.edge_table.kind[pairs[0]]], DURATIONS)
+    durations = np.isin(ROLE[base.graph.edge_table.kind[pairs[0]]], OF_ITS_LANE)
     replayed = replayed_as(base, other, *pairs, durations)
     every = replayed_as(base, other, *pairs, np.ones(len(durations), np.bool_))
     tails = _tails_as(base, other, *pairs)

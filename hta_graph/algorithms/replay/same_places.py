@@ -42,9 +42,9 @@ def same_places(graph: DependencyGraph) -> SamePlaces:
     edges, step = graph.edge_table, _issuing_steps(graph)
     place = _places_of_events(graph, step)
     source, target = event_of(edges.source), event_of(edges.target)
-    # What comes from another rank is what the target takes part in: whichever rank it comes from.
+    # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    begins = np.where(from_others, 0, 2 * place[source] + (edges.source & 1))
+    begins = 2 * np.where(from_others, graph.event_table.name[source], place[source]) + (edges.source & 1)
     ends = 2 * place[target] + (edges.target & 1)
     known = (ends >= 0) & (begins >= 0)
     order = np.lexsort((edges.kind, begins, ends))
