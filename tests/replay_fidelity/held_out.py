@@ -42,6 +42,7 @@ class HeldOut:
     """
 
     trace: str
+    where: str
     length: Length
     structure: int
     step: int
@@ -117,9 +118,13 @@ def _prediction(
     every = replayed_as(base, other, *pairs, np.ones(len(durations), np.bool_))
     tails = _tails_as(base, other, *pairs)
     return HeldOut(
-        name, length, *steps, is_like, base.length_ns, other.length_ns, _length_of(replayed, tails),
+        name, _where(base.graph), length, *steps, is_like, base.length_ns, other.length_ns, _length_of(replayed, tails),
         _length_of(every, tails), replayed.frozen_share, share,
     )  # fmt: skip
+
+
+def _where(graph: DependencyGraph) -> str:
+    return f"{'GPU' if graph.is_gpu.any() else 'CPU'}, {'job' if len(graph.parts) > 1 else 'one rank'}"
 
 
 def edges_of_other_step(graph: DependencyGraph, further: int) -> Ints:

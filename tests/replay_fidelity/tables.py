@@ -27,8 +27,7 @@ def by_kind(found: Sequence[HeldOut]) -> Groups:
     """Group predictions: GPUs and CPUs, iterations and latencies, steps of one structure or of another."""
     groups: Groups = defaultdict(list)
     for one in found:
-        where = "CPUs (gloo), job" if one.trace.startswith("gloo/") else "GPUs and one CPU rank"
-        groups[f"{where}, {one.length}, {'like' if one.is_like else 'other'} structure"].append(one)
+        groups[f"{one.where}, {one.length}, {'like' if one.is_like else 'other'} structure"].append(one)
     return dict(sorted(groups.items()))
 
 
