@@ -1621,6 +1621,27 @@ JOINED = (
         JOINING,
     ),
     Mutation(
+        "a message is received when its row begins",
+        "hta_graph/job/joining/point_to_point.py",
+        "met.end[send] >= met.arrival[receive]",
+        "met.end[send] >= met.start[receive]",
+        ("tests/job/joining/test_messages.py",),
+    ),
+    Mutation(
+        "an operation more anywhere makes places unlike",
+        "hta_graph/algorithms/replay/same_places.py",
+        "pair_key(events.name, _paths_around(graph, call))",
+        "pair_key(events.name, np.zeros(len(events), np.int64))",
+        ("tests/algorithms/replay/test_same_places.py",),
+    ),
+    Mutation(
+        "which worker is free first decides the place",
+        "hta_graph/algorithms/replay/same_places.py",
+        "np.where(lanes.is_communication, 999_999, alike)",
+        "alike",
+        ("tests/algorithms/replay/test_same_places.py",),
+    ),
+    Mutation(
         "clocks are believed to the nanosecond",
         "hta_graph/job/build_job.py",
         "return between.row[doubtful].astype(np.int64)",
