@@ -1763,9 +1763,9 @@ REPLAYED = (
     ),
     Mutation(
         "the other ranks' median is one's own",
-        "hta_graph/algorithms/replay/scenarios.py",
-        "others = median_weights(graph, known.part != place)",
-        "others = median_weights(graph, known.part == place)",
+        "hta_graph/algorithms/replay/same_places.py",
+        "found = median_weights(graph, known.part != part)",
+        "found = median_weights(graph, known.part == part)",
         REPLAY,
     ),
     Mutation(

@@ -15,23 +15,36 @@ from hta_graph.algorithms.replay.edge_times import edge_times
 from hta_graph.algorithms.replay.selection import issuing_rows
 from hta_graph.algorithms.time.carried_over import issued_times
 from hta_graph.algorithms.who.call_paths import FRAMES, CallPaths
-from hta_graph.columns import Columns, first_of_runs, freeze, numbered_runs, pair_key, picked, ranked_by
+from hta_graph.columns import (
+    Columns,
+    first_of_runs,
+    freeze,
+    looked_up,
+    numbered_runs,
+    pair_key,
+    picked,
+    ranked_by,
+    summed_by,
+)
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import Bools, EdgeKind, Ids, Ints, kind_mask
+from hta_graph.model import ROLE, Bools, EdgeKind, EdgeRole, Ids, Ints, kind_mask
 
-__all__ = ["SamePlaces", "median_weights", "same_places"]
+__all__ = ["SamePlaces", "median_weights", "same_places", "weights_of_others"]
 
 
 @dataclass(frozen=True, eq=False)
 class SamePlaces(Columns):
     """For every edge its ``place`` (-1: none), which edges of other steps and ranks share; its rank's part and step.
 
+    ``alike`` numbers edges between events of the same names around the same ones, however many there are of them.
+
     ``step`` is the profiler step that issued it, as a number; -1 outside of steps, 0 in a trace without any.
     """
 
     place: Ints
+    alike: Ints
     part: Ids
     step: Ints
 
@@ -40,24 +53,33 @@ class SamePlaces(Columns):
 def same_places(graph: DependencyGraph) -> SamePlaces:
     """Find the edges at the same place: of equal kind, between points of events that stand at the same place."""
     edges, step = graph.edge_table, _issuing_steps(graph)
-    place = _places_of_events(graph, step)
+    place, alike = _places_of_events(graph, step)
+    target = event_of(edges.target)
+    return SamePlaces(
+        freeze(_between(graph, place)), freeze(_between(graph, alike)), freeze(graph.part_of(target)),
+        freeze(step[target]),
+    )  # fmt: skip
+
+
+def _between(graph: DependencyGraph, number: Ints) -> Ints:
+    """Number the edges by the numbers of the events that they lead between; -1 where one has none."""
+    edges = graph.edge_table
     source, target = event_of(edges.source), event_of(edges.target)
     # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    begins = 2 * np.where(from_others, graph.event_table.name[source], place[source]) + (edges.source & 1)
-    ends = 2 * place[target] + (edges.target & 1)
-    known = (ends >= 0) & (begins >= 0)
+    begins = 2 * np.where(from_others, graph.event_table.name[source], number[source]) + (edges.source & 1)
+    ends = 2 * number[target] + (edges.target & 1)
     order = np.lexsort((edges.kind, begins, ends))
     same = np.full(len(edges), -1, np.int64)
     same[order] = numbered_runs(ends[order], begins[order], edges.kind[order])
-    part = graph.part_of(target)
-    return SamePlaces(freeze(np.where(known, same, -1)), freeze(part), freeze(step[target]))
+    return np.where((ends >= 0) & (begins >= 0), same, -1)
 
 
-def _places_of_events(graph: DependencyGraph, step: Ints) -> Ints:
-    """Number the places of events, which those of other steps and ranks share; -1: issued in no step.
+def _places_of_events(graph: DependencyGraph, step: Ints) -> tuple[Ints, Ints]:
+    """Number the places of events, which those of other steps and ranks share, and the kinds of events alike.
 
-    They have one name, lie inside the same operators and annotations on a like lane, and are the n-th such of n.
+    Those alike have one name and lie inside the same operators and annotations on a like lane; at one place are those
+    that are the n-th such of n. What was issued in no step has neither (-1).
     """
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
@@ -77,7 +99,11 @@ def _places_of_events(graph: DependencyGraph, step: Ints) -> Ints:
     among = np.lexsort((nth, count, *kind))
     place = np.full(len(events), -1, np.int64)
     place[order[among]] = numbered_runs(*(column[among] for column in kind), count[among], nth[among])
-    return np.where((part >= 0) & (step >= 0), place, -1)
+    alike = np.full(len(events), -1, np.int64)
+    by_kind = np.lexsort(what)
+    alike[by_kind] = numbered_runs(*(column[by_kind] for column in what))
+    known = (part >= 0) & (step >= 0)
+    return np.where(known, place, -1), np.where(known, alike, -1)
 
 
 def _issuing_steps(graph: DependencyGraph) -> Ints:
@@ -130,4 +156,31 @@ def median_weights(graph: DependencyGraph, among: Bools) -> Ints:
     has = np.bincount(places[chosen], minlength=count) > 0
     known = picked(has, places, otherwise=False)
     found: Ints = np.where(known, picked(median, places), weight)
+    return found
+
+
+def weights_of_others(graph: DependencyGraph, part: int) -> Ints:
+    """Return for each edge of a rank what it weighs (ns) on the others: the median of those at its place.
+
+    Where a lane's own time has no partner there, since the rank does something more often or it alone, all that is
+    alike in its step takes together what the others take for that, in the median: nothing, if they do it never.
+    """
+    known, weight = same_places(graph), edge_times(graph).weight
+    found = median_weights(graph, known.part != part)
+    shared = np.zeros(int(known.place.max(initial=-1)) + 1, np.bool_)
+    shared[known.place[(known.part != part) & (known.place >= 0)]] = True
+    of_lane = np.isin(ROLE[graph.edge_table.kind], (EdgeRole.THREAD, EdgeRole.ACTIVITY))
+    has_time = of_lane & (known.alike >= 0) & (weight > 0)
+    alone = np.flatnonzero(has_time & (known.part == part) & ~picked(shared, known.place, otherwise=False))
+    if not len(alone):
+        return found
+    kind = pair_key(known.alike, known.step)
+    kinds, own = np.unique(kind[alone], return_inverse=True)
+    at = looked_up(kind, kinds)
+    rows = np.flatnonzero(has_time & (at >= 0))
+    parts = len(graph.parts)
+    totals = summed_by(at[rows] * parts + known.part[rows], weight[rows], len(kinds) * parts).reshape(-1, parts)
+    usual = np.sort(np.delete(totals, part, axis=1), axis=1)[:, (parts - 2) // 2]
+    # Never more than it took: what the others do besides has no place here.
+    found[alone] = weight[alone] * np.minimum(usual, totals[:, part])[own] // totals[own, part]
     return found

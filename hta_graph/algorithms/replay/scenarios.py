@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change, reroute, scale, weigh
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.same_places import median_weights, same_places
+from hta_graph.algorithms.replay.same_places import median_weights, same_places, weights_of_others
 from hta_graph.algorithms.replay.selection import What, issuing_rows, rows_inside, selected_parts
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.columns import picked
@@ -114,9 +114,10 @@ def _like_median(draft: Draft, _: str) -> None:
 def _rank_like_others(draft: Draft, rank: str) -> None:
     graph = _of_job(draft, "rank_like_others")
     place, known = graph.place_of_rank(int(rank)), same_places(graph)
-    others = median_weights(graph, known.part != place)
+    if len(graph.parts) < 2:
+        raise QueryError(f"{graph.path}: rank_like_others compares ranks; there is only one")
     rows = np.flatnonzero(known.part == place)
-    weigh(rows, others[rows])(draft)
+    weigh(rows, weights_of_others(graph, place)[rows])(draft)
 
 
 def _communication(draft: Draft, factor: str) -> None:
@@ -170,7 +171,8 @@ SCENARIOS: dict[str, Scenario] = {
         _like_median,
     ),
     "rank_like_others": Scenario(
-        "one rank as fast as the others", "all that it does could take the median time of the other ranks",
+        "one rank as fast as the others",
+        "all that it does could take the median time of the others, and what it alone does no time",
         _rank_like_others, "a rank",
     ),
     "communication_free": Scenario(

@@ -11,6 +11,7 @@ import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.algorithms.replay.scenarios import SCENARIOS
 from tests.support.builder import TraceBuilder
+from tests.support.chakra_builder import RankBuilder
 
 US = 1_000
 SAMPLES = Path(analyses.__file__).parent / "sample"
@@ -95,3 +96,16 @@ def test_only_steps_of_one_shape_are_compared(tmp_path: Path) -> None:
         if graph.event_table.start[row] - graph.event_table.start.min() == (at + 30) * US
     )
     assert replayed.times[2 * gemm + 1] - replayed.times[2 * gemm] == 140 * US
+
+
+def test_what_one_rank_alone_does_is_not_done_by_a_rank_like_the_others(tmp_path: Path) -> None:
+    """Two ranks are bound by their hosts; one of them multiplies twice more, which has no partner."""
+    for rank, products in enumerate((1, 3, 1)):
+        trace = RankBuilder(rank, 3)
+        for number in range(products):
+            trace.op("aten::mm", 10 * number, 10 * number + 8)
+        trace.op("aten::add", 10 * products, 10 * products + 5)
+        trace.write(tmp_path / f"rank{rank}.json")
+    job = hg.read_job(tmp_path)
+    replayed = hg.replay(job, hg.scenario("rank_like_others", 1))
+    assert (replayed.measured_ns, replayed.predicted_ns) == (35 * US, 15 * US)
