@@ -1649,9 +1649,9 @@ REPLAYED = (
     Mutation(
         "steps of other shapes are compared",
         "hta_graph/algorithms/replay/same_places.py",
-        "    same = numbered_runs(kind[0][among], kind[1][among], count[among], nth[among])",
-        "    same = numbered_runs(kind[0][among], kind[1][among], nth[among])",
-        REPLAY,
+        "    place[order[among]] = numbered_runs(*(column[among] for column in kind), count[among], nth[among])",
+        "    place[order[among]] = numbered_runs(*(column[among] for column in kind), nth[among])",
+        (*REPLAY, "tests/algorithms/replay/test_same_places.py"),
     ),
 )
 
