@@ -193,8 +193,9 @@ class LongestPaths:
         node = np.full(len(self.is_root), -1, np.int32)
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
-        given = np.broadcast_to(start[self.head[points]], (count, len(points)))
-        found: Ints = np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
+        found = np.tile(start[self.head[points]], (count, 1)) + np.stack(behind)
+        decided = np.flatnonzero(heads >= 0)
+        found[:, decided] += known[heads[decided]].T - start[self.head[points[decided]]]
         return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
