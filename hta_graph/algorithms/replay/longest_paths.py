@@ -192,7 +192,7 @@ class LongestPaths:
         node = np.full(len(self.is_root), -1, np.int32)
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
-        found = np.tile(start[self.head[points]], (count, 1)) + np.stack(behind)
+        found: Ints = np.tile(start[self.head[points]], (count, 1)) + np.stack(behind)
         decided = np.flatnonzero(heads >= 0)
         found[:, decided] += known[heads[decided]].T - start[self.head[points[decided]]]
         return found
