@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hta_graph as hg
-from analyses.paths.gain_chart import lines_of_curves
+from analyses.paths.gain_chart import gain_curves
 from analyses.paths.gains import Gain, Gains, asked_again, corner_text, gains_of, saved_ticks
 from hta_graph.algorithms.replay.opportunities import Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
@@ -135,8 +135,8 @@ def test_a_corner_says_where_it_is_and_what_comes() -> None:
 
 def test_a_figure_has_a_line_for_each_curve(job_gains: Gains) -> None:
     pytest.importorskip("plotly")
-    figure = lines_of_curves({gain.name: gain.curve for gain in job_gains.drawn})
-    line = next(line for line in figure.data if line.name == "aten::mm")
+    figure = gain_curves(*(gain.curve for gain in job_gains.drawn))
+    line = next(line for line in figure.data if line.name == "operator:aten::mm")
     assert list(line.x) == [1.0, 0.45, 0.0]
     assert list(line.y) == [1.3577, 1.1157, 1.0167]
     assert "then AllReduce_Sum_f32_RING_LL on rank 2 comes onto the path" in line.customdata[1]
@@ -145,4 +145,4 @@ def test_a_figure_has_a_line_for_each_curve(job_gains: Gains) -> None:
 
 def test_a_figure_of_nothing_says_so() -> None:
     pytest.importorskip("plotly")
-    assert "nothing on the path" in lines_of_curves({}).layout.annotations[0].text
+    assert "nothing on the path" in gain_curves().layout.annotations[0].text
