@@ -192,9 +192,10 @@ class LongestPaths:
         node = np.full(len(self.is_root), -1, np.int32)
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
-        found: Ints = np.tile(start[self.head[points]], (count, 1)) + np.stack(behind)
-        decided = np.flatnonzero(heads >= 0)
-        found[:, decided] += known[heads[decided]].T - start[self.head[points[decided]]]
+        found = np.repeat(start[self.head[points]][None], count, axis=0)
+        decided = heads >= 0
+        found[:, decided] = known[heads[decided]].T
+        found += np.stack(behind)
         return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
