@@ -54,11 +54,13 @@ class PathTotals:
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
         names = picked(graph.event_table.name, base.parts.owner[rows])
-        key = np.stack([names, base.parts.bound[rows], base.part_rank[rows]]).astype(np.int64)
-        unique, group = np.unique(key, axis=1, return_inverse=True)
-        time = summed_by(group.reshape(-1), length, unique.shape[1])
+        of_name = (names.astype(np.int64) + 1) * len(BoundBy) + base.parts.bound[rows]
+        key = of_name * len(graph.parts) + base.part_rank[rows]
+        unique, group = np.unique(key, return_inverse=True)
+        time = summed_by(group, length, len(unique))
         order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
-        name, bound, rank = unique[:, order]
+        of_name, rank = np.divmod(unique[order], len(graph.parts))
+        name, bound = of_name // len(BoundBy) - 1, of_name % len(BoundBy)
         return {
             "name": texts_of_codes(graph.names, name),
             "bound_by": labels(BoundBy, bound.astype(np.int8)),
