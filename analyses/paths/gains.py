@@ -40,6 +40,9 @@ NEARLY_FREE = 0.05
 PREFERRED = ("collective", "operator", "module", "kernel", "rank", "class")
 """Of one gain under several names the first of these kinds is shown: what a person can change."""
 
+BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
+"""What no one change could halve."""
+
 LONGEST_NAME = 40
 OF_RANK = re.compile(r"rank (\d+): ")
 STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -75,8 +78,8 @@ class Gains:
 
     @property
     def conclusion(self) -> str:
-        """What the largest one that is no class would gain, and what decides then; without one the largest class."""
-        gain = next((gain for gain in self.drawn if gain.chosen.kind != "class"), self.drawn[0])
+        """What the largest one that is not too broad would gain, and what decides then; without one the largest."""
+        gain = next((gain for gain in self.drawn if gain.chosen.what not in BROAD), self.drawn[0])
         one, curve = gain.chosen, gain.curve
         saved = saved_text(one.saved_half_ns, curve)
         said = f"If {self._halved(gain)}, {window_name(self.window)} would be {saved} shorter."

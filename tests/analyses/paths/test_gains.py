@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -74,6 +75,15 @@ def test_a_conclusion_tells_where_it_stops_paying(
     low = 800_000 - round(0.8 * slope)
     corners = ((1.0, 1_000_000, 1_000_000, None), (0.8, 800_000, slope, "rank 3: gemm"), (0.0, low, 0, None))
     assert saying(kind, name, *corners, graph=graph) == said
+
+
+def test_a_conclusion_is_about_a_class_only_where_that_is_a_thing_to_change(sample_gains: Gains) -> None:
+    by_what = {gain.chosen.what: gain for gain in sample_gains.drawn}
+    computes, multiplies = by_what["class:gpu_compute_bound"], by_what["operator:aten::mm"]
+    loads = Gain(Opportunity("class", "data_loading", 600_000, 300_000, 600_000, None), (), computes.curve)
+    first = [replace(sample_gains, drawn=drawn).conclusion for drawn in ([computes, multiplies], [loads, multiplies])]
+    assert first[0].startswith("If aten::mm took half")
+    assert first[1].startswith("If the time in which the CPU loads data were halved")
 
 
 def test_a_corner_that_hardly_bends_or_comes_last_is_not_told(graph: hg.DependencyGraph) -> None:
