@@ -17,7 +17,7 @@ from analyses.paths.gains import Gain, SavedTick, corner_text, saved_ticks
 
 __all__ = ["GainFigure", "gain_figure"]
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 960, 130, 610, 14, 270
+WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1000, 130, 610, 14, 270
 """Of the picture and of the lines in it, in units of the picture."""
 LABELS = 640
 ROOM = 40
