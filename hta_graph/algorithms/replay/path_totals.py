@@ -54,13 +54,11 @@ class PathTotals:
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
         names = picked(graph.event_table.name, base.parts.owner[rows])
-        of_name = (names.astype(np.int64) + 1) * len(BoundBy) + base.parts.bound[rows]
-        key = of_name * len(graph.parts) + base.part_rank[rows]
-        unique, group = np.unique(key, return_inverse=True)
-        time = summed_by(group, length, len(unique))
-        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
-        of_name, rank = np.divmod(unique[order], len(graph.parts))
-        name, bound = of_name // len(BoundBy) - 1, of_name % len(BoundBy)
+        ranks = len(graph.parts)
+        key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
+        time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
+        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
+        name, bound, rank = order // ranks // len(BoundBy) - 1, order // ranks % len(BoundBy), order % ranks
         return {
             "name": texts_of_codes(graph.names, name),
             "bound_by": labels(BoundBy, bound.astype(np.int8)),
