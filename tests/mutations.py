@@ -1792,8 +1792,8 @@ REPLAYED = (
     Mutation(
         "steps of other shapes are compared",
         "hta_graph/algorithms/replay/same_places.py",
-        "    same = numbered_runs(kind[0][among], kind[1][among], count[among], nth[among])",
-        "    same = numbered_runs(kind[0][among], kind[1][among], nth[among])",
+        "numbered_runs(*(column[among] for column in kind), count[among], nth[among])",
+        "numbered_runs(*(column[among] for column in kind), nth[among])",
         REPLAY,
     ),
 )
