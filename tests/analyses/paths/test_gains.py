@@ -113,6 +113,15 @@ def test_curves_are_those_of_the_table(job_gains: Gains) -> None:
         assert gain.curve.measured_ns - gain.curve.corners[-1][1] == gain.chosen.saved_free_ns
 
 
+def test_a_curve_with_fewer_corners_lies_no_lower_than_was_allowed(job_gains: Gains) -> None:
+    what, asked = "class:gpu_compute_bound", asked_again(job_gains.window)
+    exact = hg.sensitivity(job_gains.graph, what, asked)
+    coarse = hg.sensitivity(job_gains.graph, what, asked, within_ns=20_000)
+    assert len(coarse.corners) < len(exact.corners)
+    # Corners are whole nanoseconds.
+    assert all(-1 <= exact.at(tenth / 10) - coarse.at(tenth / 10) <= 20_000 for tenth in range(11))
+
+
 def test_a_window_is_asked_again_as_it_is(job_gains: Gains) -> None:
     assert asked_again(job_gains.window)(job_gains.graph) is job_gains.window
 
