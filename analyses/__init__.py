@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from analyses.memory import memory_bandwidth, memory_timeline
     from analyses.owners import annotation_times, attribution, hardware_counters
     from analyses.pages.timeline_page import timeline_page
+    from analyses.paths.gain_chart import gain_curves
     from analyses.ranks import collectives, stragglers
     from analyses.scope import Scope, in_window, per_step, whole
     from analyses.two_runs import run_diff
@@ -62,6 +63,7 @@ _QUESTIONS = {
 _NAMES = {
     "scope": ("Scope", "in_window", "per_step", "whole"),
     "pages.timeline_page": ("timeline_page",),
+    "paths.gain_chart": ("gain_curves",),
     "hta.trace_analysis": ("TraceAnalysis",),
     "hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
     "hta.hta_trace": ("Trace",),
@@ -122,6 +124,7 @@ __all__ = [
     "attribution",
     "collectives",
     "correlate_execution_trace",
+    "gain_curves",
     "hardware_counters",
     "idle_time",
     "in_window",

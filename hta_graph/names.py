@@ -14,8 +14,8 @@ PREFIX = re.compile(r"^nccl(Dev)?Kernel_(?!Generic)(?=\w)|^autograd::engine::eva
 FUNCTION = re.compile(r"[\w:~]+[<(]")
 TELLING = re.compile(r"[Ff]unctor|_kernel|Kernel|Ops$|gemm|Gemm|fprop|dgrad|wgrad|[a-z]Op$|Flash|Attn")
 """In the names of functors and inner kernels, which tell one instance of a C++ template from another."""
-ARROWS = re.compile("( [→⇒] )")
-"""Between the names of a sequence, each of which is shortened by itself."""
+BESIDE_NAMES = re.compile(r"( [→⇒] |^rank \d+: )")
+"""Between the names of a sequence, each of which is shortened by itself, and before that of an event of a job."""
 
 MANGLED = re.compile(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
 NO_NAME = re.compile(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[b_x]?|[^\dE])*+")
@@ -89,7 +89,7 @@ def short_names(names: Sequence[str], longest: int | None = None) -> list[str]:
     >>> short_names(["void add<1, float>(int)", "void add<2, float>(int)", "mul"], 12)
     ['add #1', 'add #2', 'mul']
     """
-    short = {name: "".join(map(short_name, ARROWS.split(name))) for name in dict.fromkeys(names)}
+    short = {name: "".join(map(short_name, BESIDE_NAMES.split(name))) for name in dict.fromkeys(names)}
     seen = Counter(short.values())
     # Where two would look the same the whole names say what is different, if these can be read.
     fit = {

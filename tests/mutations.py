@@ -667,6 +667,27 @@ PAGES = (
         ON_PAGES,
     ),
     Mutation(
+        "one gain under several names is drawn several times",
+        "analyses/paths/gains.py",
+        "if max(abs(half), abs(free)) <= alike_ns:",
+        "if max(abs(half), abs(free)) < 0:",
+        ("tests/analyses/paths/test_gains.py",),
+    ),
+    Mutation(
+        "a sentence tells of a corner that hardly bends the curve",
+        "analyses/paths/gains.py",
+        "corner[2] <= steepest / 2 and",
+        "corner[2] <= steepest and",
+        ("tests/analyses/paths/test_gains.py",),
+    ),
+    Mutation(
+        "curves are drawn from free to today",
+        "analyses/pages/gain_lines.py",
+        "(1 - share) * (RIGHT - LEFT)",
+        "share * (RIGHT - LEFT)",
+        ("tests/analyses/pages/test_gain_section.py",),
+    ),
+    Mutation(
         "an item of the path leads to its shortest segment",
         "analyses/pages/row_links.py",
         'order = np.argsort(-pieces.length, kind="stable")[::-1]',

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOUND_COLOUR",
     "COLOUR",
+    "SERIES",
     "bars_of_shares",
     "empty_figure",
     "figure_html",

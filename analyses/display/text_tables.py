@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ARROW", "SHORT_TEXT", "Display", "display", "table_lines"]
 
 ARROW = " → "
-NAMES = ("kernel", "name", "operator", "kernel_sequence", "kernels")
+NAMES = ("kernel", "name", "operator", "kernel_sequence", "kernels", "next")
 """Names of events are short on terminals and pages; files get them in full. The first one names a row."""
 KEYS = ("cause", "bound_by", "class")
 """Columns of keys, which have their words beside them."""
@@ -29,7 +29,10 @@ UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
 
 @dataclass(frozen=True)
 class Display:
-    """A table as text: headings, cells, which columns are text, what all rows share, how many rows were left out."""
+    """A table as text: headings, cells, which columns are text, what all rows share, how many rows were left out.
+
+    ``whole`` are the cells with names in full.
+    """
 
     headings: list[str]
     cells: list[list[str]]
@@ -37,6 +40,7 @@ class Display:
     shared: str
     left_out: int
     columns: list[str]
+    whole: list[list[str]]
 
 
 def display(frame: pd.DataFrame, limit: int) -> Display:
@@ -72,7 +76,7 @@ def _whole_display(frame: pd.DataFrame, limit: int) -> Display:
         for row in shown.itertuples(index=False, name=None)
     ]
     texts = [at for at, name in enumerate(shown.columns) if not _is_number(shown[name])]
-    return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown), names)
+    return Display(list(map(_heading_of, names)), cells, texts, shared, len(frame) - len(shown), names, cells)
 
 
 def _with_words(frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from analyses.display.terminal import clipped
 from analyses.display.text_tables import SHORT_TEXT, display
 from analyses.pages.bars import Bar
+from hta_graph.names import elided
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +18,8 @@ __all__ = ["ROWS", "PageTable", "Section", "SectionTable"]
 ROWS = 100
 """How many rows of a table a page holds; its command gives all."""
 LONGEST_CELL = 90
+LONGEST_HOVER = 300
+"""Names of kernels have thousands of characters, and a page many of them."""
 NAMES = ("name", "kernel", "kernel type", "call", "cause", "while in", "diagnostic")
 """Headings of what a row is called by, the best name first."""
 
@@ -95,7 +97,10 @@ class PageTable:
         texts = {at for at, place in enumerate(order) if place in shown.texts}
         rows = [
             PageRow(
-                [_cell_of(row[place], is_text=at in texts) for at, place in enumerate(order)],
+                [
+                    _cell_of(row[place], shown.whole[number][place], is_text=at in texts)
+                    for at, place in enumerate(order)
+                ],
                 table.links[number] if table.links else "",
                 table.bars[number] if table.bars else None,
                 table.colours[number] if table.colours else "",
@@ -104,7 +109,7 @@ class PageTable:
         ]
         title = f"{table.title}: {shown.shared}" if shown.shared else table.title
         headings = [
-            replace(_cell_of(text, is_text=at in texts), colour=table.keys.get(text, ""))
+            replace(_cell_of(text, text, is_text=at in texts), colour=table.keys.get(text, ""))
             for at, text in enumerate(shown.headings[place] for place in order)
         ]
         return cls(title, headings, rows, shown.left_out)
@@ -122,8 +127,8 @@ def _name_first(headings: Sequence[str]) -> list[int]:
     return [name, *(at for at in columns if at != name)]
 
 
-def _cell_of(text: str, *, is_text: bool) -> PageCell:
-    """Let texts stand at the left, long ones wrap, and very long ones be cut."""
-    short = clipped(text, LONGEST_CELL)
+def _cell_of(text: str, whole: str, *, is_text: bool) -> PageCell:
+    """Let texts stand at the left, long ones wrap, and very long ones be cut in the middle."""
+    short = elided(text, LONGEST_CELL)
     style = " ".join(["text"] * is_text + ["long"] * (len(short) > SHORT_TEXT))
-    return PageCell(short, text if short != text else "", style)
+    return PageCell(short, elided(whole, LONGEST_HOVER) if short != whole else "", style)

@@ -12,6 +12,7 @@ from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.display.words import MEANING
 from analyses.pages import row_links
 from analyses.pages.bars import class_bar
+from analyses.pages.gain_section import gain_sections
 from analyses.pages.job_section import job_section
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.pages.report_page import page
@@ -54,6 +55,7 @@ def report_page(
     sections = [
         *([job_section(job, causes)] if job else []),
         _path_section(paths, own_steps, timeline, slowest),
+        *gain_sections(job or paths[slowest]),
         _timeline_section(paths, slowest),
         *_steps_section(paths[slowest], own_steps, timeline, slowest),
         *_gpu_sections(scopes, timeline, slowest),

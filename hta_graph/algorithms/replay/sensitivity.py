@@ -87,27 +87,31 @@ class Curve:
         return f"<Curve {self.what}: {len(self.corners) - 2} corners between 1 and 0>"
 
 
-def sensitivity(graph: DependencyGraph, what: str, window: Window | None = None) -> Curve:
+def sensitivity(
+    graph: DependencyGraph, what: str, window: Window | None = None, *, within_ns: int = TOLERANCE_NS
+) -> Curve:
     """Return the window's length for every factor of something's time from 1 to 0, exactly.
 
     Args:
         graph: one rank's or a job's.
         what: as for :func:`scale`.
         window: as for :func:`critical_path`.
+        within_ns: corners that bend the curve by less are left out; some curves have hundreds.
 
     Raises:
         QueryError: it names nothing in the window.
     """
     base = replayable(graph, window)
     meant = selected_parts(base, What.of(what))
-    one, none = Fraction(1), Fraction(0)
-    lines = _lines_between(base, meant, (one, _line_at(base, meant, one)), (none, _line_at(base, meant, none)))
+    none = Fraction(0)
+    upper, lower = ((factor, _line_at(base, meant, factor)) for factor in (Fraction(1), none))
+    lines = _lines_between(base, meant, upper, lower, within_ns)
     measured = recorded_path(base)[1] - base.window.start_ns
     corners: list[Corner] = [(1.0, measured, lines[0].scaled, None)]
-    for upper, lower in pairwise(lines):
-        factor = upper.meets(lower)
+    for steep, flat in pairwise(lines):
+        factor = steep.meets(flat)
         corners.append(
-            (float(factor), round(upper.at(factor)), lower.scaled, next_on_path(upper.path, lower.path, meant))
+            (float(factor), round(steep.at(factor)), flat.scaled, next_on_path(steep.path, flat.path, meant))
         )
     corners.append((0.0, round(lines[-1].at(none)), 0, None))
     return Curve(what, measured, tuple(corners))
@@ -126,7 +130,7 @@ def _line_at(base: Replayable, meant: Bools, factor: Fraction) -> _Line:
 
 
 def _lines_between(
-    base: Replayable, meant: Bools, upper: tuple[Fraction, _Line], lower: tuple[Fraction, _Line]
+    base: Replayable, meant: Bools, upper: tuple[Fraction, _Line], lower: tuple[Fraction, _Line], within_ns: int
 ) -> list[_Line]:
     """Find all lines that are longest somewhere between two factors, from the upper one down.
 
@@ -142,7 +146,7 @@ def _lines_between(
             found.append(last)
             continue
         between = _line_at(base, meant, at)
-        if between.at(at) <= first.at(at) + TOLERANCE_NS:
+        if between.at(at) <= first.at(at) + max(within_ns, TOLERANCE_NS):
             found.append(last)
         else:
             # The upper half is looked at first.

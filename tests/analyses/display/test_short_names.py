@@ -112,3 +112,8 @@ def test_long_hostile_names_take_no_longer_than_others(name: str) -> None:
     begun = time.process_time()
     short_names([name, name + "x"], 40)
     assert time.process_time() - begun < 3
+
+
+def test_the_name_of_an_event_of_a_job_is_short_behind_its_rank() -> None:
+    names = ["rank 2: ncclDevKernel_AllReduce_Sum_f32(ncclArgs<4096ul>)", "rank 12: void add<1>(int)", "a rank 2: mul"]
+    assert short_names(names) == ["rank 2: AllReduce_Sum_f32", "rank 12: add", "a rank 2: mul"]

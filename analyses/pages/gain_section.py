@@ -1,0 +1,121 @@
+"""What would be gained, as a section of a page: a conclusion, curves, the opportunities, what is nearly critical."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from analyses.advice.wording import brief_share
+from analyses.display.charts import SERIES
+from analyses.pages.bars import Bar, time_bar
+from analyses.pages.gain_lines import GainFigure, gain_figure
+from analyses.pages.page_tables import Section, SectionTable
+from analyses.paths.gains import Gains, asked_again, gains_of
+from hta_graph.algorithms.replay.replay import replay
+from hta_graph.algorithms.replay.slack import near_critical
+from hta_graph.errors import HtaGraphError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hta_graph.algorithms.time.critical_path import CriticalPath
+
+__all__ = ["GainSection", "gain_sections"]
+
+TITLE = "What would be gained"
+HALF, FREE = "#5f7d8c", "#b3c5ce"
+ASSUMED = (
+    "The window is replayed with less time for one thing: all other work takes what it took, and who waits for what "
+    "follows anew. An operator or module counts with all that it launches. That work which runs side by side slows "
+    "itself down is not foreseen."
+)
+NEAR = 0.01
+"""What is within this share of the window of being critical is listed."""
+
+
+@dataclass(frozen=True)
+class GainSection(Section):
+    """A section with a picture of lines, and what it takes for granted."""
+
+    figure: GainFigure | None = None
+    assumed: Sequence[str] = field(default_factory=tuple)
+
+
+def gain_sections(path: CriticalPath) -> list[Section]:
+    """Tell what the window of a path, a rank's or a job's, would gain; nothing where nothing would be gained."""
+    try:
+        gains = gains_of(path.graph, path.window)
+        if not gains.drawn:
+            return []
+        near = [] if len(path.graph.parts) < 2 else _near_tables(path)
+        assumed = _assumptions(path)
+    # A window that cannot be replayed must not cost the reader all the rest.
+    except HtaGraphError as error:
+        return [Section(TITLE, "", notes=[str(error)])]
+    return [
+        GainSection(
+            TITLE,
+            gains.conclusion,
+            [_opportunity_table(gains), *near],
+            template="gain_part.html",
+            figure=gain_figure(gains.drawn),
+            assumed=assumed,
+        )
+    ]
+
+
+def _opportunity_table(gains: Gains) -> SectionTable:
+    """List what lies on the path; a bar is the window, its parts what is saved of it."""
+    table, length = gains.table, gains.window.end_ns - gains.window.start_ns
+    is_rank = table["kind"] == "rank"
+    shown = table.assign(name=table["name"].where(~is_rank, "rank " + table["name"])).rename(
+        columns={"saved_half_ns": "saved_at_half_ns", "saved_free_ns": "saved_if_free_ns"}
+    )
+    bars = [
+        _saved_bar(half, free, length)
+        for half, free in zip(table["saved_half_ns"].tolist(), table["saved_free_ns"].tolist(), strict=True)
+    ]
+    keys = {"saved at half ms": HALF, "saved if free ms": FREE}
+    colour_of = {
+        (one.kind, one.name): colour
+        for gain, colour in zip(gains.drawn, SERIES, strict=False)
+        for one in (gain.chosen, *gain.alike)
+    }
+    colours = [colour_of.get(key, "") for key in zip(table["kind"], table["name"], strict=True)]
+    return SectionTable("opportunities: they overlap, so that gains do not add up", shown, bars, (), colours, keys)
+
+
+def _saved_bar(half: int, free: int, length: int) -> Bar:
+    return time_bar([("saved at half", half, HALF), ("more if free", free - half, FREE)], length)
+
+
+def _near_tables(path: CriticalPath) -> list[SectionTable]:
+    """List how much of the window each rank does work that is nearly critical, and the ways that are nearly as long."""
+    length = path.window.end_ns - path.window.start_ns
+    near = near_critical(path.graph, asked_again(path.window), share=NEAR)
+    ranks: pd.DataFrame = near.by_rank.rename(columns={"near_ns": "near_critical_ns", "share": "window_share"})
+    ways = near.alternatives.drop(columns="event_index").rename(
+        columns={"slack_ns": "shorter_by_ns", "near_ns": "time_ns"}
+    )
+    bars = [time_bar([("nearly critical", ns, HALF)], length) for ns in near.by_rank["near_ns"].tolist()]
+    within = f"within {brief_share(NEAR)} of the window of being critical"
+    return [
+        SectionTable(f"work {within}, by rank", ranks, bars),
+        SectionTable(f"other ways to the end {within}: the longest of each rank and class", ways),
+    ]
+
+
+def _assumptions(path: CriticalPath) -> list[str]:
+    """Say what no change moves, and what a replay does not know."""
+    as_is = replay(path.graph, window=asked_again(path.window))
+    frozen = (
+        f"{brief_share(as_is.frozen_share)} of the path is frozen: time without a known cause, which no change moves, "
+        "and communication whose partners are not in the trace, which may hold waiting for them."
+        if as_is.frozen_share
+        else "Nothing of the path is frozen: all of it has a known cause."
+    )
+    inferred = (
+        f" Of its time {brief_share(as_is.inferred_share)} hangs on inferred edges." if as_is.inferred_share else ""
+    )
+    return [ASSUMED, frozen + inferred]

@@ -1,0 +1,190 @@
+"""What would be gained, for a person: the opportunities that differ, in words and with their curves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyses.advice.wording import brief_class, brief_duration, brief_share, window_name
+from analyses.display.words import SHORT, meanings_in
+from hta_graph.algorithms.replay.opportunities import Opportunity, opportunities
+from hta_graph.algorithms.replay.sensitivity import Corner, Curve, sensitivity
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window
+from hta_graph.names import elided, short_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hta_graph.graph import DependencyGraph
+
+__all__ = ["Gain", "Gains", "SavedTick", "asked_again", "corner_text", "gains_of", "saved_text", "saved_ticks"]
+
+CURVES = 5
+"""So many opportunities are drawn."""
+
+ALIKE = 0.005
+"""Opportunities whose gains differ by less than this share of the window are one, under several names."""
+
+WORTH = 0.01
+"""What saves less than this share of the window at half its time is drawn only where nothing saves more."""
+
+BENT = 0.005
+"""A corner that bends a curve by less than this share of the window is not drawn."""
+
+NEARLY_FREE = 0.05
+"""What happens below this share of a thing's time is nothing that a sentence tells."""
+
+PREFERRED = ("collective", "operator", "module", "kernel", "rank", "class")
+"""Of one gain under several names the first of these kinds is shown: what a person can change."""
+
+BROAD = ("class:cpu_bound", "class:cpu_gap", "class:gpu_compute_bound")
+"""What no one change could halve."""
+
+LONGEST_NAME = 40
+OF_RANK = re.compile(r"rank (\d+): ")
+STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""Shares of a window between the ticks of an axis."""
+TICKS = 6
+
+
+@dataclass(frozen=True)
+class Gain:
+    """An opportunity, others that would gain as much, and how the window depends on its time."""
+
+    chosen: Opportunity
+    alike: tuple[Opportunity, ...]
+    curve: Curve
+
+    @property
+    def name(self) -> str:
+        """What it is called in a figure."""
+        one = self.chosen
+        if one.kind == "rank":
+            return f"rank {one.name}"
+        return SHORT[one.name] if one.kind == "class" else elided(short_name(one.name), LONGEST_NAME)
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What a window would gain: the table of opportunities, and those of them that differ, the largest first."""
+
+    graph: DependencyGraph
+    window: ResolvedWindow
+    table: pd.DataFrame
+    drawn: Sequence[Gain]
+
+    @property
+    def conclusion(self) -> str:
+        """What the largest one that is not too broad would gain, and what decides then; without one the largest."""
+        gain = next((gain for gain in self.drawn if gain.chosen.what not in BROAD), self.drawn[0])
+        one, curve = gain.chosen, gain.curve
+        saved = saved_text(one.saved_half_ns, curve)
+        said = f"If {self._halved(gain)}, {window_name(self.window)} would be {saved} shorter."
+        turn = _turning_point(curve)
+        if turn is None:
+            return f"{said} Without it {saved_text(one.saved_free_ns, curve)} would be saved."
+        factor, _, slope, following = turn
+        less = "it saves less" if slope else "nothing more is saved"
+        decides = f"then {_next_text(following)} decides" if following else "then something else decides"
+        return f"{said} Below {brief_share(factor)} of its time {less}: {decides}."
+
+    def _halved(self, gain: Gain) -> str:
+        one = gain.chosen
+        if one.kind == "class":
+            return f"the time in which {brief_class(one.name, meanings_in(self.graph))} were halved"
+        subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else gain.name
+        return f"{subject} took half its time"
+
+
+def gains_of(graph: DependencyGraph, window: ResolvedWindow) -> Gains:
+    """Find what a window would gain, and choose what is worth a curve."""
+    table, length = opportunities(graph, asked_again(window)), window.end_ns - window.start_ns
+    groups = _groups_alike(_rows_of(table), ALIKE * length)
+    worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length]
+    drawn = []
+    for group in (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:CURVES]:
+        chosen, *others = sorted(group, key=lambda one: PREFERRED.index(one.kind))
+        curve = sensitivity(graph, chosen.what, asked_again(window), within_ns=round(BENT * length))
+        drawn.append(Gain(chosen, tuple(others), curve))
+    return Gains(graph, window, table, drawn)
+
+
+def asked_again(window: ResolvedWindow) -> Window:
+    """Return the question whose answer a window is."""
+    return Window(window.label, lambda _: window)
+
+
+def _rows_of(table: pd.DataFrame) -> list[Opportunity]:
+    rows = table.astype(object).where(table.notna(), None)
+    return [Opportunity(*row) for row in rows.itertuples(index=False, name=None)]
+
+
+def _groups_alike(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:
+    """Put together what would gain as much, at half and if free; the order stays."""
+    groups: list[list[Opportunity]] = []
+    for one in found:
+        for group in groups:
+            half, free = group[0].saved_half_ns - one.saved_half_ns, group[0].saved_free_ns - one.saved_free_ns
+            if max(abs(half), abs(free)) <= alike_ns:
+                group.append(one)
+                break
+        else:
+            groups.append([one])
+    return groups
+
+
+def _turning_point(curve: Curve) -> Corner | None:
+    """Return the corner below which a part of the thing's time saves at most half as much as at first; None: none."""
+    steepest = curve.corners[0][2]
+    return next(
+        (corner for corner in curve.corners[1:-1] if corner[2] <= steepest / 2 and corner[0] > NEARLY_FREE), None
+    )
+
+
+def _next_text(following: str) -> str:
+    """Name what comes next as a sentence does: of a job with its rank behind it."""
+    rank = OF_RANK.match(following)
+    name = elided(short_name(following[rank.end() :] if rank else following), LONGEST_NAME)
+    return f"{name} on rank {rank[1]}" if rank else name
+
+
+def corner_text(curve: Curve, corner: Corner) -> str:
+    """Say of a corner of a curve where it is and what comes onto the path there."""
+    factor, predicted, _, following = corner
+    comes = f"; then {_next_text(following)} comes onto the path" if following else ""
+    saved = saved_text(curve.measured_ns - predicted, curve)
+    return f"at {brief_share(factor)} of its time: {brief_duration(predicted)}, {saved} saved{comes}"
+
+
+def saved_text(saved_ns: int, curve: Curve) -> str:
+    """Print what is saved, also as a share of the window."""
+    return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(curve.measured_ns, 1))})"
+
+
+@dataclass(frozen=True)
+class SavedTick:
+    """A tick of an axis: a length (ns), that in words, and which share of the window is saved there."""
+
+    length_ns: int
+    length: str
+    saved: str
+
+
+def saved_ticks(curves: Sequence[Curve]) -> list[SavedTick]:
+    """Return ticks from the measured length down to one that no curve falls below."""
+    measured = max(*(curve.measured_ns for curve in curves), 1)
+    most = 1 - min(curve.corners[-1][1] for curve in curves) / measured
+    step = next((step for step in STEPS if most <= step * (TICKS - 1)), STEPS[-1])
+    shares = [at * step for at in range(-int(-most // step) + 1)]
+    digits = max(2 - math.floor(math.log10(step * measured / 1e6)), 0)
+    return [
+        SavedTick(
+            round(measured * (1 - share)),
+            f"{measured * (1 - share) / 1e6:,.{digits}f} ms",
+            f"−{100 * share:g} %" if share else "",
+        )
+        for share in shares
+    ]
