@@ -211,8 +211,9 @@ def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], li
     """Return what is nearly critical in a path's window, for other programs and for a person."""
     from analyses.paths.near_report import near_lines, near_record
     from hta_graph.algorithms.replay.slack import near_critical
+    from hta_graph.algorithms.time.windows import same_window
 
-    found = near_critical(path.graph, lambda _: path.window, share=share)
+    found = near_critical(path.graph, same_window(path.window), share=share)
     return near_record(found), near_lines(found, path.graph)
 
 

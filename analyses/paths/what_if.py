@@ -124,7 +124,13 @@ def _curve_record(curve: Curve) -> dict[str, Any]:
     return {
         "what": curve.what,
         "corners": [
-            {"factor": factor, "predicted_ns": ns, "saved_ns": curve.measured_ns - ns, "on_path_ns": on_path, "next": then}
-            for factor, ns, on_path, then in curve.corners
+            {
+                "factor": factor,
+                "predicted_ns": ns,
+                "saved_ns": curve.measured_ns - ns,
+                "on_path_ns": slope,
+                "next": then,
+            }
+            for factor, ns, slope, then in curve.corners
         ],
-    }  # fmt: skip
+    }

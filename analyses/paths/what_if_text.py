@@ -52,14 +52,23 @@ def _conclusion_of(found: WhatIf) -> str:
         return f"{name} would take {brief_duration(replayed.measured_ns)} as before: other work decides how long it is."
     change = -replayed.saved_ns / max(replayed.measured_ns, 1)
     after, before = _told_apart(replayed.predicted_ns, replayed.measured_ns)
-    then = f"; then {_short_next(found.next)} decides." if found.next and replayed.saved_ns > 0 else "."
-    return f"{name} would take {after} instead of {before} ({_signed_percent(change)}){then}"
+    return f"{name} would take {after} instead of {before} ({_signed_percent(change)}){_then_text(found)}."
+
+
+def _then_text(found: WhatIf) -> str:
+    """Say what comes onto the path instead; if nothing does, what most of it is."""
+    if found.replayed.saved_ns <= 0:
+        return ""
+    if found.next:
+        return f"; then {_short_next(found.next)} decides"
+    most = [name for name in found.replayed.path_after.by_name()["name"].tolist() if name]
+    return f"; most of that is {_short_next(most[0])}" if most else ""
 
 
 def _best_of(found: WhatIf) -> str:
     """Name what would gain most: a thing, and a class only where no thing would gain anything."""
     name, measured = _window_name(found.replayed.window), found.replayed.measured_ns
-    things = sorted(found.opportunities, key=lambda one: (one.kind == "class", -one.saved_half_ns))
+    things = sorted(_told_once(found.opportunities), key=lambda one: (one.kind == "class", -one.saved_half_ns))
     if not things or not things[0].saved_free_ns:
         return f"{name} takes {brief_duration(measured)}; nothing on its path would make it shorter."
     best = things[0]
@@ -78,9 +87,14 @@ def _window_name(window: ResolvedWindow) -> str:
 
 
 def _told_apart(after_ns: int, before_ns: int) -> tuple[str, str]:
-    """Print two durations, with as many digits as tell them apart."""
-    brief = brief_duration(after_ns), brief_duration(before_ns)
-    return brief if brief[0] != brief[1] else (duration_text(after_ns), duration_text(before_ns))
+    """Print two durations in one unit, with as many digits as tell them apart.
+
+    >>> _told_apart(34_215_000, 42_676_000), _told_apart(972_700, 1_357_700)
+    (('34.2 ms', '42.7 ms'), ('0.973 ms', '1.358 ms'))
+    """
+    after, before = brief_duration(after_ns), brief_duration(before_ns)
+    is_plain = after != before and after.split()[1] == before.split()[1]
+    return (after, before) if is_plain else (duration_text(after_ns), duration_text(before_ns))
 
 
 def _signed_percent(share: float) -> str:
@@ -150,8 +164,14 @@ def _class_lines(found: WhatIf) -> list[Line]:
     before, after = found.path_before.by_bound_ns, found.replayed.path_after.by_bound_ns
     shown = sorted((bound for bound in before if before[bound] or after[bound]), key=lambda bound: -before[bound])
     meanings = meanings_in(found.graph)
-    rows = [[duration_text(before[bound]), duration_text(after[bound]), bound, meanings[bound]] for bound in shown]
-    return ["time on the critical path", *table(rows, ["before", "after", "class", ""], left=[2, 3], words=[3])]
+    rows = [[*_three_times(before[bound], after[bound]), bound, meanings[bound]] for bound in shown]
+    whole = [*_three_times(found.replayed.measured_ns, found.replayed.predicted_ns), "together", ""]
+    header = ["before", "after", "saved", "class", ""]
+    return ["time on the critical path", *table([*rows, whole], header, left=[3, 4], words=[4])]
+
+
+def _three_times(before_ns: int, after_ns: int) -> list[str]:
+    return [duration_text(before_ns), duration_text(after_ns), duration_text(before_ns - after_ns)]
 
 
 def _rank_lines(found: WhatIf) -> list[Line]:
@@ -159,8 +179,8 @@ def _rank_lines(found: WhatIf) -> list[Line]:
     shown = sorted((rank for rank in before if before[rank] or after[rank]), key=lambda rank: -after[rank])
     if len(before) < 2 or not shown:
         return []
-    rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:SHOWN]]
-    return ["", "the same by rank", *table(rows, ["before", "after", "rank"])]
+    rows = [[*_three_times(before[rank], after[rank]), str(rank)] for rank in shown[:SHOWN]]
+    return ["", "the same by rank", *table(rows, ["before", "after", "saved", "rank"])]
 
 
 def _event_lines(found: WhatIf) -> list[Line]:

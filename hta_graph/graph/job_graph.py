@@ -40,7 +40,7 @@ class Members(Columns):
     ``number`` is that of the collective or message (-1: matched with nobody), ``row`` the job's row that did the work,
     ``call`` the one that asked for it (-1: none in the file). ``wait`` is the time (ns) from the arrival until the last
     one came who was needed; ``transfer`` the rest, to the row's end. ``is_needed``: others wait for it; ``by`` is how
-    it was matched (-1: not).
+    it was matched (-1: not). ``said`` is what it was, and of which process group, as a code of the job's names.
     """
 
     number: Ints
@@ -54,6 +54,7 @@ class Members(Columns):
     is_needed: Bools
     is_message: Bools
     by: Codes
+    said: Ids
 
 
 @dataclass(frozen=True, eq=False)

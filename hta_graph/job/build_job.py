@@ -72,7 +72,8 @@ def join_ranks(
     host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
     met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
-    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings)
+    said = [_said_by(own) for own in members.values()]
+    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, said)
     timeline, notes = Timeline(joined.trace), Counter[str]()
     rendezvous = dict(
         zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
@@ -207,6 +208,12 @@ def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[st
     return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
 
 
+def _said_by(members: RankMembers) -> list[str]:
+    """Name each member of a rank: what it did, and of which process group."""
+    kinds = zip(members.said["Collective name"], members.name, members.group, strict=True)
+    return [f"{kind or name} of {group or 'an unknown group'}" for kind, name, group in kinds]
+
+
 def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
     """Add up what building the ranks' graphs counted and what joining them did; of times the longest counts."""
     notes = Counter[str](joining)
@@ -220,7 +227,8 @@ def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int])
 def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined: JoinedColumns) -> Members:
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
-    for place, (part, own) in enumerate(zip(joined.parts, members.values(), strict=True)):
+    ranks = zip(joined.parts, members.values(), joined.said, strict=True)
+    for place, (part, own, said) in enumerate(ranks):
         mine = np.flatnonzero(found.rank == part.rank)
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
@@ -240,6 +248,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
             is_needed=picked(found.is_needed, at, otherwise=False),
             is_message=np.array(own.is_message, np.bool_),
             by=picked(found.by, picked(found.number, at)),
+            said=said,
         ))  # fmt: skip
     return Members.join(tables)
 

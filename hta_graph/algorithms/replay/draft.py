@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
 from hta_graph.algorithms.replay.replayable import Replayable, ReplayEdges
-from hta_graph.columns import summed_by
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
 from hta_graph.model import Bools, Floats, Ids, Ints
@@ -49,18 +49,30 @@ class Draft:
     @property
     def weight(self) -> Ints:
         """The weight (ns) of each edge of the window, with added ones behind."""
-        base, changed = self.base, np.flatnonzero(self.factor != 1.0)
-        saved = self.base.parts.length[changed] - self.lengths[changed]
-        weight = base.edges.weight + self.extra - summed_by(base.parts.edge[changed], saved, len(self.extra))
-        return np.concatenate([weight[~self.dropped], *(weights for _, _, weights in self.added)])
+        changed = np.flatnonzero(self.factor != 1.0)
+        weight: Ints = self._with_saved(changed, self.base.parts.length[changed] - self.lengths[changed])[0]
+        return weight
 
     @property
-    def exact_weight(self) -> Floats:
-        """The weights (ns) without rounding, for what must be linear in a factor."""
-        base, changed = self.base, np.flatnonzero(self.factor != 1.0)
-        saved = base.parts.length[changed] * (1.0 - self.factor[changed])
-        sums = np.bincount(base.parts.edge[changed], weights=saved, minlength=len(self.extra))
-        return np.asarray(base.edges.weight + self.extra - sums, np.float64)
+    def tails(self) -> Ints:
+        """How long (ns) the window goes on after each of its ends."""
+        changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
+        tails: Ints = self._with_saved(changed, self.base.parts.length[changed] - self.lengths[changed])[1]
+        return tails
+
+    @property
+    def exact_weights(self) -> tuple[Floats, Floats]:
+        """The weights (ns) and tails without rounding, for what must be linear in a factor."""
+        changed = np.flatnonzero(self.factor != 1.0)
+        return self._with_saved(changed, self.base.parts.length[changed] * (1.0 - self.factor[changed]))
+
+    def _with_saved(self, changed: Ints, saved: Any) -> tuple[Any, Any]:
+        """Take what parts save from the weights of their edges and from the tails of the window's ends."""
+        base, sink = self.base, self.base.window.sink
+        sums = np.zeros(len(self.extra) + len(sink.ends), saved.dtype)
+        np.add.at(sums, base.parts.edge[changed], saved)
+        weight = (base.edges.weight + self.extra - sums[: len(self.extra)])[~self.dropped]
+        return np.concatenate([weight, *(own for _, _, own in self.added)]), sink.tails - sums[len(self.extra) :]
 
     def shape(self) -> tuple[ReplayEdges, LongestPaths]:
         """Return the edges and their shape.

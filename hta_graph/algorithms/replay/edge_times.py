@@ -24,7 +24,7 @@ from hta_graph.graph.points import end_point, event_of
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Ids, Ints
 
-__all__ = ["EdgeParts", "EdgeTimes", "edge_times"]
+__all__ = ["EdgeParts", "EdgeTimes", "divided_parts", "edge_times"]
 
 LONGEST_UNSEEN_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
@@ -122,13 +122,18 @@ def _parts_of_binding(graph: DependencyGraph, rows: Ints) -> EdgeParts:
         walk=0, start=times[edges.source], end=times[edges.target], source=edges.source, target=edges.target,
         edge=rows, kind=edges.kind, lane=graph.event_table.lane[event_of(edges.target)], pending=False,
     )  # fmt: skip
-    span = np.array([times.min(initial=0)]), np.array([times.max(initial=0)])
+    return divided_parts(graph, stretches, rows)
+
+
+def divided_parts(graph: DependencyGraph, stretches: Stretches, number: Ints) -> EdgeParts:
+    """Return the parts of stretches of time, in order of the numbers that these get as edges."""
+    span = (np.array([extreme], np.int64) for extreme in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
     accounting = Accounting(graph, ())
     accounts = accounting.divide(stretches, *span)
     owner, bound = owners_and_classes(graph, accounts, stretches)
-    parts = EdgeParts(
-        stretches.edge[accounts.stretch], accounts.start, accounts.end - accounts.start, owner,
-        accounting.lanes(accounts, stretches), accounts.part, bound,
+    parts = EdgeParts.of(
+        edge=number[accounts.stretch], start=accounts.start, length=accounts.end - accounts.start, owner=owner,
+        lane=accounting.lanes(accounts, stretches), part=accounts.part, bound=bound,
     )  # fmt: skip
     return parts.take(np.lexsort((parts.start, parts.edge)))
 

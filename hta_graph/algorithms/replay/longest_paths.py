@@ -194,7 +194,8 @@ class LongestPaths:
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
         given = np.broadcast_to(start[self.head[points]], (count, len(points)))
-        return np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
+        found: Ints = np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
+        return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
         """Return the edges of a longest path to a point, latest first."""

@@ -37,7 +37,8 @@ def nothing_meant(
     found = [str(other) for other in others if (selectors[other.kind](base, other) & base.may_change).any()]
     if found:
         return QueryError(said, f"{' and '.join(found)} is there")
-    if what.names_in(base.graph)[base.graph.event_table.name].any():
+    names = base.graph.event_table.name
+    if what.names_in(base.graph, names)[names].any():
         return QueryError(f"{said}; the name occurs elsewhere in the trace, or on what takes no time of its own here")
     close = _mistyped_kind(what, selectors) or closest_names(what.pattern, _names_present(base))
     if close:

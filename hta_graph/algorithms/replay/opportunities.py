@@ -78,10 +78,10 @@ def listed_opportunities(base: Replayable) -> list[Opportunity]:
     found = [(what, meant, time) for what, meant in _candidates(base, path) if (time := _time_of(path, meant))]
     least = LEAST_SHARE * base.length_ns
     found = [one for one in found if one[2] >= least]
-    scenarios = [(meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
-    points = base.window.sink.ends
-    values = base.paths.many((_scaled(base, *one).weight for one in scenarios), base.times, points)
-    saved = (end - base.ends_of(values)).reshape(-1, 2).tolist() if found else []
+    drafts = [_scaled(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
+    values = base.paths.many((draft.weight for draft in drafts), base.times, base.window.sink.ends)
+    tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
+    saved = (end - base.ends_of(values, tails)).reshape(-1, 2).tolist() if drafts else []
     rows = [
         Opportunity(what.kind, what.pattern, time, half, free, None)
         for (what, _, time), (half, free) in zip(found, saved, strict=True)
@@ -104,7 +104,8 @@ def _scaled(base: Replayable, meant: Bools, factor: float) -> Draft:
 def _what_is_next(base: Replayable, path: PathTotals, meant: Bools) -> str | None:
     draft = _scaled(base, meant, 0.0)
     weight = draft.weight
-    return next_on_path(path, path_of_draft(draft, base.paths.values(weight, base.times), weight), meant)
+    values = base.paths.values(weight, base.times)
+    return next_on_path(path, path_of_draft(draft, values, weight, draft.tails), meant)
 
 
 def _candidates(base: Replayable, path: PathTotals) -> Iterator[tuple[What, Bools]]:

@@ -32,22 +32,17 @@ __all__ = ["PathTotals", "Replayed", "path_of_draft", "recorded_path", "replay",
 class PathTotals:
     """What a path through a window consists of, after changes or without.
 
-    ``rows`` are the parts (rows of ``base.parts``) on the path and ``length`` how long (ns) each is; ``before_ns`` lies
-    before the first known cause, ``tail_ns`` after the path's last point, on its thread.
+    ``rows`` are the parts (rows of ``base.parts``) on the path and ``length`` how long (ns) each is.
     """
 
     base: Replayable
     rows: Ints
     length: Ints
-    before_ns: int
-    tail_ns: int
 
     @cached_property
     def by_bound_ns(self) -> dict[str, int]:
         """Time (ns) per class, all ten; they sum to the window, but for what was inserted."""
         sums = summed_by(self.base.parts.bound[self.rows], self.length, len(BoundBy))
-        sums[BoundBy.UNEXPLAINED] += self.before_ns
-        sums[BoundBy.CPU_GAP] += self.tail_ns
         return {bound.label: int(sums[bound]) for bound in BoundBy}
 
     @cached_property
@@ -97,7 +92,12 @@ class Replayed:
     @cached_property
     def times(self) -> Ints:
         """The time (ns) of every point: that of a start at 2 × row of ``graph.events``, of its end one further."""
-        return freeze(self._paths.values(self._weight, self.draft.base.times))
+        return freeze(self._values[:-1])
+
+    @cached_property
+    def _values(self) -> Ints:
+        values: Ints = self._paths.values(self._weight, self.draft.base.times)
+        return values
 
     @cached_property
     def _weight(self) -> Ints:
@@ -111,7 +111,7 @@ class Replayed:
     @cached_property
     def predicted_ns(self) -> int:
         """The window's length after the changes."""
-        return self.draft.base.end_of(self.times) - self.window.start_ns
+        return self.draft.base.end_of(self._values, self.draft.tails) - self.window.start_ns
 
     @property
     def identity_ns(self) -> int:
@@ -126,7 +126,7 @@ class Replayed:
     @cached_property
     def path_after(self) -> PathTotals:
         """What the window's path consists of after the changes."""
-        return path_of_draft(self.draft, self.times, self._weight)
+        return path_of_draft(self.draft, self._values, self._weight, self.draft.tails)
 
     @property
     def frozen_share(self) -> float:
@@ -145,7 +145,7 @@ class Replayed:
         Columns: those of ``graph.events``, predicted_start_ns, predicted_end_ns.
         """
         inside = self.draft.base.is_inside
-        rows = np.flatnonzero((inside[0::2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
+        rows = np.flatnonzero((inside[:-1:2] | inside[1::2]) & (self.graph.timeline.position[0::2] >= 0))
         frame = self.graph.events_of(rows)
         frame["predicted_start_ns"], frame["predicted_end_ns"] = self.times[2 * rows], self.times[2 * rows + 1]
         return frame
@@ -187,35 +187,34 @@ def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), wind
     return Replayed(draft, listed)
 
 
-def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats) -> PathTotals:
+def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats) -> PathTotals:
     """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
 
     Args:
         draft: a window with changes.
         values: the times of all points with them.
         weight: the weights that led to these.
+        tails: how long (ns) the window goes on after each of its ends.
     """
-    base = draft.base
-    edges, paths = draft.shape()
-    last = base.last_of(values)
+    base, paths = draft.base, draft.shape()[1]
+    last = base.last_of(values, tails)
     if last < 0:
-        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns, 0)
-    passed = paths.trace_back(weight, values, last)
-    first = int(edges.source[passed[-1]]) if len(passed) else last
-    before = max(int(base.times[first]) - base.window.start_ns, 0)
+        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64))
+    passed = paths.trace_back(weight, values, int(base.window.sink.ends[last]))
     kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row), np.bool_)
+    on_path = np.zeros(len(base.edges.row) + len(tails), np.bool_)
     on_path[kept[passed[passed < len(kept)]]] = True
+    on_path[len(base.edges.row) + last] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
-    return PathTotals(base, rows, draft.lengths[rows], before, base.tail_of(last))
+    return PathTotals(base, rows, draft.lengths[rows])
 
 
 @remembered
 def recorded_path(base: Replayable) -> tuple[PathTotals, int]:
     """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
     times = base.paths.values(base.edges.weight, base.times)
-    end = base.end_of(times)
-    return path_of_draft(Draft(base), times, base.edges.weight), end
+    tails = base.window.sink.tails
+    return path_of_draft(Draft(base), times, base.edges.weight, tails), base.end_of(times, tails)
 
 
 def _frozen_share(base: Replayable) -> float:
@@ -226,7 +225,7 @@ def _frozen_share(base: Replayable) -> float:
     path, end = recorded_path(base)
     parts, alone = base.parts.take(path.rows), _without_partner(base.graph)
     frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
-    return (path.before_ns + int(path.length[frozen].sum())) / max(end - base.window.start_ns, 1)
+    return int(path.length[frozen].sum()) / max(end - base.window.start_ns, 1)
 
 
 def _without_partner(graph: DependencyGraph) -> Bools:
@@ -241,5 +240,6 @@ def _without_partner(graph: DependencyGraph) -> Bools:
 def _inferred_share(base: Replayable) -> float:
     """Return the share of the recorded path's time that lies on edges which a rule deduced."""
     path, end = recorded_path(base)
-    inferred = picked(base.graph.edge_table.inferred, base.edges.row[base.parts.edge[path.rows]], otherwise=True)
+    row = picked(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
+    inferred = picked(base.graph.edge_table.inferred, row, otherwise=False)
     return int(path.length[inferred].sum()) / max(end - base.window.start_ns, 1)

@@ -1,8 +1,9 @@
 """A window of a graph, ready to be replayed: what is given, what each edge weighs, and whose the time is.
 
-carried over   [======|====]            issued before the window: its times are given
+carried over   [======|====]              issued before the window: its times are given
 window                |---------------|
-issued in it          |--op--|  [=====|   these may change
+issued in it          |~~op──|  [=====|~~   may change, also the time ~ from the window's start to the first cause
+                                            and from the last point to its end
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.algorithms.replay.edge_times import EdgeParts, edge_times
+from hta_graph.algorithms.replay.edge_times import EdgeParts, divided_parts, edge_times
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.algorithms.time.carried_over import issued_times
-from hta_graph.algorithms.time.stretches import lane_runs
+from hta_graph.algorithms.time.stretches import Stretches, lane_runs
 from hta_graph.algorithms.time.windows import ResolvedWindow
-from hta_graph.columns import picked
+from hta_graph.columns import freeze, picked
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import event_of
-from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, BoundBy, Floats, Ids, Ints
+from hta_graph.graph.points import event_of, is_end
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Bools, BoundBy, EdgeKind, Floats, Ids, Ints
 
 __all__ = ["ReplayEdges", "Replayable"]
 
@@ -42,8 +43,9 @@ class ReplayEdges:
 class Replayable:
     """A window of a graph as recorded, to which changes are applied.
 
-    Points at or before its start and after its end keep their times. What no edge explains keeps its distance to what
-    came before it on the thread of its rank that does most.
+    Points at or before its start and after its end keep their times. What has no cause in the graph keeps its distance
+    to what came before it on the thread of its rank that does most, or, before that began, to the window's start: a
+    point of its own behind those of the graph.
     """
 
     def __init__(self, graph: DependencyGraph, window: ResolvedWindow) -> None:
@@ -51,19 +53,33 @@ class Replayable:
         self.window = window
         self.answers: dict[Callable[[Any], Any], Any] = {}
         """Answers that were found (:func:`remembered`)."""
-        self.times = graph.timeline.times
-        self.is_inside = (self.times > window.start_ns) & (self.times <= window.end_ns)
-        if window.is_whole:
-            self.is_inside |= self.times == window.start_ns
+        self.start_point = len(graph.timeline.times)
+        self.times = freeze(np.append(graph.timeline.times, window.start_ns))
+        """The recorded times (ns) of all points, and last the window's start."""
+        self.is_inside = self._points_inside()
         self.edges = self._edges_inside()
 
+    @property
+    def length_ns(self) -> int:
+        """The window's length as recorded."""
+        return self.window.end_ns - self.window.start_ns
+
+    def _points_inside(self) -> Bools:
+        # What runs at the end of explicit times ends later.
+        end = int(self.times[self.window.sink.ends].max(initial=self.window.end_ns))
+        inside = (self.times > self.window.start_ns) & (self.times <= end)
+        if self.window.is_whole:
+            inside |= self.times == self.window.start_ns
+        inside[self.start_point] = False
+        return freeze(inside)
+
     def _edges_inside(self) -> ReplayEdges:
-        graph, known = self.graph, edge_times(self.graph)
-        table = graph.edge_table
+        known, table = edge_times(self.graph), self.graph.edge_table
         rows = np.flatnonzero(self.is_inside[table.target])
-        without = self.is_inside.copy()
+        without = self.is_inside & np.append(self.graph.timeline.position >= 0, False)
         without[table.target[rows]] = False
-        source, target = self._frozen_edges(np.flatnonzero(without).astype(np.int32))
+        target = np.flatnonzero(without).astype(np.int32)
+        source = self._what_came_before(target)
         weight = self.times[target] - self.times[source]
         return ReplayEdges(
             np.append(rows, np.full(len(source), -1)).astype(np.int32),
@@ -73,19 +89,17 @@ class Replayable:
             np.append(known.binds[rows], np.ones(len(source), np.bool_)),
         )
 
-    def _frozen_edges(self, roots: Ids) -> tuple[Ids, Ids]:
-        """Lead to points without a cause from the last point before them of their rank's busiest thread."""
-        graph, times = self.graph, self.times
-        roots = roots[graph.timeline.position[roots] >= 0]
-        part = graph.part_of(event_of(roots))
-        sources, targets = [], []
-        for place, points in enumerate(_busiest_threads(graph)):
-            own = roots[part == place]
+    def _what_came_before(self, roots: Ids) -> Ids:
+        """Return for points without a cause the last point before them of their rank's busiest thread, or the start."""
+        found = np.full(len(roots), self.start_point, np.int32)
+        part = self.graph.part_of(event_of(roots))
+        for place, points in enumerate(_busiest_threads(self.graph)):
+            own = np.flatnonzero(part == place)
             # So far back that clock faults, which lead back by less, cannot close a cycle.
-            before = np.searchsorted(times[points], times[own] - CLOCK_FAULT_LIMIT_NS, side="left")
-            sources.append(points[before[before > 0] - 1])
-            targets.append(own[before > 0])
-        return np.concatenate([*sources, roots[:0]]), np.concatenate([*targets, roots[:0]])
+            before = np.searchsorted(self.times[points], self.times[roots[own]] - CLOCK_FAULT_LIMIT_NS, side="left")
+            found[own[before > 0]] = points[before[before > 0] - 1]
+        found[self.times[found] < self.window.start_ns] = self.start_point
+        return found
 
     @cached_property
     def paths(self) -> LongestPaths:
@@ -99,30 +113,70 @@ class Replayable:
             QueryError: they form a cycle.
         """
         return LongestPaths(
-            edges.source, edges.target, lane_runs(self.graph).points, self.graph.timeline.position, ~self.is_inside,
-            edges.preferred,
+            edges.source, edges.target, np.append(lane_runs(self.graph).points, np.int32(self.start_point)),
+            np.append(self.graph.timeline.position, np.int32(-1)), ~self.is_inside, edges.preferred,
         )  # fmt: skip
+
+    # -- whose the time is ---------------------------------------------------------------------------------------------
 
     @cached_property
     def parts(self) -> EdgeParts:
-        """What the weights consist of, as far as it lies in the window; ``edge`` is a row of ``edges``."""
-        every = edge_times(self.graph).parts
+        """What the weights consist of, as far as it lies in the window.
+
+        ``edge`` is a row of ``edges``; behind those follow the tails of the window's ends, in their order.
+        """
+        every, own = edge_times(self.graph).parts, self.edges.row >= 0
         number = np.full(len(self.graph.edge_table), -1, np.int32)
-        own = self.edges.row >= 0
         number[self.edges.row[own]] = np.flatnonzero(own)
         found = every.take(number[every.edge] >= 0)
-        frozen = np.flatnonzero(~own)
         found = EdgeParts.join([
-            replace(found, edge=number[found.edge]),
-            EdgeParts.of(
-                edge=frozen, start=self.times[self.edges.source[frozen]], length=self.edges.weight[frozen], owner=-1,
-                lane=self.graph.event_table.lane[event_of(self.edges.target[frozen])], part=TimePart.EXCESS,
-                bound=BoundBy.UNEXPLAINED,
-            ),
+            replace(found, edge=number[found.edge]), self._frozen_parts(), self._boundary_parts()
         ])  # fmt: skip
         start = np.maximum(found.start, self.window.start_ns)
         found = replace(found, start=start, length=np.minimum(found.start + found.length, self.window.end_ns) - start)
         return found.take(found.length > 0)
+
+    def _frozen_parts(self) -> EdgeParts:
+        """Let nobody own the time before points without a cause."""
+        frozen = self.edges.row < 0
+        frozen[self._heads] = False
+        rows = np.flatnonzero(frozen)
+        return EdgeParts.of(
+            edge=rows, start=self.times[self.edges.source[rows]], length=self.edges.weight[rows], owner=-1,
+            lane=self.graph.event_table.lane[event_of(self.edges.target[rows])], part=TimePart.EXCESS,
+            bound=BoundBy.UNEXPLAINED,
+        )  # fmt: skip
+
+    def _boundary_parts(self) -> EdgeParts:
+        """Divide the time from the window's start to the first causes, and from its ends to its end."""
+        sink, lanes = self.window.sink, self.graph.event_table.lane
+        target = self.edges.target[self._heads]
+        heads = Stretches.of(
+            walk=0, start=self.times[self.edges.source[self._heads]], end=self.times[target], source=-1, target=target,
+            edge=-1, kind=-1, lane=lanes[event_of(target)], pending=False,
+        )  # fmt: skip
+        last = np.flatnonzero(sink.tails > 0)
+        source = sink.ends[last]
+        on_thread = ~self.graph.is_activity[event_of(source)]
+        tails = Stretches.of(
+            walk=0, start=self.times[source], end=self.times[source] + sink.tails[last],
+            source=np.where(on_thread, source, -1), target=-1, edge=-1,
+            kind=np.where(on_thread, EdgeKind.THREAD_ORDER, -1),
+            lane=np.where(on_thread, lanes[event_of(source)], -1), pending=False,
+        )  # fmt: skip
+        number = np.append(self._heads, len(self.edges.row) + last)
+        return divided_parts(self.graph, Stretches.join([heads, tails]), number)
+
+    @cached_property
+    def _heads(self) -> Ints:
+        """The edges to points of threads without a cause; from the window's start only where a thread begins."""
+        rows = np.flatnonzero(self.edges.row < 0)
+        row = event_of(self.edges.target[rows])
+        on_thread = ~self.graph.is_activity[row] & ~is_end(self.edges.target[rows])
+        from_start = self.edges.source[rows] == self.start_point
+        first = rows[on_thread & from_start]
+        lane = self.graph.event_table.lane[event_of(self.edges.target[first])]
+        return np.append(rows[on_thread & ~from_start], first[np.unique(lane, return_index=True)[1]])
 
     @cached_property
     def may_change(self) -> Bools:
@@ -137,39 +191,31 @@ class Replayable:
     @cached_property
     def part_rank(self) -> Ids:
         """The place of the rank of each part: its owner's, else that of what its edge leads to."""
-        target = self.graph.part_of(event_of(self.edges.target[self.parts.edge]))
+        leads_to = np.append(self.edges.target, self.window.sink.ends)[self.parts.edge]
         owner = self.graph.part_of(self.parts.owner)
-        return np.where(owner >= 0, owner, target)
+        return np.where(owner >= 0, owner, self.graph.part_of(event_of(leads_to)))
 
-    @property
-    def length_ns(self) -> int:
-        """The window's length as recorded."""
-        return self.window.end_ns - self.window.start_ns
+    # -- where it ends -------------------------------------------------------------------------------------------------
 
-    def end_of(self, values: Ints) -> int:
-        """Return when (ns) the window ends with some values of all points: when the last one is there it waits for."""
-        return int(self.ends_of(values[self.window.sink.ends][None])[0])
+    def end_of(self, values: Ints, tails: Ints) -> int:
+        """Return when (ns) the window ends with some values of all points and tails: with the last it waits for."""
+        return int(self.ends_of(values[self.window.sink.ends][None], tails[None])[0])
 
-    def ends_of(self, values: Ints | Floats) -> Any:
-        """Return when (ns) the window ends, given rows of values of its ends."""
-        sink = self.window.sink
-        if not len(sink.ends):
+    def ends_of(self, values: Ints | Floats, tails: Ints | Floats) -> Any:
+        """Return when (ns) the window ends, given rows of values of its ends and of their tails."""
+        if not len(self.window.sink.ends):
             return np.full(len(values), self.window.end_ns)
-        return (values + sink.tails).max(axis=1)
+        return (values + tails).max(axis=1)
 
-    def last_of(self, values: Ints | Floats) -> int:
-        """Return the point with which the window ends; -1 if it waits for none."""
+    def last_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
+        """Return the place among the window's ends of the one with which it ends; -1 if it waits for none."""
         sink = self.window.sink
         if not len(sink.ends):
             return -1
-        reached = values[sink.ends] + sink.tails
-        latest = sink.ends[reached == reached.max()]
-        return sink.point if sink.point in latest else int(latest[0])
-
-    def tail_of(self, point: int) -> int:
-        """Return how long (ns) the window goes on after one of its ends; explicit times may lie before it."""
-        sink = self.window.sink
-        return max(int(sink.tails[sink.ends == point][0]), 0)
+        reached = values[sink.ends] + tails
+        latest = np.flatnonzero(reached == reached.max())
+        usual = latest[sink.ends[latest] == sink.point]
+        return int(usual[0] if len(usual) else latest[0])
 
 
 def _busiest_threads(graph: DependencyGraph) -> list[Ids]:

@@ -200,7 +200,7 @@ SCENARIOS: dict[str, Scenario] = {
         _scaled(BoundBy.DATA_LOADING),
     ),
     "fused": Scenario(
-        "one operator as a single kernel", "all launches but the first are gone, and the gaps; the kernels' own time stays",
+        "one operator as a single kernel", "launches but the first are gone, and the gaps; its kernels' time stays",
         _fused, "an operator",
     ),
 }  # fmt: skip

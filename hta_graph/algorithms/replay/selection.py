@@ -15,8 +15,9 @@ from hta_graph.algorithms.who.owners import owners
 from hta_graph.columns import picked
 from hta_graph.errors import UsageError
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import Bools, BoundBy, EdgeKind, EventKind, Ids, Ints
+from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.names import one_of, short_name
 
 __all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
@@ -54,18 +55,20 @@ class What:
     def __str__(self) -> str:
         return f"{self.kind}:{self.pattern}" if self.kind else self.pattern
 
-    def names_in(self, graph: DependencyGraph) -> Bools:
-        """Mark the names of a graph that are meant: the one that is the pattern, else those that tables show so.
+    def names_in(self, graph: DependencyGraph, codes: Ids) -> Bools:
+        """Mark the names of a graph that are meant: the pattern, else what tables show so, else where it is found.
 
-        If there is none of either: those in which the pattern, a regular expression, is found.
+        Args:
+            graph: a graph, whose names these are.
+            codes: of the names that things of the kind have.
 
         Raises:
             UsageError: it is neither a name nor a regular expression.
         """
         exact = np.array([name == self.pattern for name in graph.names] or [False])
-        if not exact.any():
+        if not exact[codes].any():
             exact = np.array([short_name(name) == self.pattern for name in graph.names] or [False])
-        if exact.any():
+        if exact[codes].any():
             return exact
         try:
             expression = re.compile(self.pattern)
@@ -102,18 +105,23 @@ def _any_parts(base: Replayable, what: What) -> Bools:
 
 def _owned(base: Replayable, what: What, of: Bools | None) -> Bools:
     events = base.graph.event_table
-    meant = what.names_in(base.graph)[events.name]
+    meant = what.names_in(base.graph, events.name if of is None else events.name[of])[events.name]
     found: Bools = picked(meant if of is None else meant & of, base.parts.owner, otherwise=False)
     return found
 
 
 def _collective_parts(base: Replayable, what: What) -> Bools:
-    """Mark the transfers of communications: by the name of the row, of the collective or of its group."""
+    """Mark the transfers of communications: by the name of the row, of a job also of what it was and its group."""
     talks = (base.parts.bound == BoundBy.GPU_COMMUNICATION_BOUND) & (base.parts.part == TimePart.ACTIVITY)
-    meant = what.names_in(base.graph)[base.graph.event_table.name]
-    meetings = base.graph.edges_of(EdgeKind.COLLECTIVE)
-    meets = meetings.to_end & meant[meetings.source]
-    meant[meetings.target[meets]] = True
+    names = base.graph.event_table.name
+    codes = names[base.parts.owner[talks]]
+    if isinstance(base.graph, JobGraph):
+        members = base.graph.members
+        meant_names = what.names_in(base.graph, np.append(codes, members.said))
+        meant = meant_names[names]
+        meant[members.row[meant_names[members.said]]] = True
+    else:
+        meant = what.names_in(base.graph, codes)[names]
     found: Bools = talks & picked(meant, base.parts.owner, otherwise=False)
     return found
 
@@ -157,8 +165,8 @@ def issuing_rows(graph: DependencyGraph, rows: Ids) -> Ids:
 def issuing_calls(graph: DependencyGraph) -> Ids:
     """Return for each activity the call that asked for it: its launch, or the call of what ran on the CPU; -1: none."""
     call = graph.launching_call.copy()
-    members = getattr(graph, "members", None)
-    if members is not None:
+    if isinstance(graph, JobGraph):
+        members = graph.members
         asked = np.flatnonzero((members.call >= 0) & ~graph.is_gpu[members.row])
         call[members.row[asked]] = members.call[asked]
     return call
@@ -194,7 +202,7 @@ OWNER_KIND = {"operator": EventKind.CPU_OP, "annotation": EventKind.ANNOTATION, 
 def _meant_rows(graph: DependencyGraph, what: What) -> Bools:
     events = graph.event_table
     of_kind = graph.marks.module_frame if what.kind == "module" else events.kind == OWNER_KIND[what.kind]
-    found: Bools = of_kind & what.names_in(graph)[events.name]
+    found: Bools = of_kind & what.names_in(graph, events.name[of_kind])[events.name]
     return found
 
 
@@ -218,12 +226,12 @@ def own_events(base: Replayable, what: What) -> Ints:
     if what.kind in ("annotation", "class", "module", "rank"):
         raise UsageError(f"{str(what)!r} is no single event; name a kernel, an operator or a collective")
     graph, events = base.graph, base.graph.event_table
-    meant = what.names_in(graph)[events.name] & (graph.timeline.position[2 * np.arange(len(events))] >= 0)
+    meant = what.names_in(graph, events.name)[events.name] & (graph.timeline.position[2 * np.arange(len(events))] >= 0)
     if what.kind in ("kernel", "collective"):
         meant &= graph.is_activity
     elif what.kind:
         meant &= _meant_rows(graph, what)
-    found = np.flatnonzero(meant & base.is_inside[2 * np.arange(len(events))])
+    found = np.flatnonzero(meant & base.is_inside[:-1:2])
     if not len(found):
         raise nothing_meant(base, what, SELECTORS)
     return found

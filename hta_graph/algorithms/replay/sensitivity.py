@@ -116,12 +116,11 @@ def _line_at(base: Replayable, meant: Bools, factor: Fraction) -> _Line:
     draft = Draft(base)
     draft.factor[meant] = float(factor)
     # Rounded to whole nanoseconds part by part the length would be no line.
-    weight = draft.exact_weight
-    times = base.paths.values(weight, base.times - base.window.start_ns)
-    path = path_of_draft(draft, times, weight)
-    on_path = meant[path.rows]
-    scaled = int(base.parts.length[path.rows[on_path]].sum())
-    end = float(base.ends_of(times[base.window.sink.ends][None])[0])
+    weight, tails = draft.exact_weights
+    values = base.paths.values(weight, base.times - base.window.start_ns)
+    path = path_of_draft(draft, values, weight, tails)
+    scaled = int(base.parts.length[path.rows[meant[path.rows]]].sum())
+    end = float(base.ends_of(values[base.window.sink.ends][None], tails[None])[0])
     return _Line(round(end - float(factor) * scaled), scaled, path)
 
 

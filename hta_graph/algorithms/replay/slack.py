@@ -36,8 +36,8 @@ def latest_times(base: Replayable) -> Ints:
     target = np.append(edges.source, ends)
     # The same question backwards: from the window's end, a point of its own behind all others, to what came before.
     backwards = LongestPaths(
-        source, target, np.append(lane_runs(base.graph).points[::-1], np.int32(end)),
-        np.append(-base.graph.timeline.position.astype(np.int64), -len(base.times)),
+        source, target, np.append(lane_runs(base.graph).points[::-1], [base.start_point, end]).astype(np.int32),
+        np.append(-base.graph.timeline.position.astype(np.int64), [1, -end]),
         np.zeros(end + 1, np.bool_), np.ones(len(source), np.bool_),
     )  # fmt: skip
     start = np.full(end + 1, 2 * UNREACHED)
@@ -57,9 +57,11 @@ def _last_on_lanes(base: Replayable) -> tuple[Ids, Ints]:
 
 
 def edge_slack(base: Replayable) -> Ints:
-    """Return by how much (ns) each edge of a window could take longer without the window ending later; -1: any."""
-    latest = latest_times(base)[base.edges.target]
-    return np.where(latest >= 0, latest - base.times[base.edges.source] - base.edges.weight, -1)
+    """Return by how much (ns) each edge, and behind them each tail of an end, could be longer; -1: by any time."""
+    latest, sink = latest_times(base)[base.edges.target], base.window.sink
+    spare = np.where(latest >= 0, latest - base.times[base.edges.source] - base.edges.weight, -1)
+    # The tails of the window's ends follow behind its edges.
+    return np.append(spare, base.window.end_ns - base.times[sink.ends] - sink.tails)
 
 
 def slack(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
@@ -77,7 +79,7 @@ def slack(graph: DependencyGraph, window: Window | None = None) -> pd.DataFrame:
     latest, times = latest_times(base), base.times
     rows = np.flatnonzero(base.is_inside[1::2] & (latest[1::2] >= 0))
     own = latest[1::2][rows] - times[1::2][rows]
-    begins = np.where(base.is_inside[0::2] & (latest[0::2] >= 0), latest[0::2] - times[0::2], 0)[rows]
+    begins = np.where(base.is_inside[:-1:2] & (latest[:-1:2] >= 0), latest[:-1:2] - times[:-1:2], 0)[rows]
     order = np.lexsort((times[1::2][rows], own))
     frame = graph.events_of(rows[order])
     frame["start_slack_ns"], frame["slack_ns"] = begins[order], own[order]

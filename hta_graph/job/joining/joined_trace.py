@@ -30,17 +30,25 @@ class Meetings:
 
 @dataclass(frozen=True)
 class JoinedColumns:
-    """The trace of a job and what its ranks' graphs hold besides, in the job's numbers."""
+    """The trace of a job and what its ranks' graphs hold besides, in the job's numbers.
+
+    ``said`` are the codes of what ranks said of their members, per rank.
+    """
 
     trace: Trace
     edges: EdgeTable
     wait_calls: WaitCalls
     parts: tuple[RankPart, ...]
     first_rendezvous: int
+    said: tuple[Ids, ...]
 
 
 def join_columns(
-    ranks: Sequence[int], graphs: Sequence[DependencyGraph], host_work: Sequence[Ids], meetings: Meetings
+    ranks: Sequence[int],
+    graphs: Sequence[DependencyGraph],
+    host_work: Sequence[Ids],
+    meetings: Meetings,
+    said: Sequence[Sequence[str]],
 ) -> JoinedColumns:
     """Lay the columns of ranks' graphs, which are in job time, end to end; rendezvous stand last.
 
@@ -50,13 +58,16 @@ def join_columns(
         host_work: per rank the rows of its own graph that did something with others on the CPU: they get lanes of
             their own, ``communication PID:TID``.
         meetings: where ranks meet.
+        said: per rank what it said of its members; these texts are among the job's names.
     """
     parts: list[RankPart] = []
     row = lane = 0
     for place, (rank, graph) in enumerate(zip(ranks, graphs, strict=True)):
         parts.append(RankPart(place, rank, graph, row, lane))
         row, lane = row + len(graph.event_table), lane + len(graph.lanes.labels)
-    names, codes = _shared_names([graph.names for graph in graphs] + [tuple(dict.fromkeys(meetings.name))])
+    own_names = [graph.names for graph in graphs]
+    names, every = _shared_names([*own_names, tuple(dict.fromkeys(meetings.name)), *said])
+    codes, said_codes = every[: len(graphs) + 1], every[len(graphs) + 1 :]
     lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(meetings.number)))
     events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, meetings)
     trace = _joined_header(
@@ -68,7 +79,7 @@ def join_columns(
     )
     edges = EdgeTable.join(part.graph.edge_table.shifted(part.first_row) for part in parts)
     calls = WaitCalls.join(part.graph.wait_calls.shifted(part.first_row) for part in parts)
-    return JoinedColumns(trace, edges, calls, tuple(parts), row)
+    return JoinedColumns(trace, edges, calls, tuple(parts), row, tuple(said_codes))
 
 
 def _copies_in_job(part: RankPart) -> CopyTable:
