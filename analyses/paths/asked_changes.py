@@ -21,6 +21,11 @@ class AskedChange:
     record: dict[str, Any]
     assumes: str | None = None
 
+    @property
+    def asked(self) -> str:
+        """The change as it is written on the command line, without its option."""
+        return str(self.change)
+
     def as_record(self) -> dict[str, Any]:
         """Return the change as JSON lists it."""
         return {**self.record, "says": self.says, "assumes": self.assumes}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from analyses.paths.asked_changes import AskedChange
+from analyses.paths.asked_changes import AskedChange, asked_scenario
 from analyses.paths.near_report import near_record
 from analyses.paths.step_records import step_records, window_record
 from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities
 from hta_graph.algorithms.replay.replay import PathTotals, Replayed, recorded_path, replay
+from hta_graph.algorithms.replay.scenarios import SCENARIOS
 from hta_graph.algorithms.replay.sensitivity import Curve, next_on_path, sensitivity
 from hta_graph.algorithms.replay.slack import NearCritical, near_critical
 from hta_graph.algorithms.time.step_table import StepRow, step_rows
 from hta_graph.algorithms.time.windows import Window
+from hta_graph.errors import QueryError
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 
@@ -26,12 +29,14 @@ class WhatIf:
     """A window after the changes that were asked for; without any, what changes would gain.
 
     ``next`` is what most time would be spent with after the changes that is not on the path today; None if nothing is.
+    ``scenarios`` are named changes with what each would save (ns).
     """
 
     replayed: Replayed
     asked: Sequence[AskedChange]
     next: str | None
     opportunities: Sequence[Opportunity]
+    scenarios: Sequence[tuple[AskedChange, int]]
     steps: Sequence[StepRow]
     curve: Curve | None = None
     near: NearCritical | None = None
@@ -77,10 +82,25 @@ def what_if(
         asked,
         next_on_path(recorded_path(base)[0], replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
         [] if asked else listed_opportunities(base),
+        [] if asked else _named_changes(graph, window),
         step_rows(graph) if base.window.is_default else [],
         None if curve is None else sensitivity(graph, curve, window),
         None if near is None else near_critical(graph, window, share=near),
     )
+
+
+def _named_changes(graph: DependencyGraph, window: Window) -> list[tuple[AskedChange, int]]:
+    """Replay the named scenarios that apply and need no choice, of a job also its busiest rank like the others."""
+    asked = [asked_scenario(name) for name, known in SCENARIOS.items() if known.argument is None]
+    if len(graph.parts) > 1:
+        on_path = recorded_path(replay(graph, (), window).draft.base)[0].by_rank_ns
+        asked.append(asked_scenario("rank_like_others", str(max(on_path, key=lambda rank: on_path[rank]))))
+    found = []
+    for one in asked:
+        # A trace without loading, waits or other ranks has nothing to say of some.
+        with suppress(QueryError):
+            found.append((one, replay(graph, one.change, window).saved_ns))
+    return sorted(found, key=lambda item: -item[1])
 
 
 def what_if_document(found: WhatIf) -> dict[str, Any]:
@@ -103,6 +123,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "changes": [one.as_record() for one in found.asked],
         "next": found.next,
         "opportunities": [vars(one) for one in found.opportunities],
+        "scenarios": [{**one.as_record(), "saved_ns": saved} for one, saved in found.scenarios],
         "path_before": _path_record(found.path_before),
         "path_after": _path_record(replayed.path_after),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),

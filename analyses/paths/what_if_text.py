@@ -12,7 +12,7 @@ from analyses.display.words import meanings_in, short_words_in
 from analyses.paths.job_report import missing_lines
 from analyses.paths.near_report import near_lines
 from analyses.paths.what_if import WhatIf
-from hta_graph.algorithms.replay.opportunities import Opportunity
+from hta_graph.algorithms.replay.opportunities import LEAST_SHARE, Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.names import elided, short_name
@@ -21,6 +21,8 @@ __all__ = ["what_if_lines"]
 
 SHOWN = 10
 LONGEST_NAME = 60
+FAR_MORE = 2
+WORTH_SAYING = 0.05
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 MOST_TELLING = ("collective", "operator", "kernel", "module", "rank", "class")
@@ -66,18 +68,40 @@ def _then_text(found: WhatIf) -> str:
 
 
 def _best_of(found: WhatIf) -> str:
-    """Name what would gain most: a thing, and a class only where no thing would gain anything."""
+    """Name what would gain most: a thing, or a class that would gain far more than each of its things."""
     name, measured = _window_name(found.replayed.window), found.replayed.measured_ns
-    things = sorted(_told_once(found.opportunities), key=lambda one: (one.kind == "class", -one.saved_half_ns))
-    if not things or not things[0].saved_free_ns:
-        return f"{name} takes {brief_duration(measured)}; nothing on its path would make it shorter."
-    best = things[0]
-    then = f"; then {_short_next(best.next)} decides" if best.next else ""
-    share = percent(best.saved_half_ns / max(measured, 1))
+    told = sorted(_told_once(found.opportunities), key=lambda one: -one.saved_half_ns)
+    things, classes = [one for one in told if one.kind != "class"], [one for one in told if one.kind == "class"]
+    takes = f"{name} takes {brief_duration(measured)}; "
+    if not told or not told[0].saved_free_ns:
+        return f"{takes}nothing on its path would make it shorter."
+    if things and things[0].saved_half_ns * FAR_MORE >= told[0].saved_half_ns:
+        best = f"{_short_what(things[0])} in half its time: {_gain_text(things[0].saved_half_ns, measured)}"
+        return f"{takes}most would be gained by {best}{_decides_text(things[0])}.{_best_scenario(found)}"
+    most, words = classes[0], short_words_in(found.graph)
+    of_things = f"; of single things by {_short_what(things[0])}" if things else ""
+    gained = f", {_gain_text(things[0].saved_half_ns, measured)}" if things else ""
     return (
-        f"{name} takes {brief_duration(measured)}; most would be gained by {_short_what(best)} in half its time: "
-        f"{brief_duration(best.saved_half_ns)} ({share}){then}."
+        f"{takes}most would be gained by half the time of {most.name} ({words[most.name]}): "
+        f"{_gain_text(most.saved_half_ns, measured)}{of_things}{gained}.{_best_scenario(found)}"
     )
+
+
+def _gain_text(saved_ns: int, measured_ns: int) -> str:
+    return f"{brief_duration(saved_ns)} ({percent(saved_ns / max(measured_ns, 1))})"
+
+
+def _decides_text(one: Opportunity) -> str:
+    return f"; then {_short_next(one.next)} decides" if one.next else ""
+
+
+def _best_scenario(found: WhatIf) -> str:
+    """Say which named change saves most, if that is worth saying."""
+    measured = found.replayed.measured_ns
+    if not found.scenarios or found.scenarios[0][1] < WORTH_SAYING * measured:
+        return ""
+    change, saved = found.scenarios[0]
+    return f" Of the named changes {change.asked} saves most: {_gain_text(saved, measured)}."
 
 
 def _window_name(window: ResolvedWindow) -> str:
@@ -212,10 +236,23 @@ def _opportunity_lines(found: WhatIf) -> list[Line]:
     texts = [4, 5, len(header) - 1]
     hidden = len(found.opportunities) - len(rows)
     more = [f"  and {hidden} more, or the same under other names; --json FILE lists all"] if hidden > 0 else []
+    named = _scenario_lines(found)
     ask = "--scale KIND:WHAT=FACTOR predicts one of them, --scenario NAME a named change (--scenarios lists these)"
     title = "what would be gained; rows overlap"
     listed = table(rows, header, left=texts, names=[5, texts[-1]])
-    return ["", *([title, *listed] if listed else ["nothing on the path can change"]), *more, "", ask]
+    return ["", *([title, *listed] if listed else ["nothing on the path can change"]), *more, *named, "", ask]
+
+
+def _scenario_lines(found: WhatIf) -> list[Line]:
+    """List the named changes that would save something, with what they assume."""
+    measured = max(found.replayed.measured_ns, 1)
+    rows = [
+        [duration_text(saved), percent(saved / measured), one.asked, one.assumes or ""]
+        for one, saved in found.scenarios
+        if saved >= LEAST_SHARE * measured
+    ]
+    listed = table(rows, ["saved", "share", "--scenario", "it assumes"], left=[2, 3], words=[3])
+    return ["", "what named changes would save; they overlap", *listed] if listed else []
 
 
 def _opportunity_row(one: Opportunity, found: WhatIf) -> list[str]:

@@ -134,6 +134,13 @@ def _launches_free(draft: Draft, _: str) -> None:
     draft.factor[meant] = 0.0
 
 
+def _cuda_graphs(draft: Draft, _: str) -> None:
+    # Without launches there is nothing that a graph could replay: no time of the host may vanish then.
+    if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
+        _refuse_nothing(draft, np.zeros(0, np.bool_), "launches")
+    _scaled(BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)(draft, "")
+
+
 def _no_host_syncs(draft: Draft, _: str) -> None:
     returns = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
     reroute(drop=[kind.label for kind in returns])(draft)
@@ -189,7 +196,7 @@ SCENARIOS: dict[str, Scenario] = {
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
         "operators, Python and launches take no time; kernels, waits of the host and data loading stay",
-        _scaled(BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD),
+        _cuda_graphs,
     ),
     "no_host_syncs": Scenario(
         "the host never waits for the GPU", "what it read from there it did not need; calls return at once",
