@@ -51,7 +51,8 @@ def critical_path(options: argparse.Namespace) -> None:
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
         near_key = {"near": near[0]} if near else {}
-        write_json(options.json, {**path_document(path, steps, merge_runs=options.merge_runs), **near_key})
+        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=near is not None)
+        write_json(options.json, {**document, **near_key})
     if options.overlay:
         _write_path_overlay(path, options.overlay)
     if options.dot:

@@ -30,11 +30,14 @@ __all__ = [
 THINGS_TO_LOOK_AT = 10
 
 
-def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False) -> dict[str, Any]:
+def path_document(
+    path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False, replayed: bool = False
+) -> dict[str, Any]:
     """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
 
     ``steps`` is the table of steps; it is listed where the window is a default. ``merge_runs`` lists long runs of equal
-    class and stack as one segment each, and says how many there were.
+    class and stack as one segment each, and says how many there were. ``replayed`` has findings tell what they would
+    save by replay.
     """
     window, unexplained = path.window, path.unexplained_columns()
     if merge_runs:
@@ -43,7 +46,7 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_ru
         "schema": "hta-graph/critical-path/1",
         "file": printable(path.graph.path),
         "rank": path.graph.rank,
-        "verdict": verdict_records(path),
+        "verdict": verdict_records(path, replayed=replayed),
         "window": window_record(window, path.graph),
         **job_record(path),
         **({"steps": step_records(steps)} if window.is_default else {}),
