@@ -77,24 +77,25 @@ def what_if(
     base = replayed.draft.base
     if curve is None and len(asked) == 1 and asked[0].record["change"] == "scale":
         curve = asked[0].record["what"]
+    listed = [] if asked else listed_opportunities(base)
     return WhatIf(
         replayed,
         asked,
         next_on_path(recorded_path(base)[0], replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
-        [] if asked else listed_opportunities(base),
-        [] if asked else _named_changes(graph, window),
+        listed,
+        [] if asked else _named_changes(graph, window, listed),
         step_rows(graph) if base.window.is_default else [],
         None if curve is None else sensitivity(graph, curve, window),
         None if near is None else near_critical(graph, window, share=near),
     )
 
 
-def _named_changes(graph: DependencyGraph, window: Window) -> list[tuple[AskedChange, int]]:
-    """Replay the named scenarios that apply and need no choice, of a job also its busiest rank like the others."""
+def _named_changes(
+    graph: DependencyGraph, window: Window, listed: Sequence[Opportunity]
+) -> list[tuple[AskedChange, int]]:
+    """Replay the named scenarios that apply and need no choice, of a job also the rank to gain most like the others."""
     asked = [asked_scenario(name) for name, known in SCENARIOS.items() if known.argument is None]
-    if len(graph.parts) > 1:
-        on_path = recorded_path(replay(graph, (), window).draft.base)[0].by_rank_ns
-        asked.append(asked_scenario("rank_like_others", str(max(on_path, key=lambda rank: on_path[rank]))))
+    asked += [asked_scenario("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
     found = []
     for one in asked:
         # A trace without loading, waits or other ranks has nothing to say of some.
