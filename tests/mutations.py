@@ -1508,8 +1508,8 @@ JOINED = (
     Mutation(
         "a window ends in a gap, not with what was waited for",
         "hta_graph/algorithms/time/job_windows.py",
-        "return _behind_what_it_waited_for(job, max(sinks, key=lambda sink: sink.time_ns))",
-        "return max(sinks, key=lambda sink: sink.time_ns)",
+        "sinks = [_behind_what_it_waited_for(job, sink) for sink in sinks]",
+        "sinks = [*sinks]",
         JOINING,
     ),
     Mutation(

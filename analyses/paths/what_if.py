@@ -11,7 +11,8 @@ from analyses.paths.asked_changes import AskedChange, asked_scenario
 from analyses.paths.near_report import near_record
 from analyses.paths.step_records import step_records, window_record
 from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities
-from hta_graph.algorithms.replay.replay import PathTotals, Replayed, recorded_path, replay
+from hta_graph.algorithms.replay.path_totals import PathTotals, recorded_path
+from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.scenarios import SCENARIOS
 from hta_graph.algorithms.replay.sensitivity import Curve, next_on_path, sensitivity
 from hta_graph.algorithms.replay.slack import NearCritical, near_critical

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from analyses.advice.wording import brief_duration
+from analyses.advice.wording import brief_class, brief_duration
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.window_text import default_lines, window_lines
 from analyses.display.words import meanings_in, short_words_in
@@ -78,11 +78,12 @@ def _best_of(found: WhatIf) -> str:
     if things and things[0].saved_half_ns * FAR_MORE >= told[0].saved_half_ns:
         best = f"{_short_what(things[0])} in half its time: {_gain_text(things[0].saved_half_ns, measured)}"
         return f"{takes}most would be gained by {best}{_decides_text(things[0])}.{_best_scenario(found)}"
-    most, words = classes[0], short_words_in(found.graph)
+    most = classes[0]
+    where = brief_class(most.name, meanings_in(found.graph))
     of_things = f"; of single things by {_short_what(things[0])}" if things else ""
     gained = f", {_gain_text(things[0].saved_half_ns, measured)}" if things else ""
     return (
-        f"{takes}most would be gained by half the time of {most.name} ({words[most.name]}): "
+        f"{takes}most would be gained where {where}, in half the time: "
         f"{_gain_text(most.saved_half_ns, measured)}{of_things}{gained}.{_best_scenario(found)}"
     )
 

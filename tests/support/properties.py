@@ -14,6 +14,8 @@ import rustworkx
 
 import hta_graph as hg
 from hta_graph import DependencyGraph
+from hta_graph.algorithms.replay.replay import replayable
+from hta_graph.algorithms.replay.slack import latest_times
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, WALKABLE, BoundBy, EventKind, kind_mask
@@ -30,7 +32,9 @@ def check_graph(graph: DependencyGraph, windows: Sequence[Window] = (), *, oracl
     answered = 0
     for window in windows:
         with contextlib.suppress(QueryError):
-            check_path(hg.critical_path(graph, window))
+            path = hg.critical_path(graph, window)
+            check_path(path)
+            check_replay(path, window)
             answered += 1
     return answered
 
@@ -77,6 +81,25 @@ def check_path(path: hg.CriticalPath) -> None:
     columns = ("edge_kind", "inferred", "bound", "event", "lane")
     rows = list(zip(*(getattr(pieces, name).tolist() for name in columns), strict=True))
     require(all(left != right for left, right in pairwise(rows)), "equal neighbours are not merged")
+
+
+def check_replay(path: hg.CriticalPath, window: Window) -> None:
+    """Check that a replay without changes is what was recorded, with the same path, and that less time never adds."""
+    try:
+        same = hg.replay(path.graph, window=window)
+    except QueryError as error:
+        raise BrokenRuleError(f"a window that has a path cannot be replayed: {error}") from error
+    require(np.array_equal(same.times, path.graph.timeline.times), "a point does not fall on its recorded time")
+    require(same.predicted_ns == same.measured_ns == same.identity_ns == path.length_ns, "identity is not exact")
+    after = same.path_after
+    require(sum(after.by_bound_ns.values()) == path.length_ns, "the replayed path's classes do not sum to the window")
+    require(sum(after.by_rank_ns.values()) == path.length_ns, "the replayed path's ranks do not sum to the window")
+    with contextlib.suppress(QueryError):
+        free = hg.replay(path.graph, hg.scale("class:cpu_bound", 0), window)
+        require((free.times <= path.graph.timeline.times).all(), "with less time something comes later")
+    base = replayable(path.graph, window)
+    latest, inside = latest_times(base), base.is_inside
+    require((latest[inside] >= base.times[inside])[latest[inside] >= 0].all(), "a point has less than no slack")
 
 
 def some_windows(graph: DependencyGraph, rng: random.Random) -> list[Window]:

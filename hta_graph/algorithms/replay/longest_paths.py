@@ -73,6 +73,7 @@ class LongestPaths:
         self._points = lane_order[~self.is_root[lane_order]]
         self._make_runs()
         self._joins = used[self._meets[target[used]]]
+        self._meetings = self._ordered_meetings()
 
     def _make_runs(self) -> None:
         """Cut the points into runs in which each follows its only cause, and find the node that each hangs on."""
@@ -89,23 +90,21 @@ class LongestPaths:
         hangs_on = np.where(self._meets[first], -1, before[self._run_start])
         # Runs that hang on others, level by level: of most runs the first point is a meeting or follows a root.
         self.head = np.arange(len(self.is_root), dtype=np.int32)
-        head_of_run = np.where(hangs_on < 0, first, np.where(self._run_of[hangs_on] < 0, hangs_on, -1)).astype(np.int32)
+        head_of_run = np.where(hangs_on < 0, first, -1).astype(np.int32)
         self._levels: list[tuple[Ints, Ids]] = []
         hanging = np.flatnonzero(hangs_on >= 0)
-        done = np.flatnonzero((hangs_on >= 0) & (head_of_run >= 0))
         while len(hanging):
-            if not len(done):
+            above = self._run_of[hangs_on[hanging]]
+            known = np.where(above < 0, hangs_on[hanging], head_of_run[above])
+            ready = known >= 0
+            if not ready.any():
                 raise QueryError("the dependencies form a cycle: an event would have to wait for itself")
-            self._levels.append((done, hangs_on[done]))
-            hanging = hanging[~np.isin(hanging, done)]
-            above = head_of_run[self._run_of[hangs_on[hanging]]]
-            ready = above >= 0
-            done = hanging[ready]
-            head_of_run[done] = above[ready]
+            head_of_run[hanging[ready]] = known[ready]
+            self._levels.append((hanging[ready], hangs_on[hanging[ready]]))
+            hanging = hanging[~ready]
         self.head[points] = head_of_run[run]
 
-    @cached_property
-    def _meetings(self) -> _Meetings:
+    def _ordered_meetings(self) -> _Meetings:
         joins = self._joins
         head = self.head[self.source[joins]]
         meeting = np.unique(self.target[joins])

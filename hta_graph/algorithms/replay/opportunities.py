@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.replay import PathTotals, path_of_draft, recorded_path, replayable
+from hta_graph.algorithms.replay.path_totals import PathTotals, path_of_draft, recorded_path
+from hta_graph.algorithms.replay.replay import replayable
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.selection import OWNERS_OF_ROWS, What, issuing_rows, selected_parts
 from hta_graph.algorithms.replay.sensitivity import next_on_path

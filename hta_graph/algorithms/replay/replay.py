@@ -3,74 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.path_totals import (
+    PathTotals,
+    frozen_share,
+    inferred_share,
+    path_of_draft,
+    recorded_path,
+)
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import Window
-from hta_graph.columns import distinct, freeze, picked, summed_by
+from hta_graph.columns import freeze
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remembered
-from hta_graph.graph.views import labels, texts_of_codes
-from hta_graph.model import Bools, BoundBy, Floats, Ints
+from hta_graph.model import Ints
 from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PathTotals", "Replayed", "path_of_draft", "recorded_path", "replay", "replayable"]
-
-
-@dataclass(frozen=True)
-class PathTotals:
-    """What a path through a window consists of, after changes or without.
-
-    ``rows`` are the parts (rows of ``base.parts``) on the path and ``length`` how long (ns) each is.
-    """
-
-    base: Replayable
-    rows: Ints
-    length: Ints
-
-    @cached_property
-    def by_bound_ns(self) -> dict[str, int]:
-        """Time (ns) per class, all ten; they sum to the window, but for what was inserted."""
-        sums = summed_by(self.base.parts.bound[self.rows], self.length, len(BoundBy))
-        return {bound.label: int(sums[bound]) for bound in BoundBy}
-
-    @cached_property
-    def by_rank_ns(self) -> dict[int, int]:
-        """Time (ns) on each rank."""
-        parts = self.base.graph.parts
-        sums = summed_by(self.base.part_rank[self.rows], self.length, len(parts))
-        return {part.rank: int(sums[part.place]) for part in parts}
-
-    def by_name(self, meant: Bools | None = None) -> dict[str, Any]:
-        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all."""
-        base, graph = self.base, self.base.graph
-        chosen = slice(None) if meant is None else meant[self.rows]
-        rows, length = self.rows[chosen], self.length[chosen]
-        names = picked(graph.event_table.name, base.parts.owner[rows]).astype(np.int64)
-        # Numbers sort many times faster than rows of three.
-        shape = (len(graph.names) + 1, len(BoundBy), len(graph.parts))
-        key = np.ravel_multi_index((names + 1, base.parts.bound[rows], base.part_rank[rows]), shape)
-        unique = distinct(key)
-        time = summed_by(np.searchsorted(unique, key), length, len(unique))
-        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
-        name, bound, rank = np.unravel_index(unique[order], shape)
-        return {
-            "name": texts_of_codes(graph.names, name - 1),
-            "bound_by": labels(BoundBy, bound.astype(np.int8)),
-            "rank": np.array([part.rank for part in graph.parts], object)[rank],
-            "time_ns": time[order],
-        }
+__all__ = ["Replayed", "replay", "replayable"]
 
 
 class Replayed:
@@ -133,12 +91,12 @@ class Replayed:
     @property
     def frozen_share(self) -> float:
         """The share of the recorded path that no change moves: unexplained, or communication without a partner."""
-        return _frozen_share(self.draft.base)
+        return frozen_share(self.draft.base)
 
     @property
     def inferred_share(self) -> float:
         """The share of the recorded path's time on edges that a rule deduced."""
-        return _inferred_share(self.draft.base)
+        return inferred_share(self.draft.base)
 
     @property
     def events(self) -> pd.DataFrame:
@@ -187,61 +145,3 @@ def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), wind
     for change in listed:
         change(draft)
     return Replayed(draft, listed)
-
-
-def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats) -> PathTotals:
-    """Trace the path of a draft back from the point with which its window ends, and find the parts that it passes.
-
-    Args:
-        draft: a window with changes.
-        values: the times of all points with them.
-        weight: the weights that led to these.
-        tails: how long (ns) the window goes on after each of its ends.
-    """
-    base, paths = draft.base, draft.shape()[1]
-    last = base.last_of(values, tails)
-    if last < 0:
-        return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64))
-    passed = paths.trace_back(weight, values, int(base.window.sink.ends[last]))
-    kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row) + len(tails), np.bool_)
-    on_path[kept[passed[passed < len(kept)]]] = True
-    on_path[len(base.edges.row) + last] = True
-    rows = np.flatnonzero(on_path[base.parts.edge])
-    return PathTotals(base, rows, draft.lengths[rows])
-
-
-@remembered
-def recorded_path(base: Replayable) -> tuple[PathTotals, int]:
-    """Return what the window's path consists of as recorded, and where it ends (ns) in replay."""
-    times = base.paths.values(base.edges.weight, base.times)
-    tails = base.window.sink.tails
-    return path_of_draft(Draft(base), times, base.edges.weight, tails), base.end_of(times, tails)
-
-
-def _frozen_share(base: Replayable) -> float:
-    """Return the share of the recorded path that no change moves.
-
-    That is what nothing explains, and communication whose partners are not known: it may have waited for them.
-    """
-    path, end = recorded_path(base)
-    parts, alone = base.parts.take(path.rows), _without_partner(base.graph)
-    frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
-    return int(path.length[frozen].sum()) / max(end - base.window.start_ns, 1)
-
-
-def _without_partner(graph: DependencyGraph) -> Bools:
-    """Mark the activities that communicate and were matched with nobody."""
-    alone: Bools = graph.marks.communicates | graph.lanes.is_communication[graph.event_table.lane]
-    if isinstance(graph, JobGraph):
-        alone = alone.copy()
-        alone[graph.members.row[graph.members.number >= 0]] = False
-    return alone
-
-
-def _inferred_share(base: Replayable) -> float:
-    """Return the share of the recorded path's time that lies on edges which a rule deduced."""
-    path, end = recorded_path(base)
-    row = picked(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
-    inferred = picked(base.graph.edge_table.inferred, row, otherwise=False)
-    return int(path.length[inferred].sum()) / max(end - base.window.start_ns, 1)

@@ -67,6 +67,12 @@ class Replayable:
     def _points_inside(self) -> Bools:
         # What runs at the end of explicit times ends later.
         end = int(self.times[self.window.sink.ends].max(initial=self.window.end_ns))
+        table, times = self.graph.edge_table, self.times
+        faults = np.flatnonzero(times[table.source] > times[table.target])
+        causes, effects = times[table.source[faults]], times[table.target[faults]]
+        # By a clock fault a cause inside may be stamped after the end, and so may its own.
+        while (beyond := int(causes[effects <= end].max(initial=end))) > end:
+            end = beyond
         inside = (self.times > self.window.start_ns) & (self.times <= end)
         if self.window.is_whole:
             inside |= self.times == self.window.start_ns
@@ -134,7 +140,8 @@ class Replayable:
         ])  # fmt: skip
         start = np.maximum(found.start, self.window.start_ns)
         found = replace(found, start=start, length=np.minimum(found.start + found.length, self.window.end_ns) - start)
-        return found.take(found.length > 0)
+        found = found.take(found.length > 0)
+        return found.take(np.lexsort((found.start, found.edge)))
 
     def _frozen_parts(self) -> EdgeParts:
         """Let nobody own the time before points without a cause."""

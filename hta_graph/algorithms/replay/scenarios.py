@@ -34,7 +34,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NamedScenario:
     name: str
     argument: str
 
@@ -63,7 +63,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
         scale("class:gpu_communication_bound", _number(given or "", name))
     if name == "rank_like_others" and not (given or "").isdecimal():
         raise UsageError(f"{given!r} is no rank; give a number, such as rank_like_others=3")
-    return _Named(name, given or "")
+    return _NamedScenario(name, given or "")
 
 
 def _number(text: str, name: str) -> float:

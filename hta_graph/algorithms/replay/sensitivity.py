@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.replay import PathTotals, path_of_draft, recorded_path, replayable
+from hta_graph.algorithms.replay.path_totals import PathTotals, path_of_draft, recorded_path
+from hta_graph.algorithms.replay.replay import replayable
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.selection import What, selected_parts
 from hta_graph.algorithms.time.windows import Window

@@ -24,7 +24,7 @@ from hta_graph.model import Bools, BoundBy, Ids, Ints
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NearCritical", "edge_slack", "near_critical", "slack"]
+__all__ = ["NearCritical", "edge_slack", "latest_times", "near_critical", "slack"]
 
 
 @remembered
