@@ -193,7 +193,8 @@ class LongestPaths:
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
         given = np.broadcast_to(start[self.head[points]], (count, len(points)))
-        found: Ints = np.where(heads >= 0, known[heads].T, given) + np.stack(behind)
+        # Where nothing meets nothing is known but what was given.
+        found: Ints = np.stack(behind) + (np.where(heads >= 0, known[heads].T, given) if len(known) else given)
         return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
