@@ -1536,7 +1536,64 @@ JOINED = (
 )
 """What joins ranks."""
 
-MUTATIONS = (*removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED)
+CHANGES = (
+    Mutation(
+        "a wait that stays is removed with those that read values",
+        "analyses/advice/savings.py",
+        "kinds_of_waits(facts, calls)[0])",
+        "kinds_of_waits(facts, calls)[1])",
+        ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "a rank that holds up the job would save what communication takes",
+        "analyses/advice/savings.py",
+        'scenario("rank_like_others", finding.evidence["rank"])',
+        'scenario("communication_free")',
+        ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "edges with own weights keep the lengths of their parts",
+        "hta_graph/algorithms/replay/draft.py",
+        "        return _stretched(own, edge, change)",
+        "        return own",
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+    Mutation(
+        "the first equal sign ends a name",
+        "analyses/command_line/what_if_command.py",
+        'text.rpartition("=")',
+        'text.partition("=")',
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+    Mutation(
+        "what comes next is told of the thing that was changed",
+        "analyses/paths/what_if.py",
+        "replayed.draft.factor != 1.0",
+        "replayed.draft.factor == 1.0",
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+    Mutation(
+        "graphs replace a host that launches nothing",
+        "hta_graph/algorithms/replay/scenarios.py",
+        "if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):",
+        "if False:",
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+)
+"""Mistakes in what changes would gain."""
+
+MUTATIONS = (
+    *removed_rules(),
+    *swapped_edges(),
+    *MISTAKES,
+    *COLUMNS,
+    *RUNS,
+    *OVERLAYS,
+    *PAGES,
+    *JOBS,
+    *JOINED,
+    *CHANGES,
+)
 
 
 @dataclass(frozen=True)

@@ -262,6 +262,17 @@ def test_a_scenario_of_the_sample_job(capsys: pytest.CaptureFixture[str], scenar
     assert sum(found["path_after"]["by_bound_ns"].values()) == found["predicted_ns"]
 
 
+def test_a_host_that_launches_nothing_gains_nothing_by_graphs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    late_ranks(tmp_path, 10, 35)
+    given = ["what-if", tmp_path / "rank0.json", "--scenario", "cuda_graphs"]
+    assert "has nothing of launches" in one_error(capsys, tmp_path, *given)
+    names = {row["name"] for row in asked(capsys, tmp_path)["scenarios"]}
+    assert "rank_like_others" in names
+    assert "cuda_graphs" not in names
+
+
 def test_without_host_syncs_work_is_launched_ahead(capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(capsys, SAMPLE, "--whole", "--scenario", "no_host_syncs")
     assert 0 < found["saved_ns"] < found["measured_ns"]
