@@ -1582,6 +1582,104 @@ CHANGES = (
 )
 """Mistakes in what changes would gain."""
 
+REPLAY = tuple(
+    f"tests/algorithms/replay/test_{name}.py"
+    for name in ("longest_paths", "replay", "scenarios", "sensitivity", "slack")
+)
+REPLAYED = (
+    Mutation(
+        "waits are replayed twice",
+        "hta_graph/algorithms/replay/edge_times.py",
+        "np.isin(role, OF_ITS_LANE), measured[bound_by],",
+        "np.isin(role, OF_ITS_LANE), measured,",
+        REPLAY,
+    ),
+    Mutation(
+        "what did not bind keeps its measured lag",
+        "hta_graph/algorithms/replay/edge_times.py",
+        "np.where(binds, measured, np.minimum(measured, least))",
+        "np.where(binds, measured, measured)",
+        REPLAY,
+    ),
+    Mutation(
+        "a point without a cause keeps its time",
+        "hta_graph/algorithms/replay/replayable.py",
+        "source = self._what_came_before(target)",
+        "source = np.full(len(target), self.start_point, np.int32)",
+        REPLAY,
+    ),
+    Mutation(
+        "work of an earlier step changes too",
+        "hta_graph/algorithms/replay/replayable.py",
+        "found: Bools = self.window.is_whole | ~is_activity | (issued >= since)",
+        "found: Bools = self.window.is_whole | ~is_activity | (issued >= -1)",
+        REPLAY,
+    ),
+    Mutation(
+        "a window ends where it ended",
+        "hta_graph/algorithms/replay/replayable.py",
+        "return (values + tails).max(axis=1)",
+        "return (values + tails)[:, -1]",
+        REPLAY,
+    ),
+    Mutation(
+        "removed work is still launched",
+        "hta_graph/algorithms/replay/changes.py",
+        "owners |= _calls_without_work(draft, owners)",
+        "owners = owners.copy()",
+        REPLAY,
+    ),
+    Mutation(
+        "an insertion comes after",
+        "hta_graph/algorithms/replay/changes.py",
+        "side, points = (edges.target, start_point(rows)) if self.before",
+        "side, points = (edges.source, end_point(rows)) if self.before",
+        REPLAY,
+    ),
+    Mutation(
+        "the earliest cause decides",
+        "hta_graph/algorithms/replay/longest_paths.py",
+        "if (end := known[head] + length) > latest:",
+        "if (end := known[head] + length) < latest:",
+        REPLAY,
+    ),
+    Mutation(
+        "cycles of chains are found no more",
+        "hta_graph/algorithms/replay/longest_paths.py",
+        "            if not ready.any():\n                raise",
+        "            if not ready.any():\n                break\n                raise",
+        REPLAY,
+    ),
+    Mutation(
+        "a curve has two lines at most",
+        "hta_graph/algorithms/replay/sensitivity.py",
+        "            pending += [((at, between), (low, last)), ((high, first), (at, between))]",
+        "            found.append(last)",
+        REPLAY,
+    ),
+    Mutation(
+        "tails have no slack",
+        "hta_graph/algorithms/replay/slack.py",
+        "np.append(edges.weight, tails), start)",
+        "np.append(edges.weight, 0 * tails), start)",
+        REPLAY,
+    ),
+    Mutation(
+        "the other ranks' median is one's own",
+        "hta_graph/algorithms/replay/scenarios.py",
+        "others = median_weights(graph, known.part != place)",
+        "others = median_weights(graph, known.part == place)",
+        REPLAY,
+    ),
+    Mutation(
+        "steps of other shapes are compared",
+        "hta_graph/algorithms/replay/same_places.py",
+        "    same = numbered_runs(kind[0][among], kind[1][among], count[among], nth[among])",
+        "    same = numbered_runs(kind[0][among], kind[1][among], nth[among])",
+        REPLAY,
+    ),
+)
+
 MUTATIONS = (
     *removed_rules(),
     *swapped_edges(),
@@ -1593,6 +1691,7 @@ MUTATIONS = (
     *JOBS,
     *JOINED,
     *CHANGES,
+    *REPLAYED,
 )
 
 

@@ -192,9 +192,10 @@ class LongestPaths:
         node = np.full(len(self.is_root), -1, np.int32)
         node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         heads = node[self.head[points]]
-        given = np.broadcast_to(start[self.head[points]], (count, len(points)))
-        # Where nothing meets nothing is known but what was given.
-        found: Ints = np.stack(behind) + (np.where(heads >= 0, known[heads].T, given) if len(known) else given)
+        found = np.repeat(start[self.head[points]][None], count, axis=0)
+        decided = heads >= 0
+        found[:, decided] = known[heads[decided]].T
+        found += np.stack(behind)
         return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:

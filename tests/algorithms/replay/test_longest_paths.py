@@ -121,3 +121,9 @@ def test_of_equally_late_causes_the_preferred_one_is_the_path() -> None:
         paths = LongestPaths(source, target, order, order, np.zeros(3, np.bool_), marks)
         values = paths.values(weight, np.zeros(3, np.int64))
         assert paths.trace_back(weight, values, 2)[0] == preferred
+
+
+def test_a_cycle_of_points_with_one_cause_each_is_named() -> None:
+    """None of them is where ways meet."""
+    with pytest.raises(QueryError, match="form a cycle"):
+        as_paths([(2, 0, 1), (0, 1, 1), (1, 2, 1)], 3)

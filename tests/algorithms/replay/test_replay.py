@@ -190,3 +190,14 @@ def test_what_the_trace_does_not_have_is_said(change: Callable[[Draft], None], s
     assert said in str(error.value)
     assert "\n" not in str(error.value)
     assert hg.replay(graph).predicted_ns == 200 * US, "nothing is applied half"
+
+
+def test_a_call_goes_with_the_work_that_it_launched(tmp_path: Path) -> None:
+    """Bound by the host, a step gets shorter by the launching call of a kernel that is not there."""
+    trace = TraceBuilder()
+    trace.op("aten::mm", 0, 40)
+    trace.launch("gemm", (10, 30), (35, 36), 1)
+    trace.op("aten::add", 40, 100)
+    graph = trace.graph(tmp_path)
+    assert hg.replay(graph, hg.scale("kernel:gemm", 0)).predicted_ns == 100 * US
+    assert hg.replay(graph, hg.remove("kernel:gemm")).predicted_ns == 80 * US

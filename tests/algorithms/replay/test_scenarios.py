@@ -78,3 +78,20 @@ def test_every_scenario_says_what_it_assumes() -> None:
         assert known.says, name
         assert known.assumes, name
         assert known.argument is None or known.argument.startswith(("a ", "an "))
+
+
+def test_only_steps_of_one_shape_are_compared(tmp_path: Path) -> None:
+    """A step with one kernel more has no partner, so that none of its operations takes another's time."""
+    trace = TraceBuilder()
+    at = step(trace, 1, 0, 100)
+    end = step(trace, 2, at, 140)
+    trace.launch("gemm", (at + 32, at + 36), (at + 30 + 152, at + 30 + 155), 29)
+    step(trace, 3, end, 100)
+    graph = trace.graph(tmp_path)
+    replayed = hg.replay(graph, hg.scenario("like_median"), hg.step(2))
+    gemm = next(
+        row
+        for row in range(len(graph.event_table))
+        if graph.event_table.start[row] - graph.event_table.start.min() == (at + 30) * US
+    )
+    assert replayed.times[2 * gemm + 1] - replayed.times[2 * gemm] == 140 * US
