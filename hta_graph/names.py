@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["closest_names", "cut_apart", "demangled", "elided", "one_line", "one_of", "short_name", "short_names"]
+__all__ = ["closest_names", "cut_apart", "demangled", "elided", "one_line", "short_name", "short_names", "there_are"]
 
 FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 # A generic kernel is named by what remains in front of its arguments: without the prefix nothing would say what it is.
@@ -54,10 +54,10 @@ def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     return [spelled[found] for found in get_close_matches(name.lower(), spelled, count, cutoff=0.7)]
 
 
-def one_of(word: str, known: Collection[str]) -> str:
+def there_are(word: str, known: Collection[str]) -> str:
     """Say which words there are for somebody who gave another one: the close one, if there is any, and all.
 
-    >>> one_of("raed", ["read", "write"]), one_of("x", ["read", "write"])
+    >>> there_are("raed", ["read", "write"]), there_are("x", ["read", "write"])
     ('did you mean read? There are: read, write', 'there are: read, write')
     """
     close = closest_names(word, known, 1)

@@ -239,8 +239,8 @@ MISTAKES = (
     of_advice(
         "a host beside a busy GPU is blamed without doubt",
         "launching_rules.py",
-        "    if gpu_busy_meanwhile(facts):\n",
-        "    if may_poll(facts):\n",
+        '"low" if gpu_busy_meanwhile(facts) else',
+        '"low" if may_poll(facts) else',
     ),
     of_advice(
         "a bound without communication beside the path",
@@ -724,8 +724,8 @@ COLUMNS = (
     in_columns(
         "a verdict's share of less than the path",
         "analyses/paths/verdict.py",
-        "finding.saves_at_most_ns / max(path.length_ns, 1)",
-        "finding.saves_at_most_ns / min(path.length_ns, 1)",
+        "brief_share(saved_ns / max(path.length_ns, 1))",
+        "brief_share(saved_ns / min(path.length_ns, 1))",
     ),
     in_columns(
         "a notebook's shares of less than the path",

@@ -17,7 +17,7 @@ from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
-from hta_graph.names import one_of
+from hta_graph.names import there_are
 
 __all__ = ["SCENARIOS", "Scenario", "scenario"]
 
@@ -52,7 +52,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
         UsageError: there is no such scenario, or its argument is missing or none.
     """
     if name not in SCENARIOS:
-        raise UsageError(f"there is no scenario {name!r}; {one_of(name, SCENARIOS)}")
+        raise UsageError(f"there is no scenario {name!r}; {there_are(name, SCENARIOS)}")
     known = SCENARIOS[name]
     given = known.default if argument is None else str(argument)
     if known.argument is None and argument is not None:
