@@ -239,8 +239,8 @@ MISTAKES = (
     of_advice(
         "a host beside a busy GPU is blamed without doubt",
         "launching_rules.py",
-        '"low" if gpu_busy_meanwhile(facts) else',
-        '"low" if may_poll(facts) else',
+        'Confidence = "low" if gpu_busy_meanwhile(facts)',
+        'Confidence = "low" if may_poll(facts)',
     ),
     of_advice(
         "a bound without communication beside the path",
