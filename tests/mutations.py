@@ -721,11 +721,12 @@ COLUMNS = (
         'frame["time_ns"] / max(path.length_ns, 1)',
         'frame["time_ns"] / min(path.length_ns, 1)',
     ),
-    in_columns(
+    Mutation(
         "a verdict's share of less than the path",
         "analyses/paths/verdict.py",
         "brief_share(saved_ns / max(path.length_ns, 1))",
         "brief_share(saved_ns / min(path.length_ns, 1))",
+        ("tests/analyses/advice/test_savings.py",),
     ),
     in_columns(
         "a notebook's shares of less than the path",

@@ -56,7 +56,7 @@ def asked_scenario(name: str, argument: str | None = None) -> AskedChange:
     Raises:
         UsageError: see :func:`scenario`.
     """
-    change, given = scenario(name, argument), f" ({argument})" if argument else ""
+    change, given = scenario(name, argument), f": {argument}" if argument else ""
     record = {"change": "scenario", "name": name, "argument": argument}
     return AskedChange(change, SCENARIOS[name].says + given, record, SCENARIOS[name].assumes)
 

@@ -204,8 +204,8 @@ def _rank_lines(found: WhatIf) -> list[Line]:
     shown = sorted((rank for rank in before if before[rank] or after[rank]), key=lambda rank: -after[rank])
     if len(before) < 2 or not shown:
         return []
-    rows = [[*_three_times(before[rank], after[rank]), str(rank)] for rank in shown[:SHOWN]]
-    return ["", "the same by rank", *table(rows, ["before", "after", "saved", "rank"])]
+    rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:SHOWN]]
+    return ["", "the same by rank", *table(rows, ["before", "after", "rank"])]
 
 
 def _event_lines(found: WhatIf) -> list[Line]:

@@ -47,7 +47,7 @@ def test_no_remedy_saves_more_than_its_bound(name: str) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["ddp_v100/rank1.json.gz", "megatron_tp2_v100", "ep_moe_b200_cuda13/reference"])
 def test_no_remedy_saves_more_than_its_bound_on_recordings(name: str) -> None:
-    path = SHARED / name
+    path = SHARED / "traces" / name
     found = replayed(hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path)))
     pairs = [(one.saves_ns, one.saves_at_most_ns) for one in found.values() if one.saves_at_most_ns]
     assert pairs
