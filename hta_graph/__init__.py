@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hta_graph.export.parquet import load_graph, save_graph
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
+    from hta_graph.frames.graph_from import graph_from
     from hta_graph.graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.job.build_job import build_job, read_job
@@ -45,6 +46,7 @@ _HOME = {
     "build_graph": "build",
     "build_job": "job.build_job",
     "critical_path": "algorithms.time.critical_path",
+    "graph_from": "frames.graph_from",
     "load_graph": "export.parquet",
     "read_graphs": "job.reading",
     "read_job": "job.build_job",
@@ -80,6 +82,7 @@ __all__ = [
     "build_graph",
     "build_job",
     "critical_path",
+    "graph_from",
     "insert",
     "load_graph",
     "near_critical",

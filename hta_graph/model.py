@@ -140,6 +140,8 @@ class Rule(_Named):
     """A group's calls and the rows of its workers in their order."""
     SILENCE_UNTIL_WORK_END = 15
     """The calling thread stood still, in no operator of its own, while its collective ended."""
+    OF_PRODUCER = 16
+    """Whoever gave the edges as a table of their own inferred it."""
 
 
 class BoundBy(_Named):

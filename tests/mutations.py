@@ -34,7 +34,9 @@ TESTS = (
     "tests/links/rules/test_host_poll.py", "tests/links/streams/test_stream_replay.py",
     "tests/algorithms/time/test_pieces.py",
 )  # fmt: skip
+REPLAY_PROOF = ("tests/algorithms/replay/test_replay_proof.py",)
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
+FRAMES = ("tests/frames/test_graph_from.py",)
 TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
@@ -95,6 +97,63 @@ def of_jobs(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     """Make a mistake in what is written of a job."""
     return Mutation(name, file, old, new, (f"tests/{test}.py",))
 
+
+def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in the rules of the straggler analysis."""
+    return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
+
+
+ORACLE = (
+    of_oracle("messages of nothing count", "rules", "if not _is_outside(operation, way, work.values())]", "]"),
+    of_oracle("a missing first receive shifts nothing", "rules", "shift = int(way ==", "shift = 0 * int(way =="),
+    of_oracle(
+        "messages out of the job have another side",
+        "rules",
+        "own is not None and 0 <= own",
+        "own is not None or 0 <= own",
+    ),
+    of_oracle(
+        "receives do not wait for the work before", "rules", "            if before:\n", "            if False:\n"
+    ),
+    of_oracle("first backward messages wait for the work before", "rules", "work[first - 2]", "work[first - 1]"),
+    of_oracle(
+        "the first gather of a chunk counts",
+        "rules",
+        "for one in stage.in_sequence(GATHER)}",
+        "for one in reversed(stage.in_sequence(GATHER))}",
+    ),
+    of_oracle(
+        "the last scatter of a chunk counts",
+        "rules",
+        "for one in reversed(stage.in_sequence(SCATTER))}",
+        "for one in stage.in_sequence(SCATTER)}",
+    ),
+    of_oracle(
+        "layernorm does not wait for scatters",
+        "rules",
+        "    if is_shared and is_overlapped and scatters:",
+        "    if False:",
+    ),
+    of_oracle("a job without partners shares parameters", "rules", "dp * dsp > 1, any", "dp * dsp > 0, any"),
+    of_oracle("shards are no partners", "rules", "dp * dsp > 1, any", "dp > 1, any"),
+    of_oracle("clipping is not synchronised", "rules", "(CLIP, stages, True)", "(CLIP, stages, False)"),
+    of_oracle(
+        "embeddings of inner stages count",
+        "rules",
+        "is_outer = stage.number in (0, stage.pp - 1)",
+        "is_outer = stage.number == 0",
+    ),
+    of_oracle("faults of clocks are transfers", "job", "NOT_BEFORE_NS = -10e6", "NOT_BEFORE_NS = -10e9"),
+    of_oracle("ideal communication is a mean", "job", "np.mean if kind in COMPUTE else np.median", "np.mean"),
+    of_oracle("ideal work is a median", "job", "np.mean if kind in COMPUTE else np.median", "np.median"),
+    of_oracle(
+        "groups do not meet",
+        "replay",
+        "        if members.size > 1 if group.on_all else len(group.members) > 1:",
+        "        if False:",
+    ),
+)
+"""Mistakes in the oracle itself, so that made jobs are known to exercise each of its rules."""
 
 MISTAKES = (
     of_jobs(
@@ -430,8 +489,50 @@ MISTAKES = (
     Mutation(
         "lanes are numbered as they come",
         "hta_graph/trace/lanes.py",
-        "sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)",
-        "list(dict.fromkeys(thread_labels)) + list(parts_of)",
+        "sorted(dict.fromkeys(threads), key=_by_number) + sorted(streams, key=_by_number)",
+        "list(dict.fromkeys(threads)) + list(streams)",
+    ),
+    Mutation(
+        "events of frames stand as given",
+        "hta_graph/frames/given_events.py",
+        "order = canonical_order(columns)",
+        "order = np.arange(len(events))",
+        FRAMES,
+    ),
+    Mutation(
+        "what goes without saying is added to what was given of it",
+        "hta_graph/frames/graph_from.py",
+        "if not (table.kind == kind).any()",
+        "if True",
+        FRAMES,
+    ),
+    Mutation(
+        "an edge of frames may be there twice",
+        "hta_graph/frames/given_edges.py",
+        "again[order] = ~first_of_runs(source[order], target[order], kind[order])",
+        "again[order] = False",
+        FRAMES,
+    ),
+    Mutation(
+        "inexact floats pass for whole numbers",
+        "hta_graph/frames/frame_columns.py",
+        "exact = np.abs(values) < 2.0**digits",
+        "exact = np.isfinite(values)",
+        FRAMES,
+    ),
+    Mutation(
+        "frames may hold cycles",
+        "hta_graph/frames/graph_from.py",
+        "    if len(cycle):",
+        "    if len(cycle) > len(table):",
+        FRAMES,
+    ),
+    Mutation(
+        "own GPU work on a lane of any name is on a thread",
+        "hta_graph/frames/given_events.py",
+        "stream or (works and not thread)",
+        "stream",
+        FRAMES,
     ),
     Mutation(
         "times are floats",
@@ -733,6 +834,27 @@ COLUMNS = (
         "hta_graph/algorithms/time/critical_path.py",
         "total = max(self.length_ns, 1)",
         "total = min(self.length_ns, 1)",
+    ),
+    Mutation(
+        "what came last bound work on a stream",
+        "hta_graph/algorithms/replay/edge_times.py",
+        "ROUNDS = 2\n",
+        "ROUNDS = 0\n",
+        REPLAY_PROOF,
+    ),
+    Mutation(
+        "a lock ties a call to another thread",
+        "hta_graph/algorithms/replay/replayable.py",
+        " & (table.kind != EdgeKind.RUNTIME_LOCK)",
+        "",
+        REPLAY_PROOF,
+    ),
+    Mutation(
+        "work is inserted before what was carried over",
+        "hta_graph/algorithms/replay/selection.py",
+        " & base.is_issued)",
+        ")",
+        REPLAY_PROOF,
     ),
     Mutation(
         "waits are charged since ranks came to a meeting, not since they went on",
@@ -1500,6 +1622,27 @@ JOINED = (
         JOINING,
     ),
     Mutation(
+        "a message is received when its row begins",
+        "hta_graph/job/joining/point_to_point.py",
+        "met.end[send] >= met.arrival[receive]",
+        "met.end[send] >= met.start[receive]",
+        ("tests/job/joining/test_messages.py",),
+    ),
+    Mutation(
+        "an operation more anywhere makes places unlike",
+        "hta_graph/algorithms/replay/same_places.py",
+        "pair_key(events.name, _paths_around(graph, call))",
+        "pair_key(events.name, np.zeros(len(events), np.int64))",
+        ("tests/algorithms/replay/test_same_places.py",),
+    ),
+    Mutation(
+        "which worker is free first decides the place",
+        "hta_graph/algorithms/replay/same_places.py",
+        "np.where(lanes.is_communication, 999_999, alike)",
+        "alike",
+        ("tests/algorithms/replay/test_same_places.py",),
+    ),
+    Mutation(
         "clocks are believed to the nanosecond",
         "hta_graph/job/build_job.py",
         "return between.row[doubtful].astype(np.int64)",
@@ -1612,8 +1755,8 @@ REPLAYED = (
     Mutation(
         "work of an earlier step changes too",
         "hta_graph/algorithms/replay/replayable.py",
-        "found: Bools = self.window.is_whole | ~is_activity | (issued >= since)",
-        "found: Bools = self.window.is_whole | ~is_activity | (issued >= -1)",
+        "~self.graph.is_activity | (issued_times(self.graph) >= since)",
+        "~self.graph.is_activity | (issued_times(self.graph) >= -1)",
         REPLAY,
     ),
     Mutation(
@@ -1675,25 +1818,17 @@ REPLAYED = (
     Mutation(
         "steps of other shapes are compared",
         "hta_graph/algorithms/replay/same_places.py",
-        "    same = numbered_runs(kind[0][among], kind[1][among], count[among], nth[among])",
-        "    same = numbered_runs(kind[0][among], kind[1][among], nth[among])",
+        "numbered_runs(*(column[among] for column in kind), count[among], nth[among])",
+        "numbered_runs(*(column[among] for column in kind), nth[among])",
         REPLAY,
     ),
 )
 
 MUTATIONS = (
-    *removed_rules(),
-    *swapped_edges(),
-    *MISTAKES,
-    *COLUMNS,
-    *RUNS,
-    *OVERLAYS,
-    *PAGES,
-    *JOBS,
-    *JOINED,
+    *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
     *CHANGES,
     *REPLAYED,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -474,10 +474,10 @@ class DependencyGraph:
         return np.sort(np.concatenate([start_point(rows), end_point(rows)]))
 
     @cached_property
-    def _row_of_index(self) -> Ids:
-        rows = np.full(int(self._trace.events.index.max(initial=-1)) + 1, -1, np.int32)
-        rows[self._trace.events.index] = np.arange(len(self._trace.events), dtype=np.int32)
-        return rows
+    def _rows_by_index(self) -> tuple[Ids, Ints]:
+        """Return the numbers of events in order, and the row of each."""
+        rows = np.argsort(self._trace.events.index, kind="stable")
+        return self._trace.events.index[rows], rows
 
     def row_of(self, event_index: EventName) -> int:
         """Return an event's canonical row.
@@ -491,12 +491,14 @@ class DependencyGraph:
                 f"{self.path}: an event of one rank is named by its number alone",
                 Remedy(f"{number}, not {event_index}", f"{number}, not {rank}:{number}"),
             )
-        row = int(self._row_of_index[event_index]) if 0 <= event_index < len(self._row_of_index) else -1
-        if row < 0:
+        # By search: numbers that others gave need not be near each other.
+        indices, rows = self._rows_by_index
+        place = int(np.searchsorted(indices, event_index))
+        if place == len(indices) or indices[place] != event_index:
             raise QueryError(
                 f"{self._trace.path}: there is no event {event_index}; an event's number is its place in traceEvents"
             )
-        return row
+        return int(rows[place])
 
     def _edges_touching(self, event_index: EventName, side: Ids, kinds: str | Iterable[str] | None) -> pd.DataFrame:
         row = self.row_of(event_index)

@@ -6,9 +6,9 @@ import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import WITHIN_A_LANE, Bools, Ids, Ints
+from hta_graph.model import WITHIN_A_LANE, Ids, Ints
 
-__all__ = ["edges_that_close_cycles"]
+__all__ = ["edges_on_a_cycle", "edges_that_close_cycles"]
 
 
 def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
@@ -17,11 +17,7 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
     Edges that go forward in the global order of points cannot close a cycle alone. A cycle goes back by edges against
     that order only, so it lies within the stretches that those span.
     """
-    place = timeline.position
-    backward = place[edges.source] >= place[edges.target]
-    if not backward.any():
-        return np.empty(0, np.int64)
-    chosen = _edges_within(edges, place, backward)
+    chosen = _edges_in_question(edges, timeline.position)
     dropped: list[int] = []
     # One edge at a time: dropping it may break several cycles, and no more is dropped than must be.
     while len(cycle := _find_cycle(edges, chosen)):
@@ -31,8 +27,16 @@ def edges_that_close_cycles(edges: EdgeTable, timeline: Timeline) -> Ints:
     return np.array(dropped, np.int64)
 
 
-def _edges_within(edges: EdgeTable, place: Ids, backward: Bools) -> Ints:
+def edges_on_a_cycle(edges: EdgeTable, timeline: Timeline) -> Ints:
+    """Return edges that are all on cycles through each other; none if there is no cycle."""
+    return _find_cycle(edges, _edges_in_question(edges, timeline.position))
+
+
+def _edges_in_question(edges: EdgeTable, place: Ids) -> Ints:
     """Select the edges that lie inside the union of the stretches that backward edges span."""
+    backward = place[edges.source] >= place[edges.target]
+    if not backward.any():
+        return np.empty(0, np.int64)
     # +1 where a backward edge's stretch begins, -1 behind its end: the running sum counts the stretches over a place.
     cover = np.zeros(int(place.max()) + 2, np.int64)
     np.add.at(cover, place[edges.target[backward]], 1)
@@ -43,6 +47,8 @@ def _edges_within(edges: EdgeTable, place: Ids, backward: Bools) -> Ints:
 
 def _find_cycle(edges: EdgeTable, chosen: Ints) -> Ints:
     """Return the edges of one cycle among the chosen ones; empty if there is none."""
+    if not len(chosen):
+        return chosen
     import rustworkx
 
     points, flat = np.unique(np.concatenate([edges.source[chosen], edges.target[chosen]]), return_inverse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hta_graph.model import Ids
 from hta_graph.trace.rows import Number
 from hta_graph.trace.table import LaneTable
 
-__all__ = ["NO_STREAM", "StreamKey", "ThreadKey", "build_lanes"]
+__all__ = ["NO_STREAM", "StreamKey", "ThreadKey", "build_lanes", "named_lanes"]
 
 NO_STREAM = 2**32 - 1
 """How an unsigned writer prints stream -1, and an unknown record."""
@@ -40,15 +40,8 @@ def build_lanes(
     # Keys that print alike are one lane: ids are written as numbers or as text, with or without a context.
     label_of = {key: "stream " + ":".join("-" if part == -1 else str(part) for part in parsed[key]) for key in parsed}
     parts_of = {label_of[key]: parsed[key] for key in parsed}
-    # Sorted by what they are, so that a lane's number does not depend on the order of rows.
-    labels = sorted(dict.fromkeys(thread_labels), key=_by_number) + sorted(parts_of, key=_by_number)
-    number = {label: code for code, label in enumerate(labels)}
-    parts = [parts_of.get(label, (-1, -1, -1)) for label in labels]
-    device, context, stream = (
-        freeze(np.array([part[i] if isinstance(part[i], int) else -1 for part in parts], np.int64)) for i in range(3)
-    )
-    is_stream = freeze(np.array([label in parts_of for label in labels], np.bool_))
-    table = LaneTable(tuple(labels), is_stream, device, context, stream)
+    table = _table_of_lanes(thread_labels, parts_of)
+    number = {label: code for code, label in enumerate(table.labels)}
     lane_of_thread = np.array([number[label] for label in thread_labels], np.int32)
     lane_of_stream = np.array([number[label_of[key]] for key in streams], np.int32)
     return (
@@ -57,6 +50,33 @@ def build_lanes(
         lane_of_stream,
         lambda pid, tid: number.get(f"thread {_id_text(pid)}:{_id_text(tid)}", -1),
     )
+
+
+def named_lanes(labels: Iterable[str], streams: Iterable[str]) -> LaneTable:
+    """Make the table of lanes that have their labels; ``streams`` are those that are no threads."""
+    parts = {label: _parts_of_label(label) for label in streams}
+    return _table_of_lanes([label for label in labels if label not in parts], parts)
+
+
+def _parts_of_label(label: str) -> StreamKey:
+    """Read the ids of a stream from its label.
+
+    >>> _parts_of_label("stream 0:-:7"), _parts_of_label("copies")
+    ((0, '-', 7), (-1, -1, -1))
+    """
+    first, *others = label.removeprefix("stream ").split(":")
+    return (_lane_part(first), *map(_lane_part, others)) if len(others) == 2 else (-1, -1, -1)  # type: ignore[return-value]
+
+
+def _table_of_lanes(threads: Iterable[str], streams: Mapping[str, StreamKey]) -> LaneTable:
+    """Number labels; sorted by what they are, so that a lane's number does not depend on the order of rows."""
+    labels = sorted(dict.fromkeys(threads), key=_by_number) + sorted(streams, key=_by_number)
+    parts = [streams.get(label, (-1, -1, -1)) for label in labels]
+    device, context, stream = (
+        freeze(np.array([part[i] if isinstance(part[i], int) else -1 for part in parts], np.int64)) for i in range(3)
+    )
+    is_stream = freeze(np.array([label in streams for label in labels], np.bool_))
+    return LaneTable(tuple(labels), is_stream, device, context, stream)
 
 
 def _parse_streams(keys: dict[StreamKey, None]) -> dict[StreamKey, StreamKey]:

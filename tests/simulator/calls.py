@@ -8,6 +8,7 @@ from .program import (
     Call,
     Copy,
     GraphLaunch,
+    Latencies,
     Launch,
     Poll,
     Program,
@@ -68,6 +69,10 @@ class Driver:
             GraphLaunch: self.launch_graph,
             Poll: self.poll,
         }
+
+    def use(self, latencies: Latencies) -> None:
+        """Let the next statements' causes take effect after these times."""
+        self.latencies = self.gpu.latencies = latencies
 
     def launch(self, thread: HostThread, statement: Launch) -> None:
         """Launch a kernel."""

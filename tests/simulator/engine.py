@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from .calls import Driver
-from .program import Annotation, Backward, Frame, Gap, Op, Program, Scope, Statement
+from .program import Annotation, Backward, Frame, Gap, Lagging, Op, Program, Scope, Statement
 from .recording import Cause, Recording
 from .run import EventKind, Flow, Run, SimEvent
 from .threads import HostThread, OpenScope
@@ -60,6 +60,7 @@ class Simulator:
             **dict.fromkeys(SCOPE_KINDS, self._open),
             Gap: self._idle,
             Backward: self._hand_off,
+            Lagging: self._lag,
         }
 
     def execute(self) -> None:
@@ -108,6 +109,11 @@ class Simulator:
     def _idle(self, thread: HostThread, gap: Gap) -> None:
         thread.work(gap.ns)
 
+    def _lag(self, thread: HostThread, lagging: Lagging) -> None:
+        self.driver.use(lagging.latencies)
+        self.handlers[type(lagging.statement)](thread, lagging.statement)
+        self.driver.use(self.driver.program.latencies)
+
     def _open(self, thread: HostThread, scope: Scope) -> None:
         row = self.recording.event(SCOPE_KINDS[type(scope)], scope.name, PID, thread.tid)
         if not isinstance(scope, Frame):
@@ -117,8 +123,9 @@ class Simulator:
             thread.reach(self.recording, row, "start", self._after_forward(thread, row, scope))
         else:
             row.start_ns = thread.now()
-        thread.scopes.append(OpenScope(iter(scope.body), row, flows=thread.scopes[-1].flows))
-        thread.work(self.scope_ns)
+        scope_ns = self.scope_ns if scope.scope_ns is None else scope.scope_ns
+        thread.scopes.append(OpenScope(iter(scope.body), row, None, thread.scopes[-1].flows, scope_ns))
+        thread.work(scope_ns)
 
     def _close(self, thread: HostThread) -> None:
         closed = thread.scopes.pop()
@@ -126,7 +133,7 @@ class Simulator:
             self._resume(closed.caller)
         if closed.event is None:
             return
-        thread.work(self.scope_ns)
+        thread.work(closed.closing_ns)
         if closed.event.kind == "cpu_op":
             thread.reach(self.recording, closed.event, "end")
         else:

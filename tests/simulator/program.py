@@ -62,27 +62,33 @@ class Gap(Statement):
 
 @dataclass(frozen=True, repr=False)
 class Op(Statement):
-    """An operator; a forward and a backward operator belong together by `sequence`."""
+    """An operator; a forward and a backward operator belong together by `sequence`.
+
+    `scope_ns` is the host's own time before the body, and as much after it, if it is not the program's usual one.
+    """
 
     name: str
     body: Body = ()
     sequence: int | None = None
+    scope_ns: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Annotation(Statement):
-    """A user annotation such as `ProfilerStep#1`."""
+    """A user annotation such as `ProfilerStep#1`; `scope_ns` as that of an operator."""
 
     name: str
     body: Body = ()
+    scope_ns: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Frame(Statement):
-    """A Python frame."""
+    """A Python frame; `scope_ns` as that of an operator."""
 
     name: str
     body: Body = ()
+    scope_ns: int | None = None
 
 
 Scope = Op | Annotation | Frame
@@ -214,7 +220,8 @@ class Backward(Statement):
     flows: bool = True
 
     def __post_init__(self) -> None:
-        if not self.body or not isinstance(self.body[0], Op):
+        first = next((type(statement) for statement in self.body if not isinstance(statement, Gap)), None)
+        if first is not Op:
             raise ValueError("a backward pass starts with an operator, else it would leave no trace of itself")
 
 
@@ -267,6 +274,14 @@ class Latencies(Shown):
     queue_return: int = 800
     handoff: int = 20_000
     scope: int = 300
+
+
+@dataclass(frozen=True, repr=False)
+class Lagging(Statement):
+    """A statement whose causes take effect after times of its own, as drawn: a changed program keeps them."""
+
+    statement: Statement
+    latencies: Latencies
 
 
 @dataclass(frozen=True, repr=False)

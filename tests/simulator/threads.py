@@ -10,12 +10,16 @@ from .run import EdgeKind, Point, SimEvent
 
 @dataclass(slots=True)
 class OpenScope:
-    """A body under way; `event` is its row, none for a thread's or a hand-off's outermost body."""
+    """A body under way; `event` is its row, none for a thread's or a hand-off's outermost body.
+
+    `closing_ns` is what the host still has to do after the body, within the row.
+    """
 
     body: Iterator[Statement]
     event: SimEvent | None = None
     caller: "HostThread | None" = None
     flows: bool = True
+    closing_ns: int = 0
 
 
 @dataclass(slots=True)

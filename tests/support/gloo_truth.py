@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Injection", "injections_of"]
+__all__ = ["Injection", "Interval", "injections_of", "intervals_of"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """When (ns, as its recording shows times) a rank was delayed, and in which phase of which step."""
+
+    rank: int
+    step: int
+    phase: str
+    start_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,23 @@ class Injection:
     has_slack: bool
 
 
+def intervals_of(folder: Path) -> list[Interval]:
+    """Read when a job was delayed."""
+    truth = json.loads((folder / "truth.json").read_text())
+    return [
+        Interval(item["rank"], item["step"], item["phase"], *_recorded_span(truth, item))
+        for item in truth["injections"]
+    ]  # fmt: skip
+
+
+def _recorded_span(truth: dict[str, Any], item: dict[str, Any]) -> tuple[int, int]:
+    perf, unix = truth["clock"][str(item["rank"])][0]
+    start, end = (
+        _as_recorded(truth.get("clock_skew"), item["rank"], item[name] - perf + unix) for name in ("start_ns", "end_ns")
+    )
+    return start, end
+
+
 def injections_of(folder: Path) -> list[Injection]:
     """Read the injected delays of a job."""
     truth = json.loads((folder / "truth.json").read_text())
@@ -33,12 +61,11 @@ def injections_of(folder: Path) -> list[Injection]:
     for item in truth["injections"]:
         rank = item["rank"]
         perf, unix = truth["clock"][str(rank)][0]
-        start, end = item["start_ns"] - perf + unix, item["end_ns"] - perf + unix
+        end = item["end_ns"] - perf + unix
         step_end = next(own["end_ns"] for own in truth["steps"][str(rank)] if own["step"] == item["step"]) - perf + unix
         after = [own for own in oracle["collectives"] if _comes_between(own, rank, end, step_end)]
-        shown = [_as_recorded(truth.get("clock_skew"), rank, time) for time in (start, end)]
         has_slack = bool(after) and all(own["last_rank"] != rank for own in after)
-        found.append(Injection(rank, item["step"], item["phase"], shown[0], shown[1], has_slack))
+        found.append(Injection(rank, item["step"], item["phase"], *_recorded_span(truth, item), has_slack))
     return found
 
 

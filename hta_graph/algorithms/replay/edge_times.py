@@ -20,7 +20,7 @@ from hta_graph.algorithms.time.path_classes import OWNED_BY_SOURCE, lag_classes,
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
 from hta_graph.columns import Columns, freeze, picked, summed_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import end_point, event_of
+from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Ids, Ints
 
@@ -30,6 +30,9 @@ LONGEST_UNSEEN_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
 
 FEWEST_LAGS = 5
+
+ROUNDS = 2
+"""How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
 OF_ITS_LANE = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
 """Edges into a point that somebody else let go: they weigh what came after that."""
@@ -66,14 +69,52 @@ def edge_times(graph: DependencyGraph) -> EdgeTimes:
     """Weigh the edges of a graph; with these weights every point falls on its recorded time."""
     edges, times = graph.edge_table, graph.timeline.times
     measured, role = times[edges.target] - times[edges.source], ROLE[edges.kind]
-    bound_by = binding_edges(graph)[edges.target]
+    rank = graph.part_of(event_of(edges.target))
+    bound_by = _without_locks(graph, binding_edges(graph)[edges.target])
+    for _ in range(ROUNDS):
+        usual = _usual_lags(graph, measured, bound_by == np.arange(len(edges)))[rank, edges.kind]
+        bound_by = _likeliest(graph, measured - usual, bound_by)
     binds = bound_by == np.arange(len(edges))
-    usual = _usual_lags(graph, measured, binds)[graph.part_of(event_of(edges.target)), edges.kind]
+    usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     called = _time_in_call(graph)
     least = np.where(np.isin(role, OF_ITS_LANE), measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
     parts = EdgeParts.join(_parts_of_all(graph, weight, binds, bound_by, called))
     return EdgeTimes(freeze(weight), parts.take(np.argsort(parts.edge, kind="stable")), freeze(binds))
+
+
+def _without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
+    """Let a call that a lock held have been bound by its own thread: its wait is its own time, as long as it was.
+
+    Who comes first is decided anew when times change, so that no call is tied to the times of another thread.
+    """
+    edges = graph.edge_table
+    own = np.full(len(graph.timeline.times), -1, np.int32)
+    on_thread = np.flatnonzero(edges.kind == EdgeKind.THREAD_ORDER)
+    own[edges.target[on_thread]] = on_thread
+    return np.where(edges.kind[bound_by] == EdgeKind.RUNTIME_LOCK, own[edges.target], bound_by).astype(np.int32)
+
+
+def _likeliest(graph: DependencyGraph, beyond: Ints, bound_by: Ids) -> Ids:
+    """Let work on streams have been bound by what is likeliest: the cause whose lag exceeds the usual one the least.
+
+    The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on.
+
+    launch      |~~~~~~~ 6 µs, as usual ~~~~~~~▶[work    this one, and not
+    stream      ....=======]~ 4 µs, usually 1 ~▶[work    the one that came last
+    """
+    edges = graph.edge_table
+    enters = np.isin(ROLE[edges.kind], (EdgeRole.LAUNCH, EdgeRole.STREAM))
+    overlapping = enters & (edges.kind == EdgeKind.STREAM_ORDER) & ~is_end(edges.source)
+    known = np.zeros(len(graph.timeline.times), np.bool_)
+    known[edges.target[overlapping]] = True
+    rows = np.flatnonzero(enters & ~known[edges.target])
+    # The later of equals wins, so what bound it before comes last.
+    order = rows[np.lexsort((bound_by[rows] == rows, -beyond[rows], edges.target[rows]))]
+    likeliest = np.full(len(known), -1, np.int32)
+    likeliest[edges.target[order]] = order
+    found = likeliest[edges.target]
+    return np.where(found >= 0, found, bound_by).astype(np.int32)
 
 
 def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:

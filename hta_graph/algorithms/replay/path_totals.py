@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.replayable import Replayable, ReplayEdges
-from hta_graph.columns import distinct, picked, summed_by
+from hta_graph.columns import picked, summed_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
@@ -53,16 +53,14 @@ class PathTotals:
         base, graph = self.base, self.base.graph
         chosen = slice(None) if meant is None else meant[self.rows]
         rows, length = self.rows[chosen], self.length[chosen]
-        names = picked(graph.event_table.name, base.parts.owner[rows]).astype(np.int64)
-        # Numbers sort many times faster than rows of three.
-        shape = (len(graph.names) + 1, len(BoundBy), len(graph.parts))
-        key = np.ravel_multi_index((names + 1, base.parts.bound[rows], base.part_rank[rows]), shape)
-        unique = distinct(key)
-        time = summed_by(np.searchsorted(unique, key), length, len(unique))
-        order = np.argsort(-time, kind="stable")[: np.count_nonzero(time)]
-        name, bound, rank = np.unravel_index(unique[order], shape)
+        names = picked(graph.event_table.name, base.parts.owner[rows])
+        ranks = len(graph.parts)
+        key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
+        time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
+        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
+        name, bound, rank = order // ranks // len(BoundBy) - 1, order // ranks % len(BoundBy), order % ranks
         return {
-            "name": texts_of_codes(graph.names, name - 1),
+            "name": texts_of_codes(graph.names, name),
             "bound_by": labels(BoundBy, bound.astype(np.int8)),
             "rank": np.array([part.rank for part in graph.parts], object)[rank],
             "time_ns": time[order],

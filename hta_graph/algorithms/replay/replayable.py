@@ -81,7 +81,8 @@ class Replayable:
 
     def _edges_inside(self) -> ReplayEdges:
         known, table = edge_times(self.graph), self.graph.edge_table
-        rows = np.flatnonzero(self.is_inside[table.target])
+        # Who holds a lock first is decided anew when times change: that ties no thread to the times of another.
+        rows = np.flatnonzero(self.is_inside[table.target] & (table.kind != EdgeKind.RUNTIME_LOCK))
         without = self.is_inside & np.append(self.graph.timeline.position >= 0, False)
         without[table.target[rows]] = False
         target = np.flatnonzero(without).astype(np.int32)
@@ -186,13 +187,19 @@ class Replayable:
         return np.append(rows[on_thread & ~from_start], first[np.unique(lane, return_index=True)[1]])
 
     @cached_property
-    def may_change(self) -> Bools:
-        """Mark the parts of what was issued in the window; the rest is carried over and keeps its times."""
+    def is_issued(self) -> Bools:
+        """Mark the rows that may change: what was issued in the window, and all that threads do; the rest keeps times.
+
+        What a thread does in the window is the window's, whenever the operator around it began.
+        """
         since = min(self.window.start_ns, self.window.cpu_span[0])
-        issued = picked(issued_times(self.graph), self.parts.owner, otherwise=since)
-        is_activity = picked(self.graph.is_activity, self.parts.owner, otherwise=False)
-        # What a thread does in the window is the window's, whenever the operator around it began.
-        found: Bools = self.window.is_whole | ~is_activity | (issued >= since)
+        found: Bools = self.window.is_whole | ~self.graph.is_activity | (issued_times(self.graph) >= since)
+        return found
+
+    @cached_property
+    def may_change(self) -> Bools:
+        """Mark the parts of time that may change."""
+        found: Bools = picked(self.is_issued, self.parts.owner, otherwise=True)
         return found
 
     @cached_property

@@ -1,8 +1,8 @@
 """Which edges stand at the same place of other steps and ranks: there durations can be compared, and exchanged.
 
-rank 0, step 5    mm ─ add ─ mm ─ all_reduce       the second mm of a step is compared with the second mm of other
-rank 1, step 5    mm ─ add ─ mm ─ all_reduce       steps and ranks that have as many
-rank 0, step 6    mm ─ add ─ mm ─ mm ─ all_reduce  one more: not compared
+rank 0, step 5    linear(mm) ─ linear(mm) ─ all_reduce        the second mm inside linear is compared with the second
+rank 1, step 5    linear(mm) ─ linear(mm) ─ all_reduce        of steps and ranks that have as many there
+rank 0, step 6    linear(mm) ─ linear(mm) ─ mm ─ all_reduce   another mm elsewhere: that does not matter
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.replay.edge_times import edge_times
+from hta_graph.algorithms.replay.selection import issuing_rows
 from hta_graph.algorithms.time.carried_over import issued_times
+from hta_graph.algorithms.who.call_paths import FRAMES, CallPaths
 from hta_graph.columns import Columns, first_of_runs, freeze, numbered_runs, pair_key, picked, ranked_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import event_of
+from hta_graph.graph.points import event_of, start_point
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import Bools, Ids, Ints
+from hta_graph.model import Bools, EdgeKind, Ids, Ints, kind_mask
 
 __all__ = ["SamePlaces", "median_weights", "same_places"]
 
@@ -36,27 +38,46 @@ class SamePlaces(Columns):
 
 @remembered
 def same_places(graph: DependencyGraph) -> SamePlaces:
-    """Find the edges at the same place: equal kind and names of both points on a like lane, and the n-th such of n."""
-    edges, events = graph.edge_table, graph.event_table
+    """Find the edges at the same place: of equal kind, between points of events that stand at the same place."""
+    edges, step = graph.edge_table, _issuing_steps(graph)
+    place = _places_of_events(graph, step)
     source, target = event_of(edges.source), event_of(edges.target)
+    # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
+    from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
+    begins = 2 * np.where(from_others, graph.event_table.name[source], place[source]) + (edges.source & 1)
+    ends = 2 * place[target] + (edges.target & 1)
+    known = (ends >= 0) & (begins >= 0)
+    order = np.lexsort((edges.kind, begins, ends))
+    same = np.full(len(edges), -1, np.int64)
+    same[order] = numbered_runs(ends[order], begins[order], edges.kind[order])
     part = graph.part_of(target)
-    step = _issuing_steps(graph)[target]
-    ends = pair_key(2 * events.name[source] + (edges.source & 1), 2 * events.name[target] + (edges.target & 1))
-    where = pair_key(edges.kind.astype(np.int64), _like_lanes(graph)[events.lane[target]])
+    return SamePlaces(freeze(np.where(known, same, -1)), freeze(part), freeze(step[target]))
+
+
+def _places_of_events(graph: DependencyGraph, step: Ints) -> Ints:
+    """Number the places of events, which those of other steps and ranks share; -1: issued in no step.
+
+    They have one name, lie inside the same operators and annotations on a like lane, and are the n-th such of n.
+    """
+    events = graph.event_table
+    rows = np.arange(len(events), dtype=np.int32)
+    call, part = issuing_rows(graph, rows), graph.part_of(rows)
+    lane = picked(_like_lanes(graph), events.lane)
+    what = pair_key(events.name, _paths_around(graph, call)), lane
     owner = pair_key(part, step)
-    order = np.lexsort((graph.timeline.position[edges.target], owner, where, ends))
-    kind, of_owner = (ends[order], where[order]), owner[order]
-    run = numbered_runs(*kind, of_owner)
+    # In the order of issue: which of several workers is free first is chance.
+    issued = graph.timeline.position[start_point(np.where(call >= 0, call, rows))]
+    order = np.lexsort((events.start, issued, owner, *what))
+    kind = tuple(column[order] for column in what)
+    run = numbered_runs(*kind, owner[order])
     first = np.flatnonzero(first_of_runs(run))
     nth = np.arange(len(order)) - first[run]
-    count = np.diff(np.append(first, len(order)))[run]
     # The n-th of m: only steps and ranks with as many of a kind are compared.
-    among = np.lexsort((nth, count, *kind[::-1]))
-    same = numbered_runs(kind[0][among], kind[1][among], count[among], nth[among])
-    place = np.full(len(edges), -1, np.int64)
-    place[order[among]] = same
-    known = (part >= 0) & (step >= 0)
-    return SamePlaces(freeze(np.where(known, place, -1)), freeze(part), freeze(step))
+    count = np.diff(np.append(first, len(order)))[run]
+    among = np.lexsort((nth, count, *kind))
+    place = np.full(len(events), -1, np.int64)
+    place[order[among]] = numbered_runs(*(column[among] for column in kind), count[among], nth[among])
+    return np.where((part >= 0) & (step >= 0), place, -1)
 
 
 def _issuing_steps(graph: DependencyGraph) -> Ints:
@@ -78,14 +99,26 @@ def _issuing_steps(graph: DependencyGraph) -> Ints:
     return found
 
 
+def _paths_around(graph: DependencyGraph, call: Ids) -> Ids:
+    """Number the operators and annotations around calls; a call that is one itself lies inside those around it."""
+    own, parent = CallPaths().of(graph), graph.nesting(*FRAMES).parent
+    is_frame = picked(kind_mask(graph.event_table.kind, FRAMES), call, otherwise=False)
+    around = np.where(is_frame, picked(parent, call), graph.enclosing(call, *FRAMES))
+    found: Ids = picked(own, around, otherwise=0)
+    return found
+
+
 def _like_lanes(graph: DependencyGraph) -> Ints:
-    """Number lanes alike on all ranks: streams by their number, threads by how much they do."""
+    """Number lanes alike on all ranks: streams by their number, threads by how much they do.
+
+    All that communicates on a rank's CPU counts as one lane: its workers take turns by chance.
+    """
     lanes, alike = graph.lanes, np.zeros(len(graph.lanes.labels), np.int64)
     points = np.bincount(graph.event_table.lane, minlength=len(alike))
     for part in graph.parts:
         threads = np.flatnonzero((graph.part_of_lane == part.place) & ~lanes.is_stream)
         alike[threads[np.argsort(-points[threads], kind="stable")]] = np.arange(len(threads))
-    return np.where(lanes.is_stream, 1_000_000 + lanes.stream, alike)
+    return np.where(lanes.is_stream, 1_000_000 + lanes.stream, np.where(lanes.is_communication, 999_999, alike))
 
 
 def median_weights(graph: DependencyGraph, among: Bools) -> Ints:

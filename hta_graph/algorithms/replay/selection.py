@@ -231,7 +231,7 @@ def own_events(base: Replayable, what: What) -> Ints:
         meant &= graph.is_activity
     elif what.kind:
         meant &= _meant_rows(graph, what)
-    found = np.flatnonzero(meant & base.is_inside[:-1:2])
+    found = np.flatnonzero(meant & base.is_inside[:-1:2] & base.is_issued)
     if not len(found):
         raise nothing_meant(base, what, SELECTORS)
     return found

@@ -23,7 +23,8 @@ class MetMembers(Columns):
     """Members that met others, collectives in order of number: whose row, when it began and ended (job time, ns).
 
     ``part`` is the place of its rank, ``row`` its row in that rank's graph. The rank came with the start, or the end
-    (``came_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their call.
+    (``came_at_end``), of the row ``came``: its own, but for messages on the CPU, whose row begins late in their call;
+    ``arrival`` is when that was.
     ``waits``: for others; ``is_needed``: others wait for it. ``rule`` is how they were found to belong together.
     """
 
@@ -32,6 +33,7 @@ class MetMembers(Columns):
     row: Ids
     came: Ids
     came_at_end: Bools
+    arrival: Ints
     start: Ints
     end: Ints
     waits: Bools
@@ -66,6 +68,7 @@ def met_members(
     names = ("part", "row", "came", "came_at_end", "start", "end", "waits", "is_message", "sends")
     return MetMembers.of(
         number=found.number,
+        arrival=found.arrival,
         is_needed=found.is_needed,
         rule=np.where(found.by[found.number] == ORDER, Rule.ALIGNED_SEQUENCES, Rule.RECORDED),
         **dict(zip(names, columns, strict=True)),

@@ -20,7 +20,8 @@ __all__ = ["point_to_point"]
 def point_to_point(met: MetMembers, row: Ints, came: Ints) -> EdgeTable:
     """Return the edges of messages, given the members' rows in the job and those with which their ranks came."""
     send, receive = _paired_messages(met)
-    outlives = met.end[send] >= met.start[receive]
+    # A receiver takes what was sent from its call on, also where its own row begins late.
+    outlives = met.end[send] >= met.arrival[receive]
     ways = (send, receive), (receive[outlives], send[outlives])
     return EdgeTable.join([_from_one_to_other(met, row, came, *way) for way in ways])
 

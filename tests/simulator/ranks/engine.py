@@ -102,7 +102,7 @@ class _RankSimulator(Simulator):
         """Launch a communication kernel, and stop until its end is known."""
         key = key_of(meet, self.rank, self.counted)
         operator = thread.innermost("cpu_op")
-        self.driver.launch(thread, Launch(meet.stream, None, kernel_name(meet.kind)))
+        self.driver.launch(thread, Launch(meet.stream, None, kernel_name(meet.kind), meet.call_ns))
         kernel = self.driver.gpu.last_on[meet.stream]
         sequence = self._sequence(meet)
         kernel.said = kernel_arguments(meet, sequence)

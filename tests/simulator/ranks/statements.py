@@ -44,6 +44,8 @@ class Meet(Statement):
     is_synchronous: bool = False
     """Whether the caller says that it waits at once (on the CPU)."""
     on_cpu: bool = False
+    call_ns: int = 4_000
+    """How long the call takes that launches its kernel."""
 
 
 @dataclass(frozen=True, repr=False)

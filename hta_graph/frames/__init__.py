@@ -1,0 +1,1 @@
+"""Anybody's own DataFrames of events and edges as a graph."""
