@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["cut_apart", "demangled", "elided", "one_line", "short_name", "short_names"]
+__all__ = ["closest_names", "cut_apart", "demangled", "elided", "one_line", "short_name", "short_names", "there_are"]
 
 FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 # A generic kernel is named by what remains in front of its arguments: without the prefix nothing would say what it is.
@@ -40,6 +40,28 @@ def elided(text: str, size: int) -> str:
     """
     line, tail = one_line(text), max(size, 1) * 2 // 5
     return line if len(line) <= size else f"{line[: max(size - tail - 1, 0)]}…{line[len(line) - tail :]}"
+
+
+def closest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Return the names that someone who mistyped one may have meant, the closest first; upper case is as good as lower.
+
+    >>> closest_names("launch_free", ["launches_free", "fused"]), closest_names("ATEN::MM", ["aten::mm"])
+    (['launches_free'], ['aten::mm'])
+    """
+    from difflib import get_close_matches
+
+    spelled = {other.lower(): other for other in known}
+    return [spelled[found] for found in get_close_matches(name.lower(), spelled, count, cutoff=0.7)]
+
+
+def there_are(word: str, known: Collection[str]) -> str:
+    """Say which words there are for somebody who gave another one: the close one, if there is any, and all.
+
+    >>> there_are("raed", ["read", "write"]), there_are("x", ["read", "write"])
+    ('did you mean read? There are: read, write', 'there are: read, write')
+    """
+    close = closest_names(word, known, 1)
+    return f"{f'did you mean {close[0]}? There' if close else 'there'} are: {', '.join(known)}"
 
 
 def short_name(name: str) -> str:

@@ -298,8 +298,8 @@ MISTAKES = (
     of_advice(
         "a host beside a busy GPU is blamed without doubt",
         "launching_rules.py",
-        "    if gpu_busy_meanwhile(facts):\n",
-        "    if may_poll(facts):\n",
+        'Confidence = "low" if gpu_busy_meanwhile(facts)',
+        'Confidence = "low" if may_poll(facts)',
     ),
     of_advice(
         "a bound without communication beside the path",
@@ -843,11 +843,12 @@ COLUMNS = (
         'frame["time_ns"] / max(path.length_ns, 1)',
         'frame["time_ns"] / min(path.length_ns, 1)',
     ),
-    in_columns(
+    Mutation(
         "a verdict's share of less than the path",
         "analyses/paths/verdict.py",
-        "finding.saves_at_most_ns / max(path.length_ns, 1)",
-        "finding.saves_at_most_ns / min(path.length_ns, 1)",
+        "brief_share(saved_ns / max(path.length_ns, 1))",
+        "brief_share(saved_ns / min(path.length_ns, 1))",
+        ("tests/analyses/advice/test_savings.py",),
     ),
     in_columns(
         "a notebook's shares of less than the path",
@@ -1700,6 +1701,52 @@ JOINED = (
 )
 """What joins ranks."""
 
+CHANGES = (
+    Mutation(
+        "a wait that stays is removed with those that read values",
+        "analyses/advice/savings.py",
+        "kinds_of_waits(facts, calls)[0])",
+        "kinds_of_waits(facts, calls)[1])",
+        ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "a rank that holds up the job would save what communication takes",
+        "analyses/advice/savings.py",
+        'scenario("rank_like_others", finding.evidence["rank"])',
+        'scenario("communication_free")',
+        ("tests/analyses/advice/test_savings.py",),
+    ),
+    Mutation(
+        "edges with own weights keep the lengths of their parts",
+        "hta_graph/algorithms/replay/draft.py",
+        "        return _stretched(own, edge, change)",
+        "        return own",
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+    Mutation(
+        "the first equal sign ends a name",
+        "analyses/command_line/what_if_command.py",
+        'text.rpartition("=")',
+        'text.partition("=")',
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+    Mutation(
+        "what comes next is told of the thing that was changed",
+        "analyses/paths/what_if.py",
+        "replayed.draft.factor != 1.0",
+        "replayed.draft.factor == 1.0",
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+    Mutation(
+        "graphs replace a host that launches nothing",
+        "hta_graph/algorithms/replay/scenarios.py",
+        "if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):",
+        "if False:",
+        ("tests/analyses/paths/test_what_if.py",),
+    ),
+)
+"""Mistakes in what changes would gain."""
+
 REPLAY = tuple(
     f"tests/algorithms/replay/test_{name}.py"
     for name in ("longest_paths", "replay", "scenarios", "sensitivity", "slack")
@@ -1800,6 +1847,7 @@ REPLAYED = (
 
 MUTATIONS = (
     *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
+    *CHANGES,
     *REPLAYED,
 )  # fmt: skip
 

@@ -19,7 +19,8 @@ include waiting for others. Low: another reading of the same trace is as likely.
 class PathFinding:
     """What a rule says: a text for people, and its evidence as JSON has it (times in ns).
 
-    ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record.
+    ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record. ``saves_ns`` is
+    what replay predicts; ``None`` where no change of the graph stands for the remedy, or replay was not asked.
     """
 
     text: str
@@ -27,6 +28,7 @@ class PathFinding:
     confidence: Confidence = "high"
     saves_at_most_ns: int | None = None
     rule: str = ""
+    saves_ns: int | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return the finding as JSON lists it."""
@@ -35,6 +37,7 @@ class PathFinding:
             "text": self.text,
             "evidence": dict(self.evidence),
             "saves_at_most_ns": self.saves_at_most_ns,
+            "saves_ns": self.saves_ns,
             "confidence": self.confidence,
         }
 

@@ -17,7 +17,14 @@ from hta_graph.columns import Columns
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import RETURNS, ROLE, Bools, BoundBy, EdgeRole, Ids, Ints
 
-__all__ = ["HostWaits", "host_waits", "saved_by_running_ahead", "saved_without_waits"]
+__all__ = [
+    "HostWaits",
+    "holds_upload",
+    "host_waits",
+    "kinds_of_waits",
+    "saved_by_running_ahead",
+    "saved_without_waits",
+]
 
 
 WORK_OF_GPU = (
@@ -64,7 +71,7 @@ def host_waits(facts: PathFacts) -> HostWaits:
     resumed = np.minimum(_first_after(waits.target_ns, facts.work.start, window.end_ns), back_on_gpu)
     before = works.covered_until(begin)
     idle, host = works.covered_until(resumed) - before, works.covered_until(back_on_gpu) - before
-    return HostWaits(waits.target, waits.inferred, begin, idle, host, *_kinds_of_waits(facts, waits.target))
+    return HostWaits(waits.target, waits.inferred, begin, idle, host, *kinds_of_waits(facts, waits.target))
 
 
 def saved_by_running_ahead(facts: PathFacts, removed: Bools) -> int:
@@ -120,7 +127,7 @@ def _first_after(times: Ints, moments: Ints, otherwise: int) -> Ints:
     return found
 
 
-def _kinds_of_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
+def kinds_of_waits(facts: PathFacts, calls: Ids) -> tuple[Bools, Bools]:
     """Mark the calls with which the host gets values, and the other ones that hold a copy."""
     marks, reads = facts.graph.marks, _copies_to_host(facts, calls)
     for level in facts.operators_around(calls):
@@ -136,3 +143,12 @@ def _copies_to_host(facts: PathFacts, calls: Ids) -> Bools:
     copying = launching[facts.graph.marks.copies_to_host]
     makers = around[copying[copying >= 0]]
     return facts.marked(copying)[calls] | (facts.marked(makers)[around[calls]] & (around[calls] >= 0))
+
+
+def holds_upload(facts: PathFacts, calls: Ids) -> Bools:
+    """Mark the calls that copy to a GPU from pageable memory, or whose operator made such a copy before."""
+    around = facts.graph.operator_around
+    copying = facts.graph.launching_call[facts.graph.marks.pageable_upload]
+    copying = copying[copying >= 0]
+    operators = around[calls]
+    return facts.marked(copying)[calls] | (facts.marked(around[copying])[operators] & (operators >= 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analyses.advice.finding import PathFinding
+from analyses.advice.finding import Confidence, PathFinding
 from analyses.advice.host_waits import host_waits
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import gpu_busy_meanwhile, may_poll
@@ -57,9 +57,10 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
         f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
         "torch.compile, larger batches, or fewer and larger operators relieve the host."
     )
-    if gpu_busy_meanwhile(facts):
-        return PathFinding(text, evidence, "low", saved)
-    return PathFinding(text, evidence, "medium" if facts.has_stacks else "high", saved)
+    # Who relieves the host does it after waits, too, and launches that wait for nothing have no lag.
+    most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+    confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
+    return PathFinding(text, evidence, confidence, min(most, facts.standing_ns))
 
 
 def python_bound(facts: PathFacts) -> PathFinding | None:

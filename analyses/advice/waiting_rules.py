@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.finding import Confidence, PathFinding
-from analyses.advice.host_waits import HostWaits, host_waits, saved_by_running_ahead, saved_without_waits
+from analyses.advice.host_waits import HostWaits, holds_upload, host_waits, saved_by_running_ahead, saved_without_waits
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import may_poll
 from analyses.advice.wording import brief_duration, counted, quoted
 from hta_graph.columns import distinct
-from hta_graph.model import Bools, BoundBy, Ids
+from hta_graph.model import Bools, BoundBy
 
 __all__ = ["explicit_synchronisation", "pageable_copies", "values_read", "waits_of_all_kinds"]
 
@@ -66,7 +66,7 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     # A lag of the launch is no copying.
     copying = facts.in_classes(BoundBy.GPU_MEMORY_BOUND, BoundBy.CPU_BOUND, BoundBy.SYNC_OVERHEAD)
     copying &= facts.owned_by(involved)
-    held = every.copies & _holds_upload(facts, every, calls[calls >= 0])
+    held = every.copies & holds_upload(facts, every.call)
     waits, copying_ns = every.take(held), facts.time_of(copying)
     worth = min(copying_ns + saved_by_running_ahead(facts, held), facts.standing_ns)
     if not facts.is_worth(worth) or may_poll(facts):
@@ -87,13 +87,6 @@ def pageable_copies(facts: PathFacts) -> PathFinding | None:
     )
     saved = min(copying_ns + saved_without_waits(facts, held), facts.standing_ns)
     return PathFinding(text, evidence, _confidence(waits), saved)
-
-
-def _holds_upload(facts: PathFacts, waits: HostWaits, calls: Ids) -> Bools:
-    """Mark the waits that are one of some copying calls, or whose operator made such a copy before."""
-    around = facts.graph.operator_around
-    operators = around[waits.call]
-    return facts.marked(calls)[waits.call] | (facts.marked(around[calls])[operators] & (operators >= 0))
 
 
 def _waiting_finding(facts: PathFacts, every: HostWaits, chosen: Bools, what: str, remedy: str) -> PathFinding | None:

@@ -28,6 +28,7 @@ from analyses.command_line.options import (
     add_inputs,
     add_jobs,
     add_json,
+    add_near,
     add_path_outputs,
     add_picture,
     add_stretch,
@@ -38,6 +39,7 @@ from analyses.command_line.options import (
     add_written,
 )
 from analyses.command_line.report_command import add_report, report
+from analyses.command_line.what_if_command import add_changes, what_if
 
 __all__ = ["COMMANDS", "Command", "CommandGroup"]
 
@@ -133,8 +135,14 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "critical-path",
         "The critical path of a window; by default the median step, else the whole trace.",
-        (add_inputs, add_jobs, add_flight, add_json, add_window, add_path_outputs),
+        (add_inputs, add_jobs, add_flight, add_json, add_window, add_path_outputs, add_near),
         commands.critical_path,
+    ),
+    Command(
+        "what-if",
+        "How long a window would be after changes; without any, which changes would gain most.",
+        (add_inputs, add_jobs, add_flight, add_json, add_stretch, add_changes, add_near),
+        what_if,
     ),
     Command(
         "graph",

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import check_outputs, write_json
@@ -14,6 +14,7 @@ from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
+    from analyses.display.terminal import Line
     from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.algorithms.time.step_table import StepRow
 
@@ -47,14 +48,17 @@ def critical_path(options: argparse.Namespace) -> None:
         return
     path = _asked_path(options)
     steps = _steps_beside(path, options)
+    near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
-        write_json(options.json, path_document(path, steps, merge_runs=options.merge_runs))
+        near_key = {"near": near[0]} if near else {}
+        document = path_document(path, steps, merge_runs=options.merge_runs, replayed=near is not None)
+        write_json(options.json, {**document, **near_key})
     if options.overlay:
         _write_path_overlay(path, options.overlay)
     if options.dot:
         _write_path_dot(path, options.dot)
     if not options.json:
-        print_lines(path_lines(path, steps), wide=options.wide)
+        print_lines([*path_lines(path, steps), *(["", *near[1]] if near else [])], wide=options.wide)
 
 
 def graph(options: argparse.Namespace) -> None:
@@ -183,8 +187,8 @@ def _path_per_step(options: argparse.Namespace) -> None:
 
     if not Stretch.of(options).names_nothing:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
-    if options.overlay or options.dot:
-        raise UsageError("--overlay and --dot show one path; name a step instead of --per-step")
+    if options.overlay or options.dot or options.near is not None:
+        raise UsageError("--overlay, --dot and --near are about one path; name a step instead of --per-step")
     graph = AskedRanks.of(options).job_or_graph()
     # Of several ranks each alone, then the job.
     asked = [*(graph.graph(part.rank) for part in graph.parts), graph] if isinstance(graph, JobGraph) else [graph]
@@ -202,6 +206,16 @@ def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepR
     from hta_graph.algorithms.time.step_table import step_rows
 
     return step_rows(path.graph, options.data_load) if path.window.is_default else []
+
+
+def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
+    """Return what is nearly critical in a path's window, for other programs and for a person."""
+    from analyses.paths.near_report import near_lines, near_record
+    from hta_graph.algorithms.replay.slack import near_critical
+    from hta_graph.algorithms.time.windows import same_window
+
+    found = near_critical(path.graph, same_window(path.window), share=share)
+    return near_record(found), near_lines(found, path.graph)
 
 
 def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analyses.command_line.ask import write_answer
 from analyses.command_line.asked_ranks import AskedRanks, say
+from analyses.command_line.options import share_of_one
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError
@@ -30,24 +30,10 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--salvage", action="store_true", help="read the whole events of files that break off")
     parser.add_argument(
         "--fail-above",
-        type=_share,
+        type=share_of_one,
         metavar="SHARE",
         help="exit with 1 if the test is slower by more than this (5%% or 0.05) and by more than noise",
     )
-
-
-def _share(text: str) -> float:
-    """Read a share, in percent or as a fraction of one.
-
-    >>> _share("5%"), _share("5 %"), _share("0.05")
-    (0.05, 0.05, 0.05)
-    """
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?|\.\d{1,9})( ?%)?", text.strip())
-    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    # 5 may mean five percent or five times: who asks has to say which.
-    if not match or (not match[2] and value >= 1):
-        raise argparse.ArgumentTypeError(f"takes a share such as 5% or 0.05, not {text!r}")
-    return value
 
 
 def diff(options: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "add_inputs",
     "add_jobs",
     "add_json",
+    "add_near",
     "add_path_outputs",
     "add_picture",
     "add_stretch",
@@ -23,6 +24,7 @@ __all__ = [
     "add_timeline",
     "add_window",
     "add_written",
+    "share_of_one",
 ]
 
 
@@ -75,6 +77,20 @@ def _size_in_bytes(text: str) -> int:
     return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
 
 
+def share_of_one(text: str) -> float:
+    """Read a share, in percent or as a fraction of one.
+
+    >>> share_of_one("5%"), share_of_one("5 %"), share_of_one("0.05")
+    (0.05, 0.05, 0.05)
+    """
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?|\.\d{1,9})( ?%)?", text.strip())
+    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    # 5 may mean five percent or five times: who asks has to say which.
+    if not match or (not match[2] and value >= 1):
+        raise argparse.ArgumentTypeError(f"takes a share such as 5% or 0.05, not {text!r}")
+    return value
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine output, and how an answer is printed without it."""
     parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
@@ -110,6 +126,16 @@ def add_path_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
     parser.add_argument(
         "--merge-runs", action="store_true", help="in JSON one segment for each long run of equal class and stack"
+    )
+
+
+def add_near(parser: argparse.ArgumentParser) -> None:
+    """Add how close to being critical work is listed."""
+    parser.add_argument(
+        "--near",
+        type=share_of_one,
+        metavar="SHARE",
+        help="also what is within this share of the window of being critical (1%% or 0.01)",
     )
 
 

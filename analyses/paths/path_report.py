@@ -11,6 +11,7 @@ from analyses.display.terminal import Line, duration_text, percent, table
 from analyses.display.window_text import default_lines, rows_after_lines, steps_in_columns, window_lines
 from analyses.display.words import meanings_in, short_words_in
 from analyses.paths.job_report import job_record, missing_lines, rank_lines
+from analyses.paths.step_records import step_records, window_record
 from analyses.paths.verdict import advice_lines, verdict_records, verdict_sentences
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
@@ -24,17 +25,19 @@ __all__ = [
     "path_lines",
     "per_step_document",
     "per_step_lines",
-    "step_records",
 ]
 
 THINGS_TO_LOOK_AT = 10
 
 
-def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False) -> dict[str, Any]:
+def path_document(
+    path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_runs: bool = False, replayed: bool = False
+) -> dict[str, Any]:
     """Return the path as ``hta-graph/critical-path/1``: window, coverage, time per class, segments (times in ns).
 
     ``steps`` is the table of steps; it is listed where the window is a default. ``merge_runs`` lists long runs of equal
-    class and stack as one segment each, and says how many there were.
+    class and stack as one segment each, and says how many there were. ``replayed`` has findings tell what they would
+    save by replay.
     """
     window, unexplained = path.window, path.unexplained_columns()
     if merge_runs:
@@ -43,16 +46,8 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_ru
         "schema": "hta-graph/critical-path/1",
         "file": printable(path.graph.path),
         "rank": path.graph.rank,
-        "verdict": verdict_records(path),
-        "window": {
-            "start_ns": window.start_ns,
-            "end_ns": window.end_ns,
-            "label": window.label,
-            "cpu_ns": window.cpu_ns,
-            "gpu_ns": window.gpu_ns,
-            "rows_after": window.rows_after,
-            **({"missing_ranks": list(window.missing)} if len(path.graph.parts) > 1 else {}),
-        },
+        "verdict": verdict_records(path, replayed=replayed),
+        "window": window_record(window, path.graph),
         **job_record(path),
         **({"steps": step_records(steps)} if window.is_default else {}),
         "coverage": path.coverage,
@@ -62,17 +57,6 @@ def path_document(path: CriticalPath, steps: Sequence[StepRow] = (), *, merge_ru
         "unexplained": Records(unexplained),
         "diagnostics": path.graph.diagnostics,
     }
-
-
-def step_records(steps: Sequence[StepRow]) -> list[dict[str, Any]]:
-    """Return the steps as JSON lists them (times in ns); those of a job with the rank that holds each up, or null."""
-    shown = ("step", "iteration_ns", "latency_ns", "bound_by", "outlier")
-    records = [{key: getattr(row, key) for key in shown} for row in steps]
-    of_job = [len(row.path.graph.parts) > 1 for row in steps]
-    return [
-        {**record, **({"held_up_by": row.held_up_by} if several else {})}
-        for record, row, several in zip(records, steps, of_job, strict=True)
-    ]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from analyses.advice.expert import advice_of, verdict_of
@@ -30,10 +31,36 @@ ALIKE = 0.05
 """Ranks are alike where their windows differ by less than this."""
 
 
-def verdict_records(path: CriticalPath) -> list[dict[str, Any]]:
-    """Return the findings as JSON lists them: first the verdict, then advice, what saves most first."""
+def verdict_records(path: CriticalPath, *, replayed: bool = True) -> list[dict[str, Any]]:
+    """Return the findings as JSON lists them: first the verdict, then advice, what saves most first.
+
+    ``replayed`` also tells what each would save by replay, which takes longer than the path.
+    """
     facts = PathFacts(path)
-    return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
+    if not replayed:
+        return [finding.as_record() for finding in (*verdict_of(facts), *advice_of(facts))]
+    return [finding.as_record() for finding in (*_replayed_verdict(facts), *_replayed_advice(facts))]
+
+
+def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
+    """Return the verdict, with what it would save if the rank that holds up the job were like the others."""
+    from analyses.advice.savings import with_savings  # late: paths as JSON do without replay
+
+    return [_told_in_sentence(finding, facts) for finding in with_savings(facts, verdict_of(facts))]
+
+
+def _told_in_sentence(finding: PathFinding, facts: PathFacts) -> PathFinding:
+    if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
+        return finding
+    return replace(finding, text=f"{finding.text}; as fast as the others it would save {facts.told(finding.saves_ns)}")
+
+
+def _replayed_advice(facts: PathFacts) -> list[PathFinding]:
+    """Return the advice with what each piece would save by replay, what saves most first."""
+    from analyses.advice.savings import with_savings
+
+    found = with_savings(facts, advice_of(facts))
+    return sorted(found, key=lambda one: -((one.saves_at_most_ns or 0) if one.saves_ns is None else one.saves_ns))
 
 
 def verdict_document(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> dict[str, Any]:
@@ -68,24 +95,30 @@ def _window_record(path: CriticalPath) -> dict[str, Any]:
 
 def verdict_sentences(path: CriticalPath) -> list[str]:
     """Return the verdict, a sentence each; the first one says it all in plain words."""
-    return [finding.text for finding in verdict_of(PathFacts(path))]
+    return [finding.text for finding in _replayed_verdict(PathFacts(path))]
 
 
 def advice_lines(path: CriticalPath) -> list[str]:
     """Return what an expert would do, at most three pieces, what saves most first."""
-    every = advice_of(PathFacts(path))
+    every = _replayed_advice(PathFacts(path))
     hidden = len(every) - ADVICE_SHOWN
     more = [f"and {hidden} more with --json"] if hidden > 0 else []
     return [*(f"{finding.text} [{_worth_text(finding, path)}]" for finding in every[:ADVICE_SHOWN]), *more]
 
 
 def _worth_text(finding: PathFinding, path: CriticalPath) -> str:
-    """Say what following a piece of advice would save at most, and how sure it is."""
+    """Say what following a piece of advice would save, by replay and at most, and how sure it is."""
     sure = f"{finding.confidence} confidence"
     if finding.saves_at_most_ns is None:
         return sure
-    share = finding.saves_at_most_ns / max(path.length_ns, 1)
-    return f"saves at most {brief_duration(finding.saves_at_most_ns)}, {brief_share(share)}; {sure}"
+    most = f"at most {_gain_text(finding.saves_at_most_ns, path)}"
+    if finding.saves_ns is None:
+        return f"saves {most}; {sure}"
+    return f"would save {_gain_text(finding.saves_ns, path)} by replay, {most}; {sure}"
+
+
+def _gain_text(saved_ns: int, path: CriticalPath) -> str:
+    return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(path.length_ns, 1))})"
 
 
 def verdict(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> list[str]:

@@ -19,6 +19,7 @@ OUTSIDE_THE_CATALOGUE = {
     "analyses.two_runs.run_diff",  # `diff`
     "analyses.paths.sync_report",  # `sync-deps`
     "analyses.paths.trace_info",  # `info`
+    "analyses.paths.what_if",  # `what-if`
 }
 """Questions of commands with other arguments than ranks and windows."""
 

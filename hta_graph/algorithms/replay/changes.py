@@ -215,7 +215,7 @@ class _Weigh:
         at = number[self.rows]
         given = self.weight[at >= 0]
         at = at[at >= 0]
-        draft.extra[at] = given - draft.base.edges.weight[at]
+        draft.weighed[at] = given - draft.base.edges.weight[at]
 
     def __str__(self) -> str:
         return f"weigh {len(self.rows):,} edges"

@@ -9,6 +9,7 @@ import numpy as np
 
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
 from hta_graph.algorithms.replay.replayable import Replayable, ReplayEdges
+from hta_graph.columns import first_of_runs, numbered_runs
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
 from hta_graph.model import Bools, Floats, Ids, Ints
@@ -20,24 +21,35 @@ __all__ = ["Draft"]
 class Draft:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
-    ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides, ``dropped``
-    marks edges that are left out; ``added`` are edges as (source, target, weight) of points.
+    ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
+    ``weighed`` (ns) by how much its parts together are longer than their factors tell, ``dropped`` marks edges that are
+    left out; ``added`` are edges as (source, target, weight) of points.
     """
 
     base: Replayable
     factor: Floats = field(init=False)
     extra: Ints = field(init=False)
+    weighed: Ints = field(init=False)
     dropped: Bools = field(init=False)
     added: list[tuple[Ids, Ids, Ints]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.factor = np.ones(len(self.base.parts))
         self.extra = np.zeros(len(self.base.edges.row), np.int64)
+        self.weighed = np.zeros_like(self.extra)
         self.dropped = np.zeros(len(self.base.edges.row), np.bool_)
 
     @property
     def lengths(self) -> Ints:
         """The length (ns) of each part after the changes."""
+        own, edge = self._scaled_lengths, self.base.parts.edge
+        if not self.weighed.any():
+            return own
+        change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[edge]
+        return _stretched(own, edge, change)
+
+    @property
+    def _scaled_lengths(self) -> Ints:
         parts = self.base.parts
         return parts.length - np.rint(parts.length * (1.0 - self.factor)).astype(np.int64)
 
@@ -50,14 +62,14 @@ class Draft:
     def weight(self) -> Ints:
         """The weight (ns) of each edge of the window, with added ones behind."""
         changed = np.flatnonzero(self.factor != 1.0)
-        weight: Ints = self._with_saved(changed, self.base.parts.length[changed] - self.lengths[changed])[0]
+        weight: Ints = self._with_saved(changed, self.base.parts.length[changed] - self._scaled_lengths[changed])[0]
         return weight
 
     @property
     def tails(self) -> Ints:
         """How long (ns) the window goes on after each of its ends."""
         changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
-        tails: Ints = self._with_saved(changed, self.base.parts.length[changed] - self.lengths[changed])[1]
+        tails: Ints = self._with_saved(changed, self.base.parts.length[changed] - self._scaled_lengths[changed])[1]
         return tails
 
     @property
@@ -71,7 +83,7 @@ class Draft:
         base, sink = self.base, self.base.window.sink
         sums = np.zeros(len(self.extra) + len(sink.ends), saved.dtype)
         np.add.at(sums, base.parts.edge[changed], saved)
-        weight = (base.edges.weight + self.extra - sums[: len(self.extra)])[~self.dropped]
+        weight = (base.edges.weight + self.extra + self.weighed - sums[: len(self.extra)])[~self.dropped]
         return np.concatenate([weight, *(own for _, _, own in self.added)]), sink.tails - sums[len(self.extra) :]
 
     def shape(self) -> tuple[ReplayEdges, LongestPaths]:
@@ -110,5 +122,26 @@ class Draft:
     def copy(self) -> Draft:
         """Return a draft of its own with the same changes."""
         other = replace(self, added=list(self.added))
-        other.factor, other.extra, other.dropped = self.factor.copy(), self.extra.copy(), self.dropped.copy()
+        other.factor, other.dropped = self.factor.copy(), self.dropped.copy()
+        other.extra, other.weighed = self.extra.copy(), self.weighed.copy()
         return other
+
+
+def _stretched(length: Ints, edge: Ids, change: Ints) -> Ints:
+    """Let the parts of each edge together be longer by a change (ns), in proportion and without rounding anything away.
+
+    >>> _stretched(np.array([10, 5, 7]), np.array([0, 0, 1]), np.array([-5, -5, 0])).tolist()
+    [6, 4, 7]
+    """
+    rows = np.flatnonzero((change != 0) & (length > 0))
+    rows = rows[np.argsort(edge[rows], kind="stable")]
+    first = np.flatnonzero(first_of_runs(edge[rows]))
+    run = numbered_runs(edge[rows])
+    reached = np.cumsum(length[rows])
+    reached -= np.append(0, reached)[first][run]
+    total = reached[np.append(first[1:], len(rows)) - 1][run] if len(rows) else reached
+    ends = reached * (total + change[rows]).clip(min=0) // np.maximum(total, 1)
+    found = length.copy()
+    found[rows] = np.diff(ends, prepend=0)
+    found[rows[first]] = ends[first]
+    return found

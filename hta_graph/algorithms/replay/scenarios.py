@@ -17,6 +17,7 @@ from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
+from hta_graph.names import there_are
 
 __all__ = ["SCENARIOS", "Scenario", "scenario"]
 
@@ -51,7 +52,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
         UsageError: there is no such scenario, or its argument is missing or none.
     """
     if name not in SCENARIOS:
-        raise UsageError(f"there is no scenario {name!r}; there are: {', '.join(SCENARIOS)}")
+        raise UsageError(f"there is no scenario {name!r}; {there_are(name, SCENARIOS)}")
     known = SCENARIOS[name]
     given = known.default if argument is None else str(argument)
     if known.argument is None and argument is not None:
@@ -134,6 +135,13 @@ def _launches_free(draft: Draft, _: str) -> None:
     draft.factor[meant] = 0.0
 
 
+def _cuda_graphs(draft: Draft, _: str) -> None:
+    # Without launches there is nothing that a graph could replay: no time of the host may vanish then.
+    if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
+        _refuse_nothing(draft, np.zeros(0, np.bool_), "launches")
+    _scaled(BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)(draft, "")
+
+
 def _no_host_syncs(draft: Draft, _: str) -> None:
     returns = edge_kinds(lambda meaning: meaning.role == EdgeRole.RETURN)
     reroute(drop=[kind.label for kind in returns])(draft)
@@ -190,7 +198,7 @@ SCENARIOS: dict[str, Scenario] = {
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
         "operators, Python and launches take no time; kernels, waits of the host and data loading stay",
-        _scaled(BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD),
+        _cuda_graphs,
     ),
     "no_host_syncs": Scenario(
         "the host never waits for the GPU", "what it read from there it did not need; calls return at once",

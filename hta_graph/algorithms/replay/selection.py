@@ -8,22 +8,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hta_graph.algorithms.replay.nothing_meant import nothing_meant
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.algorithms.who.owners import owners
 from hta_graph.columns import picked
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.errors import UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.names import short_name, there_are
 
 __all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
 
 
 @dataclass(frozen=True)
 class What:
-    """A kind of thing (empty: any event) and a pattern of its name: an exact name, else a regular expression."""
+    """A kind of thing (empty: any event) and a pattern: a name, whole or short, else a regular expression."""
 
     kind: str
     pattern: str
@@ -45,7 +47,7 @@ class What:
                 f"{text!r} names nothing; give KIND:PATTERN, KIND being one of {', '.join(filter(None, SELECTORS))}"
             )
         if found.kind == "class" and found.pattern not in BOUND_OF:
-            raise UsageError(f"there is no class {found.pattern!r}; there are: {', '.join(BOUND_OF)}")
+            raise UsageError(f"there is no class {found.pattern!r}; {there_are(found.pattern, BOUND_OF)}")
         if found.kind == "rank" and not found.pattern.isdecimal():
             raise UsageError(f"{found.pattern!r} is no rank; give a number, such as rank:3")
         return found
@@ -54,7 +56,7 @@ class What:
         return f"{self.kind}:{self.pattern}" if self.kind else self.pattern
 
     def names_in(self, graph: DependencyGraph, codes: Ids) -> Bools:
-        """Mark the names of a graph that are meant: the pattern itself, else those in which it is found.
+        """Mark the names of a graph that are meant: the pattern, else what tables show so, else where it is found.
 
         Args:
             graph: a graph, whose names these are.
@@ -64,6 +66,8 @@ class What:
             UsageError: it is neither a name nor a regular expression.
         """
         exact = np.array([name == self.pattern for name in graph.names] or [False])
+        if not exact[codes].any():
+            exact = np.array([short_name(name) == self.pattern for name in graph.names] or [False])
         if exact[codes].any():
             return exact
         try:
@@ -84,22 +88,8 @@ def selected_parts(base: Replayable, what: What) -> Bools:
     """
     found = SELECTORS[what.kind](base, what) & base.may_change
     if not found.any():
-        raise QueryError(_nothing_meant(base, what))
+        raise nothing_meant(base, what, SELECTORS)
     return found
-
-
-def _nothing_meant(base: Replayable, what: What) -> str:
-    place = f"{base.graph.path}: nothing in {base.window.label} is {str(what)!r}"
-    anywhere = what.kind not in ("class", "rank") and _occurs(base.graph, what)
-    return place + (
-        "; the name occurs elsewhere in the trace, or on what takes no time of its own here" if anywhere
-        else "; a pattern is a name or a regular expression that is found in names"
-    )  # fmt: skip
-
-
-def _occurs(graph: DependencyGraph, what: What) -> bool:
-    names = graph.event_table.name
-    return bool(what.names_in(graph, names)[names].any())
 
 
 def _kernel_parts(base: Replayable, what: What) -> Bools:
@@ -243,7 +233,7 @@ def own_events(base: Replayable, what: What) -> Ints:
         meant &= _meant_rows(graph, what)
     found = np.flatnonzero(meant & base.is_inside[:-1:2] & base.is_issued)
     if not len(found):
-        raise QueryError(_nothing_meant(base, what))
+        raise nothing_meant(base, what, SELECTORS)
     return found
 
 

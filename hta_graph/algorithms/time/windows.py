@@ -38,6 +38,7 @@ __all__ = [
     "between",
     "question_text",
     "refuse_two_windows",
+    "same_window",
     "step",
     "whole",
 ]
@@ -196,6 +197,11 @@ def between(start_ns: int, end_ns: int) -> Window:
         return ResolvedWindow(start_ns, end_ns, f"{start_ns}:{end_ns}", length, length, sink, is_named=False)
 
     return Window(question_text("between", start_ns, end_ns), resolve)
+
+
+def same_window(window: ResolvedWindow) -> Window:
+    """Ask about a window that is known already."""
+    return Window(question_text("same_window", window.label), lambda _: window)
 
 
 def whole(*, all_rows: bool = False) -> Window:

@@ -1,0 +1,132 @@
+"""What following advice would save by replay: each finding's remedy as a change of its window, where one stands for it.
+
+It is imported where these numbers are shown only: replay takes longer than a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from analyses.advice.finding import PathFinding
+from analyses.advice.host_waits import holds_upload, kinds_of_waits
+from analyses.advice.path_facts import HOST_CLASSES, PathFacts
+from hta_graph.algorithms.replay.changes import Change
+from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.replay import replay
+from hta_graph.algorithms.replay.replayable import Replayable
+from hta_graph.algorithms.replay.scenarios import scenario
+from hta_graph.algorithms.time.windows import same_window
+from hta_graph.columns import picked
+from hta_graph.errors import QueryError
+from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
+
+__all__ = ["with_savings"]
+
+Remedy = Callable[[PathFacts, PathFinding], Change]
+
+
+def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[PathFinding]:
+    """Replay the path's window with each finding's remedy; findings without one stay as they are."""
+    return [replace(finding, saves_ns=_saved_by(facts, finding)) for finding in findings]
+
+
+def _saved_by(facts: PathFacts, finding: PathFinding) -> int | None:
+    remedy = REMEDIES.get(finding.rule)
+    if remedy is None:
+        return None
+    try:
+        return replay(facts.graph, remedy(facts, finding), same_window(facts.path.window)).saved_ns
+    except QueryError:
+        # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
+        return None
+
+
+def _with_factor(chosen: Callable[[Replayable], Bools], factor: float = 0.0) -> Change:
+    """Let some parts of time take another time."""
+
+    def change(draft: Draft) -> None:
+        draft.factor[chosen(draft.base) & draft.base.may_change] *= factor
+
+    return change
+
+
+def _without_waits(facts: PathFacts, chosen: Callable[[Ids], Bools]) -> Change:
+    """Let some calls return without waiting for GPU work."""
+
+    def change(draft: Draft) -> None:
+        rows = draft.base.edges.row
+        at = np.flatnonzero(np.isin(picked(facts.graph.edge_table.kind, rows), RETURNS))
+        calls = facts.graph.edges_at(rows[at]).target
+        draft.dropped[at[chosen(calls)]] = True
+
+    return change
+
+
+def _named(name: str) -> Remedy:
+    return lambda _, __: scenario(name)
+
+
+def _like_other_ranks(_: PathFacts, finding: PathFinding) -> Change:
+    return scenario("rank_like_others", finding.evidence["rank"])
+
+
+def _rank_as_fast(*classes: BoundBy) -> Remedy:
+    """Let what a rank does in some classes be as fast as on the next slowest rank."""
+
+    def remedy(facts: PathFacts, finding: PathFinding) -> Change:
+        place = facts.graph.place_of_rank(finding.evidence["rank"])
+        return _with_factor(
+            lambda base: (base.part_rank == place) & np.isin(base.parts.bound, classes), 1 / finding.evidence["ratio"]
+        )
+
+    return remedy
+
+
+def _without_allocations(facts: PathFacts, _: PathFinding) -> Change:
+    after = facts.graph.steps()[0].end_ns
+    allocates = facts.graph.marks.allocation_call
+    return _with_factor(lambda base: picked(allocates, base.parts.owner, otherwise=False) & (base.parts.start >= after))
+
+
+def _without_python(facts: PathFacts, _: PathFinding) -> Change:
+    is_frame = facts.graph.event_table.kind == EventKind.PYTHON_FUNCTION
+    return _with_factor(
+        lambda base: picked(is_frame, base.parts.owner, otherwise=False) & (base.parts.bound == BoundBy.CPU_GAP)
+    )
+
+
+def _without_reads(facts: PathFacts, _: PathFinding) -> Change:
+    return _without_waits(facts, lambda calls: kinds_of_waits(facts, calls)[0])
+
+
+def _without_synchronisation(facts: PathFacts, _: PathFinding) -> Change:
+    def synchronises(calls: Ids) -> Bools:
+        reads, copies = kinds_of_waits(facts, calls)
+        return ~reads & ~copies
+
+    return _without_waits(facts, synchronises)
+
+
+def _without_held_uploads(facts: PathFacts, _: PathFinding) -> Change:
+    """Let calls that copy from pageable memory return at once; the copies still take their time on the GPU."""
+    return _without_waits(facts, lambda calls: kinds_of_waits(facts, calls)[1] & holds_upload(facts, calls))
+
+
+REMEDIES: Mapping[str, Remedy] = {
+    "held_up_by_rank": _like_other_ranks,
+    "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
+    "slow_host": _rank_as_fast(*HOST_CLASSES),
+    "launch_bound": _named("cuda_graphs"),
+    "driver_allocations": _without_allocations,
+    "values_read": _without_reads,
+    "explicit_synchronisation": _without_synchronisation,
+    "waits_of_all_kinds": _named("no_host_syncs"),
+    "data_loading_exposed": _named("data_loading_free"),
+    "exposed_communication": _named("communication_free"),
+    "pageable_copies": _without_held_uploads,
+    "python_bound": _without_python,
+}
+"""By rule the change that stands for its remedy; docs/advice.md says which."""

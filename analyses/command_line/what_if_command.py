@@ -1,0 +1,104 @@
+"""what-if: what changes would gain, on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyses.command_line.asked_ranks import AskedRanks, print_lines
+from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.stretch import Stretch
+from hta_graph.errors import UsageError
+
+if TYPE_CHECKING:
+    from analyses.paths.asked_changes import AskedChange
+
+__all__ = ["add_changes", "what_if"]
+
+WHAT = "WHAT is KIND:PATTERN, KIND one of kernel, operator, module, annotation, collective, class, rank; or a PATTERN"
+
+
+class _NamedChange(argparse.Action):
+    """Keep what was asked for in the order of the command line, whatever option it was given with."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        """Add the values of one option behind those before."""
+        kept = [*(getattr(namespace, self.dest) or []), *((str(option).lstrip("-"), value) for value in values)]
+        setattr(namespace, self.dest, kept)
+
+
+class _ScenarioList(argparse.Action):
+    """Print the named scenarios and leave, as ``--help`` does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print them."""
+        from analyses.paths.asked_changes import scenario_lines
+
+        print_lines(scenario_lines())
+        parser.exit()
+
+
+def add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add what may be changed."""
+    parser.epilog = f"{WHAT}. A pattern is a name, else a regular expression that is found in names."
+    for option, value, says in (
+        ("--scale", "WHAT=FACTOR", "it takes FACTOR times as long; 0 makes it free"),
+        ("--remove", "WHAT", "it is not there, nor what launches it"),
+        ("--scenario", "NAME[=ARG]", "a named change, see --scenarios"),
+    ):
+        parser.add_argument(option, nargs="+", action=_NamedChange, dest="changes", metavar=value, help=says)
+    parser.add_argument("--scenarios", nargs=0, action=_ScenarioList, help="list the named scenarios and leave")
+    parser.add_argument("--curve", metavar="WHAT", help="also the length for every factor of WHAT from 1 to 0")
+
+
+def what_if(options: argparse.Namespace) -> None:
+    """Print how long a window would be after changes, or what changes would gain, or write it as JSON."""
+    from analyses.paths import what_if as asking
+    from analyses.paths.what_if_text import what_if_lines
+    from hta_graph.algorithms.replay.selection import What
+
+    check_outputs(options.inputs, options.json)
+    window = Stretch.of(options).window()
+    # What is written wrongly is refused before anything is read.
+    asked = _read_changes(options.changes or [])
+    if options.curve is not None:
+        What.of(options.curve)
+    found = asking.what_if(AskedRanks.of(options).job_or_graph(), window, asked, curve=options.curve, near=options.near)
+    if options.json:
+        write_json(options.json, asking.what_if_document(found))
+    else:
+        print_lines(what_if_lines(found), wide=options.wide)
+
+
+def _read_changes(changes: Sequence[tuple[str, str]]) -> list[AskedChange]:
+    from analyses.paths.asked_changes import asked_removal, asked_scenario
+
+    found = []
+    for option, text in changes:
+        if option == "scale":
+            found.append(_read_scale(text))
+        elif option == "remove":
+            found.append(asked_removal(text))
+        else:
+            name, equals, argument = text.partition("=")
+            found.append(asked_scenario(name, argument if equals else None))
+    return found
+
+
+def _read_scale(text: str) -> AskedChange:
+    """Read WHAT=FACTOR; names may hold more of these signs, so that the last one counts.
+
+    Raises:
+        UsageError: the factor is missing or no number.
+    """
+    from analyses.paths.asked_changes import asked_scale
+
+    what, equals, factor = text.rpartition("=")
+    if not equals or not what:
+        raise UsageError(f"--scale takes WHAT=FACTOR, such as kernel:gemm=0.5, not {text!r}")
+    try:
+        number = float(factor)
+    except ValueError:
+        raise UsageError(f"--scale {text!r}: {factor!r} is no number; give a factor such as 0.5") from None
+    return asked_scale(what, number)

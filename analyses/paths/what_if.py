@@ -1,0 +1,159 @@
+"""what-if: how long a window would be after changes, or which changes would be worth while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from analyses.paths.asked_changes import AskedChange, asked_scenario
+from analyses.paths.near_report import near_record
+from analyses.paths.step_records import step_records, window_record
+from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities
+from hta_graph.algorithms.replay.path_totals import PathTotals, recorded_path
+from hta_graph.algorithms.replay.replay import Replayed, replay
+from hta_graph.algorithms.replay.scenarios import SCENARIOS
+from hta_graph.algorithms.replay.sensitivity import Curve, next_on_path, sensitivity
+from hta_graph.algorithms.replay.slack import NearCritical, near_critical
+from hta_graph.algorithms.time.step_table import StepRow, step_rows
+from hta_graph.algorithms.time.windows import Window
+from hta_graph.errors import QueryError
+from hta_graph.export.files import printable
+from hta_graph.graph import DependencyGraph
+
+__all__ = ["WhatIf", "what_if", "what_if_document"]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A window after the changes that were asked for; without any, what changes would gain.
+
+    ``next`` is what most time would be spent with after the changes that is not on the path today; None if nothing is.
+    ``scenarios`` are named changes with what each would save (ns).
+    """
+
+    replayed: Replayed
+    asked: Sequence[AskedChange]
+    next: str | None
+    opportunities: Sequence[Opportunity]
+    scenarios: Sequence[tuple[AskedChange, int]]
+    steps: Sequence[StepRow]
+    curve: Curve | None = None
+    near: NearCritical | None = None
+
+    @property
+    def graph(self) -> DependencyGraph:
+        """The graph that was asked."""
+        return self.replayed.graph
+
+    @property
+    def path_before(self) -> PathTotals:
+        """What the window's path consists of as recorded."""
+        return recorded_path(self.replayed.draft.base)[0]
+
+
+def what_if(
+    graph: DependencyGraph,
+    window: Window,
+    asked: Sequence[AskedChange] = (),
+    *,
+    curve: str | None = None,
+    near: float | None = None,
+) -> WhatIf:
+    """Replay a window after changes; without any, list its opportunities.
+
+    Args:
+        graph: one rank's or a job's.
+        window: as for :func:`critical_path`.
+        asked: the changes, in their order.
+        curve: also the curve of this thing; without it that of the only change, if that is a scaling.
+        near: also what is within this share of the window of being critical.
+
+    Raises:
+        QueryError: the window or what a change names is not in the trace.
+        UsageError: a pattern is neither a name nor a regular expression.
+    """
+    replayed = replay(graph, [one.change for one in asked], window)
+    base = replayed.draft.base
+    if curve is None and len(asked) == 1 and asked[0].record["change"] == "scale":
+        curve = asked[0].record["what"]
+    listed = [] if asked else listed_opportunities(base)
+    return WhatIf(
+        replayed,
+        asked,
+        next_on_path(recorded_path(base)[0], replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
+        listed,
+        [] if asked else _named_changes(graph, window, listed),
+        step_rows(graph) if base.window.is_default else [],
+        None if curve is None else sensitivity(graph, curve, window),
+        None if near is None else near_critical(graph, window, share=near),
+    )
+
+
+def _named_changes(
+    graph: DependencyGraph, window: Window, listed: Sequence[Opportunity]
+) -> list[tuple[AskedChange, int]]:
+    """Replay the named scenarios that apply and need no choice, of a job also the rank to gain most like the others."""
+    asked = [asked_scenario(name) for name, known in SCENARIOS.items() if known.argument is None]
+    asked += [asked_scenario("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
+    found = []
+    for one in asked:
+        # A trace without loading, waits or other ranks has nothing to say of some.
+        with suppress(QueryError):
+            found.append((one, replay(graph, one.change, window).saved_ns))
+    return sorted(found, key=lambda item: -item[1])
+
+
+def what_if_document(found: WhatIf) -> dict[str, Any]:
+    """Return the answer as ``hta-graph/what-if/1`` (times in ns, names whole)."""
+    replayed, graph = found.replayed, found.graph
+    ranks = [part.rank for part in graph.parts]
+    return {
+        "schema": "hta-graph/what-if/1",
+        "file": printable(graph.path),
+        "rank": graph.rank,
+        **({"ranks": ranks} if len(ranks) > 1 else {}),
+        "window": window_record(replayed.window, graph),
+        **({"steps": step_records(found.steps)} if replayed.window.is_default else {}),
+        "measured_ns": replayed.measured_ns,
+        "identity_ns": replayed.identity_ns,
+        "predicted_ns": replayed.predicted_ns,
+        "saved_ns": replayed.saved_ns,
+        "frozen_share": replayed.frozen_share,
+        "inferred_share": replayed.inferred_share,
+        "changes": [one.as_record() for one in found.asked],
+        "next": found.next,
+        "opportunities": [vars(one) for one in found.opportunities],
+        "scenarios": [{**one.as_record(), "saved_ns": saved} for one, saved in found.scenarios],
+        "path_before": _path_record(found.path_before),
+        "path_after": _path_record(replayed.path_after),
+        **({"curve": _curve_record(found.curve)} if found.curve else {}),
+        **({"near": near_record(found.near)} if found.near else {}),
+        "diagnostics": graph.diagnostics,
+    }
+
+
+def _path_record(path: PathTotals) -> dict[str, Any]:
+    events = {key: column.tolist() for key, column in path.by_name().items()}
+    return {
+        "by_bound_ns": path.by_bound_ns,
+        **({"by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()}} if len(path.by_rank_ns) > 1 else {}),
+        "events": [dict(zip(events, row, strict=True)) for row in zip(*events.values(), strict=True)],
+    }
+
+
+def _curve_record(curve: Curve) -> dict[str, Any]:
+    return {
+        "what": curve.what,
+        "corners": [
+            {
+                "factor": factor,
+                "predicted_ns": ns,
+                "saved_ns": curve.measured_ns - ns,
+                "on_path_ns": slope,
+                "next": then,
+            }
+            for factor, ns, slope, then in curve.corners
+        ],
+    }

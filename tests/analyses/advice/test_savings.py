@@ -1,0 +1,95 @@
+"""What advice would save by replay: of which findings it is told, and never more than the bound beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import analyses
+import hta_graph as hg
+from analyses.advice.expert import ADVICE_RULES, VERDICT_RULES, advice_of, verdict_of
+from analyses.advice.finding import PathFinding
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.savings import REMEDIES, with_savings
+from hta_graph.graph import DependencyGraph
+from tests.support.builder import TraceBuilder
+from tests.support.command_line import command_json, run_command
+from tests.support.gloo_builder import late_ranks
+from tests.support.shared_traces import SHARED
+
+FOLDER = Path(analyses.__file__).parent / "sample"
+
+
+def replayed(graph: DependencyGraph, window: hg.Window | None = None) -> dict[str, PathFinding]:
+    facts = PathFacts(hg.critical_path(graph, window))
+    return {one.rule: one for one in with_savings(facts, [*verdict_of(facts), *advice_of(facts)])}
+
+
+def test_every_remedy_is_that_of_a_rule() -> None:
+    assert set(REMEDIES) <= {rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)}
+
+
+@pytest.mark.parametrize("name", ["sample_trace.json.gz", "slower_trace.json.gz", "four_ranks"])
+def test_no_remedy_saves_more_than_its_bound(name: str) -> None:
+    path = FOLDER / name
+    graph = hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path))
+    told = 0
+    for window in (hg.step(2), hg.step(3), hg.whole()):
+        for rule, one in replayed(graph, window).items():
+            assert (one.saves_ns is not None) == (rule in REMEDIES)
+            if one.saves_ns is not None and one.saves_at_most_ns is not None:
+                assert 0 < one.saves_ns <= one.saves_at_most_ns
+                told += 1
+    assert told >= 6
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["ddp_v100/rank1.json.gz", "megatron_tp2_v100", "ep_moe_b200_cuda13/reference"])
+def test_no_remedy_saves_more_than_its_bound_on_recordings(name: str) -> None:
+    path = SHARED / "traces" / name
+    found = replayed(hg.read_job(path) if path.is_dir() else hg.build_graph(hg.read_trace(path)))
+    pairs = [(one.saves_ns, one.saves_at_most_ns) for one in found.values() if one.saves_at_most_ns]
+    assert pairs
+    assert all(saved is None or saved <= most for saved, most in pairs)
+
+
+def test_waits_that_stay_are_not_removed(tmp_path: Path) -> None:
+    """A value is read in mid-step: without that the host launches ahead, and hides its 80 µs behind the first kernel.
+
+    µs       0     10           100           180
+    thread   [mm ] [item ~~~~~~~~~~~] [add ...][launch]
+    stream     [gemm ~~~~~~~~~~~]                [add ~~~~~]
+    """
+    trace = TraceBuilder()
+    trace.annotation("ProfilerStep#1", 0, 200)
+    trace.op("aten::mm", 0, 9)
+    trace.launch("gemm", (2, 8), (10, 100), 1)
+    trace.op("aten::item", 10, 106)
+    trace.call("cudaMemcpyAsync", 12, 14, 2)
+    trace.copy("Memcpy DtoH (Device -> Pinned)", 101, 102, 2)
+    trace.call("cudaStreamSynchronize", 15, 105, 3)
+    trace.op("aten::add", 108, 190)
+    trace.launch("add", (180, 188), (192, 300), 4)
+    found = replayed(trace.graph(tmp_path), hg.step(1))["values_read"]
+    assert found.saves_ns is not None
+    assert found.saves_at_most_ns is not None
+    assert 70_000 < found.saves_ns <= found.saves_at_most_ns
+
+
+def test_the_rank_that_holds_up_the_job_would_save_what_it_does_longer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    late_ranks(tmp_path, 10, 35)
+    out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()[0]
+    assert out.endswith("63 % of the path are on it; as fast as the others it would save 25.0 µs (42 %)")
+    plain, near = (
+        command_json(capsys, "critical-path", tmp_path, *more)["verdict"][0] for more in ([], ["--near", "1%"])
+    )
+    assert (plain["rule"], plain["saves_ns"], near["saves_ns"]) == ("held_up_by_rank", None, 25_000)
+    assert command_json(capsys, "report", tmp_path)["verdict"][0] == near
+
+
+def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run_command(capsys, "critical-path", FOLDER / "sample_trace.json.gz")[1]
+    assert "[would save 80.6 µs (7 %) by replay, at most 80.6 µs (7 %); high confidence]" in out
