@@ -14,13 +14,16 @@ from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opport
 from hta_graph.algorithms.replay.path_totals import PathTotals, recorded_path
 from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.scenarios import SCENARIOS
-from hta_graph.algorithms.replay.sensitivity import Curve, next_on_path, sensitivity
+from hta_graph.algorithms.replay.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.algorithms.replay.slack import NearCritical, near_critical
 from hta_graph.algorithms.time.step_table import StepRow, step_rows
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
+
+VISIBLE_BEND = 0.001
+"""Corners that bend a curve by less than this share of the window are told only to who asks for the curve."""
 
 __all__ = ["WhatIf", "what_if", "what_if_document"]
 
@@ -67,7 +70,8 @@ def what_if(
         graph: one rank's or a job's.
         window: as for :func:`critical_path`.
         asked: the changes, in their order.
-        curve: also the curve of this thing; without it that of the only change, if that is a scaling.
+        curve: also the curve of this thing, exactly; without it that of the only change, if that is a scaling, without
+            corners that bend it by less than a thousandth of the window.
         near: also what is within this share of the window of being critical.
 
     Raises:
@@ -76,8 +80,10 @@ def what_if(
     """
     replayed = replay(graph, [one.change for one in asked], window)
     base = replayed.draft.base
+    within_ns = TOLERANCE_NS
     if curve is None and len(asked) == 1 and asked[0].record["change"] == "scale":
-        curve = asked[0].record["what"]
+        # Some curves have hundreds of corners: who did not ask for all gets those that bend it visibly.
+        curve, within_ns = asked[0].record["what"], round(VISIBLE_BEND * base.length_ns)
     listed = [] if asked else listed_opportunities(base)
     return WhatIf(
         replayed,
@@ -86,7 +92,7 @@ def what_if(
         listed,
         [] if asked else _named_changes(graph, window, listed),
         step_rows(graph) if base.window.is_default else [],
-        None if curve is None else sensitivity(graph, curve, window),
+        None if curve is None else sensitivity(graph, curve, window, within_ns=within_ns),
         None if near is None else near_critical(graph, window, share=near),
     )
 

@@ -23,12 +23,12 @@ from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.selection import What, selected_parts
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools
+from hta_graph.model import Bools, BoundBy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Curve", "next_on_path", "sensitivity"]
+__all__ = ["TOLERANCE_NS", "Curve", "next_on_path", "sensitivity"]
 
 Corner = tuple[float, int, int, str | None]
 
@@ -159,10 +159,21 @@ def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | N
     gained: dict[tuple[str, int | None], int] = {}
     for sign, path in ((-1, before), (1, after)):
         of = path.by_name(~meant)
-        for name, rank, time in zip(of["name"], of["rank"], of["time_ns"].tolist(), strict=True):
-            key = (name or "time without an operator", rank)
+        for name, bound, rank, time in zip(of["name"], of["bound_by"], of["rank"], of["time_ns"].tolist(), strict=True):
+            key = (_said_of(name, bound), rank)
             gained[key] = gained.get(key, 0) + sign * time
     best = max(gained, key=lambda key: gained[key], default=None)
     if best is None or gained[best] <= 0:
         return None
     return best[0] if len(before.base.graph.parts) == 1 else f"rank {best[1]}: {best[0]}"
+
+
+def _said_of(name: str | None, bound: str) -> str:
+    """Name time on a path; between operators it belongs to nobody, whatever frame or annotation lies over it.
+
+    >>> _said_of("ProfilerStep#2", "cpu_gap"), _said_of("aten::mm", "cpu_bound")
+    ('time without an operator in ProfilerStep#2', 'aten::mm')
+    """
+    if bound != BoundBy.CPU_GAP.label and name:
+        return name
+    return f"time without an operator in {name}" if name else "time without an operator"
