@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hta_graph.algorithms.replay.replayable import Replayable, ReplayEdges
 from hta_graph.columns import first_of_runs, numbered_runs
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
-from hta_graph.model import Bools, Floats, Ids, Ints
+from hta_graph.model import LONGEST_NS, Bools, Floats, Ids, Ints
 
 __all__ = ["Draft"]
 
@@ -57,6 +57,28 @@ class Draft:
     def is_reshaped(self) -> bool:
         """Whether edges were left out or added, so that the window has another shape."""
         return bool(self.added) or bool(self.dropped.any())
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all changes together leave every edge and tail what it weighed."""
+        same_edges = not self.is_reshaped and np.array_equal(self.weight, self.base.edges.weight)
+        return same_edges and np.array_equal(self.tails, self.base.window.sink.tails)
+
+    def refuse_too_long(self) -> None:
+        """Refuse changes that add more time than whole nanoseconds can count on every path.
+
+        Raises:
+            QueryError: they add more than a year.
+        """
+        added = float(self.base.parts.length @ (self.factor - 1.0).clip(min=0.0))
+        added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
+        added += sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
+        # Written so that no number at all, infinity times nothing, is refused as well.
+        if not added <= LONGEST_NS:
+            raise QueryError(
+                f"{self.base.graph.path}: with these changes {self.base.window.label} would have more than a year of "
+                "further work", "give smaller factors"
+            )  # fmt: skip
 
     @property
     def weight(self) -> Ints:
@@ -118,13 +140,6 @@ class Draft:
                 f"{self.base.graph.path}: without these edges nothing would come before {name!r}; leave it another "
                 "cause, or add an edge to it"
             )
-
-    def copy(self) -> Draft:
-        """Return a draft of its own with the same changes."""
-        other = replace(self, added=list(self.added))
-        other.factor, other.dropped = self.factor.copy(), self.dropped.copy()
-        other.extra, other.weighed = self.extra.copy(), self.weighed.copy()
-        return other
 
 
 def _stretched(length: Ints, edge: Ids, change: Ints) -> Ints:
