@@ -244,7 +244,7 @@ class _Weigh:
 
 
 def weigh(edge_rows: Any, weight_ns: Any) -> Change:
-    """Give edges weights (ns) of one's own, instead of those that were measured.
+    """Give edges weights (ns) of one's own, instead of those that were measured; factors apply to these.
 
     Args:
         edge_rows: rows of ``graph.edges``.

@@ -22,8 +22,8 @@ class Draft:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
     ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
-    ``weighed`` (ns) by how much its parts together are longer than their factors tell, ``dropped`` marks edges that are
-    left out; ``added`` are edges as (source, target, weight) of points.
+    ``weighed`` (ns) by how much its parts together are longer than measured, before their factors; ``dropped`` marks
+    edges that are left out; ``added`` are edges as (source, target, weight) of points.
     """
 
     base: Replayable
@@ -42,16 +42,17 @@ class Draft:
     @property
     def lengths(self) -> Ints:
         """The length (ns) of each part after the changes."""
-        own, edge = self._scaled_lengths, self.base.parts.edge
-        if not self.weighed.any():
-            return own
-        change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[edge]
-        return _stretched(own, edge, change)
+        given = self._given_lengths
+        return given - _saved(given, self.factor)
 
     @property
-    def _scaled_lengths(self) -> Ints:
+    def _given_lengths(self) -> Ints:
+        """The length (ns) of each part before factors: as measured, or what own weights make of it."""
         parts = self.base.parts
-        return parts.length - np.rint(parts.length * (1.0 - self.factor)).astype(np.int64)
+        if not self.weighed.any():
+            return parts.length
+        change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[parts.edge]
+        return _stretched(parts.length, parts.edge, change)
 
     @property
     def is_reshaped(self) -> bool:
@@ -84,21 +85,23 @@ class Draft:
     def weight(self) -> Ints:
         """The weight (ns) of each edge of the window, with added ones behind."""
         changed = np.flatnonzero(self.factor != 1.0)
-        weight: Ints = self._with_saved(changed, self.base.parts.length[changed] - self._scaled_lengths[changed])[0]
+        saved = _saved(self._given_lengths[changed], self.factor[changed])
+        weight: Ints = self._with_saved(changed, saved)[0]
         return weight
 
     @property
     def tails(self) -> Ints:
         """How long (ns) the window goes on after each of its ends."""
         changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
-        tails: Ints = self._with_saved(changed, self.base.parts.length[changed] - self._scaled_lengths[changed])[1]
+        # No own weight is that of a tail.
+        tails: Ints = self._with_saved(changed, _saved(self.base.parts.length[changed], self.factor[changed]))[1]
         return tails
 
     @property
     def exact_weights(self) -> tuple[Floats, Floats]:
         """The weights (ns) and tails without rounding, for what must be linear in a factor."""
         changed = np.flatnonzero(self.factor != 1.0)
-        return self._with_saved(changed, self.base.parts.length[changed] * (1.0 - self.factor[changed]))
+        return self._with_saved(changed, self._given_lengths[changed] * (1.0 - self.factor[changed]))
 
     def _with_saved(self, changed: Ints, saved: Any) -> tuple[Any, Any]:
         """Take what parts save from the weights of their edges and from the tails of the window's ends."""
@@ -140,6 +143,12 @@ class Draft:
                 f"{self.base.graph.path}: without these edges nothing would come before {name!r}; leave it another "
                 "cause, or add an edge to it"
             )
+
+
+def _saved(length: Ints, factor: Floats) -> Ints:
+    """Return how much shorter (whole ns) lengths become by factors."""
+    found: Ints = np.rint(length * (1.0 - factor)).astype(np.int64)
+    return found
 
 
 def _stretched(length: Ints, edge: Ids, change: Ints) -> Ints:

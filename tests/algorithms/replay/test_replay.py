@@ -122,6 +122,22 @@ def test_own_weights_replace_measured_ones(tmp_path: Path) -> None:
     assert hg.replay(graph, hg.weigh(row, 42 * US)).predicted_ns == (200 - 50) * US
 
 
+@pytest.mark.parametrize("weight", [42 * US, 92 * US, 200 * US])
+@pytest.mark.parametrize("factor", [0, 0.5, 2])
+def test_factors_apply_to_own_weights_whichever_comes_first(weight: int, factor: float, tmp_path: Path) -> None:
+    graph = two_kernels(tmp_path)
+    row = graph.edges.index[(graph.edges.kind == "execution")][0]
+    changes = [hg.weigh(row, weight), hg.scale("kernel:gemm", factor)]
+    expected = hg.replay(graph, hg.weigh(row, round(factor * weight)))
+    for order in (changes, changes[::-1]):
+        found = hg.replay(graph, order)
+        assert (found.predicted_ns, found.path_after.by_bound_ns) == (
+            expected.predicted_ns,
+            expected.path_after.by_bound_ns,
+        )
+        assert found.draft.weight.min() >= 0
+
+
 def test_work_of_an_earlier_step_keeps_its_times(tmp_path: Path) -> None:
     """Only the kernel that the step launched becomes shorter, however much of the other one lies in its window."""
     trace = TraceBuilder()
