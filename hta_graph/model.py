@@ -18,6 +18,7 @@ __all__ = [
     "CPU_KINDS",
     "EDGE_MEANING",
     "GPU_KINDS",
+    "LONGEST_NS",
     "RETURNS",
     "ROLE",
     "WALKABLE",
@@ -48,6 +49,9 @@ Floats = NDArray[np.float64]
 
 CLOCK_FAULT_LIMIT_NS = 1_000_000
 """How far GPU and CPU clocks may disagree before an edge is left out: 1 ms (real traces reach 0.1 ms)."""
+
+LONGEST_NS = 366 * 24 * 3600 * 10**9
+"""Times of one trace, and what is added to them, lie within a year: more is a mistake of units or clocks."""
 
 
 class _Named(IntEnum):

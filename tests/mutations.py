@@ -1719,9 +1719,16 @@ CHANGES = (
     Mutation(
         "edges with own weights keep the lengths of their parts",
         "hta_graph/algorithms/replay/draft.py",
-        "        return _stretched(own, edge, change)",
-        "        return own",
-        ("tests/analyses/paths/test_what_if.py",),
+        "        return _stretched(parts.length, parts.edge, change)",
+        "        return parts.length",
+        ("tests/algorithms/replay/test_replay.py",),
+    ),
+    Mutation(
+        "changes may add more time than can be counted",
+        "hta_graph/algorithms/replay/draft.py",
+        "        if not added <= LONGEST_NS:",
+        "        if added == -1:",
+        ("tests/algorithms/replay/test_replay.py",),
     ),
     Mutation(
         "the first equal sign ends a name",

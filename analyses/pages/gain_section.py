@@ -11,9 +11,10 @@ from analyses.display.charts import SERIES
 from analyses.pages.bars import Bar, time_bar
 from analyses.pages.gain_lines import GainFigure, gain_figure
 from analyses.pages.page_tables import Section, SectionTable
-from analyses.paths.gains import Gains, asked_again, gains_of
+from analyses.paths.gains import Gains, gains_of
 from hta_graph.algorithms.replay.replay import replay
 from hta_graph.algorithms.replay.slack import near_critical
+from hta_graph.algorithms.time.windows import same_window
 from hta_graph.errors import HtaGraphError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _saved_bar(half: int, free: int, length: int) -> Bar:
 def _near_tables(path: CriticalPath) -> list[SectionTable]:
     """List how much of the window each rank does work that is nearly critical, and the ways that are nearly as long."""
     length = path.window.end_ns - path.window.start_ns
-    near = near_critical(path.graph, asked_again(path.window), share=NEAR)
+    near = near_critical(path.graph, same_window(path.window), share=NEAR)
     ranks: pd.DataFrame = near.by_rank.rename(columns={"near_ns": "near_critical_ns", "share": "window_share"})
     ways = near.alternatives.drop(columns="event_index").rename(
         columns={"slack_ns": "shorter_by_ns", "near_ns": "time_ns"}
@@ -108,7 +109,7 @@ def _near_tables(path: CriticalPath) -> list[SectionTable]:
 
 def _assumptions(path: CriticalPath) -> list[str]:
     """Say what no change moves, and what a replay does not know."""
-    as_is = replay(path.graph, window=asked_again(path.window))
+    as_is = replay(path.graph, window=same_window(path.window))
     frozen = (
         f"{brief_share(as_is.frozen_share)} of the path is frozen: time without a known cause, which no change moves, "
         "and communication whose partners are not in the trace, which may hold waiting for them."

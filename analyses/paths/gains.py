@@ -12,7 +12,7 @@ from analyses.advice.wording import brief_class, brief_duration, brief_share, wi
 from analyses.display.words import SHORT, meanings_in
 from hta_graph.algorithms.replay.opportunities import Opportunity, opportunities
 from hta_graph.algorithms.replay.sensitivity import Corner, Curve, sensitivity
-from hta_graph.algorithms.time.windows import ResolvedWindow, Window
+from hta_graph.algorithms.time.windows import ResolvedWindow, same_window
 from hta_graph.names import elided, short_name
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hta_graph.graph import DependencyGraph
 
-__all__ = ["Gain", "Gains", "SavedTick", "asked_again", "corner_text", "gains_of", "saved_text", "saved_ticks"]
+__all__ = ["Gain", "Gains", "SavedTick", "corner_text", "gains_of", "saved_text", "saved_ticks"]
 
 CURVES = 5
 """So many opportunities are drawn."""
@@ -101,20 +101,15 @@ class Gains:
 
 def gains_of(graph: DependencyGraph, window: ResolvedWindow) -> Gains:
     """Find what a window would gain, and choose what is worth a curve."""
-    table, length = opportunities(graph, asked_again(window)), window.end_ns - window.start_ns
+    table, length = opportunities(graph, same_window(window)), window.end_ns - window.start_ns
     groups = _groups_alike(_rows_of(table), ALIKE * length)
     worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length]
     drawn = []
     for group in (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:CURVES]:
         chosen, *others = sorted(group, key=lambda one: PREFERRED.index(one.kind))
-        curve = sensitivity(graph, chosen.what, asked_again(window), within_ns=round(BENT * length))
+        curve = sensitivity(graph, chosen.what, same_window(window), within_ns=round(BENT * length))
         drawn.append(Gain(chosen, tuple(others), curve))
     return Gains(graph, window, table, drawn)
-
-
-def asked_again(window: ResolvedWindow) -> Window:
-    """Return the question whose answer a window is."""
-    return Window(window.label, lambda _: window)
 
 
 def _rows_of(table: pd.DataFrame) -> list[Opportunity]:

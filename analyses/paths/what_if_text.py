@@ -51,7 +51,8 @@ def _conclusion_of(found: WhatIf) -> str:
     if not found.asked:
         return _best_of(found)
     if not replayed.saved_ns:
-        return f"{name} would take {brief_duration(replayed.measured_ns)} as before: other work decides how long it is."
+        why = "nothing changes by that" if replayed.draft.is_unchanged else "other work decides how long it is"
+        return f"{name} would take {brief_duration(replayed.measured_ns)} as before: {why}."
     change = -replayed.saved_ns / max(replayed.measured_ns, 1)
     after, before = _told_apart(replayed.predicted_ns, replayed.measured_ns)
     return f"{name} would take {after} instead of {before} ({_signed_percent(change)}){_then_text(found)}."
@@ -169,7 +170,8 @@ def _assumption_lines(found: WhatIf) -> list[Line]:
     ]
     frozen, inferred = found.replayed.frozen_share, found.replayed.inferred_share
     rests = (
-        f"{percent(frozen)} of the path cannot move: unexplained, or communication without a known partner"
+        f"{percent(frozen)} of the path stays as it is whatever else changes: "
+        "unexplained, or communication without a known partner"
         if frozen
         else "all of the path can move"
     )

@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.columns import distinct, first_of_runs, freeze
 from hta_graph.errors import QueryError
 from hta_graph.frames.frame_columns import FrameColumns
-from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Ids, Ints
+from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.lanes import named_lanes
 from hta_graph.trace.order import canonical_order
 from hta_graph.trace.table import READING_DIAGNOSTICS, CopyTable, EventTable, Flows, SyncTable, Trace
@@ -19,8 +19,6 @@ from hta_graph.trace.vocabulary import STEP_NAME
 __all__ = ["trace_of_events"]
 
 LARGEST_INDEX = 2**31 - 1
-LONGEST_NS = 366 * 24 * 3600 * 10**9
-"""Times of one trace lie within a year: what is further apart is a mistake of units or clocks."""
 KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
 """Kinds of events that a frame can hold, in the order of their codes; ranks meet in jobs alone."""
 
@@ -37,6 +35,8 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
     Raises:
         QueryError: a column is missing, or a row contradicts itself or another one.
     """
+    if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 0):
+        raise QueryError(f"the rank is {rank!r}; give a whole number of at least 0, or leave it out")
     known_rank = _only_rank(events)
     start, end = _checked_times(events)
     index = _checked_index(events)
@@ -67,7 +67,7 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
         syncs=SyncTable.empty(),
         copies=CopyTable.empty(),
         flows=Flows.empty(),
-        rank=known_rank if rank is None else rank,
+        rank=known_rank if rank is None else int(rank),
         world_size=None,
         gpu_names=(),
         diagnostics=dict.fromkeys(READING_DIAGNOSTICS, 0),

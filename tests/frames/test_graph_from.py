@@ -341,6 +341,12 @@ def test_floats_that_have_lost_digits_are_refused() -> None:
         hg.graph_from(PLAIN.assign(end_ns=np.array([2**25] * 4, np.float32)), LAUNCHES)
 
 
+@pytest.mark.parametrize("rank", ["1", -1, True, 1.5])
+def test_a_rank_is_a_whole_number(rank: Any) -> None:
+    with pytest.raises(QueryError, match=r"^the rank is .*; give a whole number of at least 0, or leave it out$"):
+        hg.graph_from(PLAIN, LAUNCHES, rank=rank)
+
+
 def test_several_ranks_are_refused() -> None:
     with pytest.raises(QueryError, match=r"^events: column 'rank' has 2 ranks, but such a graph is of one; name lanes"):
         hg.graph_from(PLAIN.assign(rank=[0, 0, 1, 1]), LAUNCHES)

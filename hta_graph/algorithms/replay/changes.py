@@ -20,7 +20,7 @@ from hta_graph.columns import picked
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import BoundBy, EdgeKind, Ints
+from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Ints
 
 __all__ = ["Change", "insert", "remove", "reroute", "scale", "weigh"]
 
@@ -36,7 +36,9 @@ class _Scale:
     factor: float
 
     def __call__(self, draft: Draft) -> None:
-        draft.factor[selected_parts(draft.base, self.what)] *= self.factor
+        # What grows beyond all numbers is refused when all changes are made.
+        with np.errstate(over="ignore", invalid="ignore"):
+            draft.factor[selected_parts(draft.base, self.what)] *= self.factor
 
     def __str__(self) -> str:
         return f"scale {self.what} = {self.factor:g}"
@@ -53,9 +55,18 @@ def scale(what: str, factor: float) -> Change:
     Raises:
         UsageError: what is meant cannot be read, or the factor is not finite or below 0.
     """
-    if not math.isfinite(factor) or factor < 0:
+    number = _as_float(factor)
+    if not 0 <= number < math.inf:
         raise UsageError(f"the factor of {what!r} is {factor}; give a finite number of at least 0")
-    return _Scale(What.of(what), float(factor))
+    return _Scale(What.of(what), number)
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float; what is none, or has no room in one, is not a number."""
+    try:
+        return math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -116,11 +127,16 @@ def insert(what: str, duration_ns: int, *, before: bool = True) -> Change:
     """Insert work of some length (ns) on its lane before every event of a name that begins in the window, or after it.
 
     Raises:
-        UsageError: the length is no whole number of at least 0, or what is meant cannot be read.
+        UsageError: the length is no whole number from 0 to a year, or what is meant cannot be read.
     """
-    if isinstance(duration_ns, bool) or not isinstance(duration_ns, int) or duration_ns < 0:
-        raise UsageError(f"what is inserted lasts {duration_ns!r}; give whole nanoseconds of at least 0")
-    return _Insert(What.of(what), duration_ns, before)
+    if not _is_whole_ns(duration_ns) or duration_ns < 0:
+        raise UsageError(f"what is inserted lasts {duration_ns!r}; give whole nanoseconds from 0 to a year")
+    return _Insert(What.of(what), int(duration_ns), before)
+
+
+def _is_whole_ns(value: Any) -> bool:
+    """Tell whether a value, of Python or NumPy, is a time in whole nanoseconds, of no more than a year."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= LONGEST_NS
 
 
 Link = tuple[EventName, PointName, EventName, PointName, int]
@@ -161,6 +177,11 @@ class _Reroute:
                 2 * graph.row_of(name) + (side == "end")
                 for name, side in ((source, source_point), (target, target_point))
             ]
+            for event, point in ((source, ends[0]), (target, ends[1])):
+                if graph.timeline.position[point] < 0:
+                    raise QueryError(
+                        f"{graph.path}: event {event} has no points: nothing waits for it, nor it for others"
+                    )
             if not draft.base.is_inside[ends[1]]:
                 raise QueryError(f"{graph.path}: event {target} is not in {draft.base.window.label}, it keeps its time")
             return ends[0], ends[1], lag
@@ -193,12 +214,7 @@ def reroute(*, drop: Sequence[str] = (), into: str | None = None, add: Sequence[
     if not drop and not add:
         raise UsageError("a reroute leaves out edges or adds some; give drop or add")
     for link in add:
-        if (
-            len(link) != 5
-            or {link[1], link[3]} - {"start", "end"}
-            or isinstance(link[4], bool)
-            or not isinstance(link[4], int)
-        ):
+        if len(link) != 5 or {link[1], link[3]} - {"start", "end"} or not _is_whole_ns(link[4]):
             raise UsageError(f'{link!r} is no edge; give (event, "start" or "end", event, "start" or "end", lag in ns)')
     return _Reroute(tuple(known[label] for label in drop), What.of(into) if into else None, tuple(add))
 
@@ -209,7 +225,13 @@ class _Weigh:
     weight: Ints
 
     def __call__(self, draft: Draft) -> None:
-        number = np.full(len(draft.base.graph.edge_table), -1, np.int64)
+        graph = draft.base.graph
+        number = np.full(len(graph.edge_table), -1, np.int64)
+        wrong = self.rows[(self.rows < 0) | (self.rows >= len(number))]
+        if len(wrong):
+            raise QueryError(
+                f"{graph.path}: there is no edge {wrong[0]}; rows of graph.edges are 0 to {len(number) - 1}"
+            )
         own = draft.base.edges.row >= 0
         number[draft.base.edges.row[own]] = np.flatnonzero(own)
         at = number[self.rows]
@@ -222,16 +244,20 @@ class _Weigh:
 
 
 def weigh(edge_rows: Any, weight_ns: Any) -> Change:
-    """Give edges weights (ns) of one's own, instead of those that were measured.
+    """Give edges weights (ns) of one's own, instead of those that were measured; factors apply to these.
 
     Args:
         edge_rows: rows of ``graph.edges``.
         weight_ns: one for each, or one for all.
 
     Raises:
-        UsageError: they are no whole numbers.
+        UsageError: they are no whole numbers, or not as many.
     """
     rows, weight = np.atleast_1d(np.asarray(edge_rows)), np.asarray(weight_ns)
     if rows.dtype.kind not in "iu" or weight.dtype.kind not in "iu":
         raise UsageError("edges are named by their rows and weigh whole nanoseconds; give integers")
+    if weight.shape not in ((), (1,), rows.shape):
+        raise UsageError(f"{len(rows)} edges cannot take {weight.size} weights; give one for each, or one for all")
+    if not all(_is_whole_ns(extreme) for extreme in (weight.min(initial=0), weight.max(initial=0))):
+        raise UsageError("an edge weighs a year at most; weights are in ns")
     return _Weigh(rows.astype(np.int64), np.broadcast_to(weight, rows.shape).astype(np.int64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hta_graph.algorithms.replay.replayable import Replayable, ReplayEdges
 from hta_graph.columns import first_of_runs, numbered_runs
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
-from hta_graph.model import Bools, Floats, Ids, Ints
+from hta_graph.model import LONGEST_NS, Bools, Floats, Ids, Ints
 
 __all__ = ["Draft"]
 
@@ -22,8 +22,8 @@ class Draft:
     """A window on which changes are being made, one after the other; the window itself stays as it is.
 
     ``factor`` is that of each part (row of ``base.parts``), ``extra`` (ns) what each edge weighs besides,
-    ``weighed`` (ns) by how much its parts together are longer than their factors tell, ``dropped`` marks edges that are
-    left out; ``added`` are edges as (source, target, weight) of points.
+    ``weighed`` (ns) by how much its parts together are longer than measured, before their factors; ``dropped`` marks
+    edges that are left out; ``added`` are edges as (source, target, weight) of points.
     """
 
     base: Replayable
@@ -42,16 +42,17 @@ class Draft:
     @property
     def lengths(self) -> Ints:
         """The length (ns) of each part after the changes."""
-        own, edge = self._scaled_lengths, self.base.parts.edge
-        if not self.weighed.any():
-            return own
-        change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[edge]
-        return _stretched(own, edge, change)
+        given = self._given_lengths
+        return given - _saved(given, self.factor)
 
     @property
-    def _scaled_lengths(self) -> Ints:
+    def _given_lengths(self) -> Ints:
+        """The length (ns) of each part before factors: as measured, or what own weights make of it."""
         parts = self.base.parts
-        return parts.length - np.rint(parts.length * (1.0 - self.factor)).astype(np.int64)
+        if not self.weighed.any():
+            return parts.length
+        change = np.append(self.weighed, np.zeros(len(self.base.window.sink.ends), np.int64))[parts.edge]
+        return _stretched(parts.length, parts.edge, change)
 
     @property
     def is_reshaped(self) -> bool:
@@ -59,24 +60,48 @@ class Draft:
         return bool(self.added) or bool(self.dropped.any())
 
     @property
+    def is_unchanged(self) -> bool:
+        """Whether all changes together leave every edge and tail what it weighed."""
+        same_edges = not self.is_reshaped and np.array_equal(self.weight, self.base.edges.weight)
+        return same_edges and np.array_equal(self.tails, self.base.window.sink.tails)
+
+    def refuse_too_long(self) -> None:
+        """Refuse changes that add more time than whole nanoseconds can count on every path.
+
+        Raises:
+            QueryError: they add more than a year.
+        """
+        added = float(self.base.parts.length @ (self.factor - 1.0).clip(min=0.0))
+        added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
+        added += sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
+        # Written so that no number at all, infinity times nothing, is refused as well.
+        if not added <= LONGEST_NS:
+            raise QueryError(
+                f"{self.base.graph.path}: with these changes {self.base.window.label} would have more than a year of "
+                "further work", "give smaller factors"
+            )  # fmt: skip
+
+    @property
     def weight(self) -> Ints:
         """The weight (ns) of each edge of the window, with added ones behind."""
         changed = np.flatnonzero(self.factor != 1.0)
-        weight: Ints = self._with_saved(changed, self.base.parts.length[changed] - self._scaled_lengths[changed])[0]
+        saved = _saved(self._given_lengths[changed], self.factor[changed])
+        weight: Ints = self._with_saved(changed, saved)[0]
         return weight
 
     @property
     def tails(self) -> Ints:
         """How long (ns) the window goes on after each of its ends."""
         changed = np.flatnonzero((self.factor != 1.0) & (self.base.parts.edge >= len(self.extra)))
-        tails: Ints = self._with_saved(changed, self.base.parts.length[changed] - self._scaled_lengths[changed])[1]
+        # No own weight is that of a tail.
+        tails: Ints = self._with_saved(changed, _saved(self.base.parts.length[changed], self.factor[changed]))[1]
         return tails
 
     @property
     def exact_weights(self) -> tuple[Floats, Floats]:
         """The weights (ns) and tails without rounding, for what must be linear in a factor."""
         changed = np.flatnonzero(self.factor != 1.0)
-        return self._with_saved(changed, self.base.parts.length[changed] * (1.0 - self.factor[changed]))
+        return self._with_saved(changed, self._given_lengths[changed] * (1.0 - self.factor[changed]))
 
     def _with_saved(self, changed: Ints, saved: Any) -> tuple[Any, Any]:
         """Take what parts save from the weights of their edges and from the tails of the window's ends."""
@@ -119,12 +144,11 @@ class Draft:
                 "cause, or add an edge to it"
             )
 
-    def copy(self) -> Draft:
-        """Return a draft of its own with the same changes."""
-        other = replace(self, added=list(self.added))
-        other.factor, other.dropped = self.factor.copy(), self.dropped.copy()
-        other.extra, other.weighed = self.extra.copy(), self.weighed.copy()
-        return other
+
+def _saved(length: Ints, factor: Floats) -> Ints:
+    """Return how much shorter (whole ns) lengths become by factors."""
+    found: Ints = np.rint(length * (1.0 - factor)).astype(np.int64)
+    return found
 
 
 def _stretched(length: Ints, edge: Ids, change: Ints) -> Ints:

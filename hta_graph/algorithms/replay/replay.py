@@ -21,6 +21,7 @@ from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.columns import freeze
+from hta_graph.errors import UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ints
 from hta_graph.shown import milliseconds
@@ -37,6 +38,7 @@ class Replayed:
     def __init__(self, draft: Draft, changes: Sequence[Change]) -> None:
         self.draft = draft
         self.changes = tuple(changes)
+        draft.refuse_too_long()
         self.window = draft.base.window
         self._paths = draft.shape()[1]
 
@@ -138,10 +140,13 @@ def replay(graph: DependencyGraph, changes: Sequence[Change] | Change = (), wind
         times per point, the predicted length and the new path; without changes all that was recorded.
 
     Raises:
-        QueryError: the window is not in the trace, or a change names nothing in it or closes a cycle.
+        QueryError: the window is not in the trace, or a change names nothing in it, closes a cycle or adds years.
+        UsageError: something is no change, or is about what it cannot be about.
     """
     draft = Draft(replayable(graph, window))
     listed = [changes] if callable(changes) else list(changes)
     for change in listed:
+        if not callable(change):
+            raise UsageError(f"{change!r} is no change; give hg.scale(…), hg.remove(…) … or a function of a draft")
         change(draft)
     return Replayed(draft, listed)

@@ -184,7 +184,9 @@ SCENARIOS: dict[str, Scenario] = {
         _rank_like_others, "a rank",
     ),
     "communication_free": Scenario(
-        "communication takes no time", "ranks still wait for each other; only the transfers are gone",
+        "communication takes no time",
+        "a job's ranks still wait for each other, only transfers are gone; of one rank alone its waits in them are "
+        "gone too",
         _scaled(BoundBy.GPU_COMMUNICATION_BOUND),
     ),
     "communication": Scenario(

@@ -122,6 +122,22 @@ def test_own_weights_replace_measured_ones(tmp_path: Path) -> None:
     assert hg.replay(graph, hg.weigh(row, 42 * US)).predicted_ns == (200 - 50) * US
 
 
+@pytest.mark.parametrize("weight", [42 * US, 92 * US, 200 * US])
+@pytest.mark.parametrize("factor", [0, 0.5, 2])
+def test_factors_apply_to_own_weights_whichever_comes_first(weight: int, factor: float, tmp_path: Path) -> None:
+    graph = two_kernels(tmp_path)
+    row = graph.edges.index[(graph.edges.kind == "execution")][0]
+    changes = [hg.weigh(row, weight), hg.scale("kernel:gemm", factor)]
+    expected = hg.replay(graph, hg.weigh(row, round(factor * weight)))
+    for order in (changes, changes[::-1]):
+        found = hg.replay(graph, order)
+        assert (found.predicted_ns, found.path_after.by_bound_ns) == (
+            expected.predicted_ns,
+            expected.path_after.by_bound_ns,
+        )
+        assert found.draft.weight.min() >= 0
+
+
 def test_work_of_an_earlier_step_keeps_its_times(tmp_path: Path) -> None:
     """Only the kernel that the step launched becomes shorter, however much of the other one lies in its window."""
     trace = TraceBuilder()
@@ -151,7 +167,7 @@ def test_a_thread_without_a_cause_keeps_its_distance_not_its_time(tmp_path: Path
         (lambda: hg.scale("class:fast", 1), "there is no class 'fast'; there are: cpu_bound, "),
         (lambda: hg.scale("rank:one", 1), "'one' is no rank"),
         (lambda: hg.scale("kernel:", 1), "names nothing"),
-        (lambda: hg.insert("gemm", -5), "give whole nanoseconds of at least 0"),
+        (lambda: hg.insert("gemm", -5), "give whole nanoseconds from 0 to a year"),
         (lambda: hg.insert("gemm", True), "give whole nanoseconds"),
         (hg.reroute, "give drop or add"),
         (lambda: hg.reroute(drop=["fast"]), "there is no edge kind 'fast'; there are: thread_order"),
@@ -161,6 +177,12 @@ def test_a_thread_without_a_cause_keeps_its_distance_not_its_time(tmp_path: Path
         (lambda: hg.scenario("communication", "fast"), "'fast' is no factor"),
         (lambda: hg.scenario("rank_like_others"), "needs a rank"),
         (lambda: hg.scenario("launches_free", 3), "takes no argument"),
+        (lambda: hg.scale("gemm", 10**400), "give a finite number"),
+        (lambda: hg.scale("gemm", "0.5"), "the factor of 'gemm' is 0.5; give a finite number"),  # type: ignore[arg-type]
+        (lambda: hg.insert("gemm", 10**30), "give whole nanoseconds from 0 to a year"),
+        (lambda: hg.reroute(add=[(1, "end", 2, "start", 10**30)]), "is no edge"),
+        (lambda: hg.weigh([1, 2], [1, 2, 3]), "2 edges cannot take 3 weights"),
+        (lambda: hg.weigh([1], 2**62), "an edge weighs a year at most"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_at_once(change: Callable[[], object], said: str) -> None:
@@ -190,6 +212,50 @@ def test_what_the_trace_does_not_have_is_said(change: Callable[[Draft], None], s
     assert said in str(error.value)
     assert "\n" not in str(error.value)
     assert hg.replay(graph).predicted_ns == 200 * US, "nothing is applied half"
+
+
+LONG = 10**15
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [hg.scale("kernel:gemm", 1e300)],
+        [hg.scale("kernel:gemm", 1e300), hg.scale("kernel:gemm", 1e300)],
+        [hg.scale("kernel:gemm", 1e300), hg.scale("kernel:gemm", 1e300), hg.scale("kernel:gemm", 0)],
+        [hg.insert("gemm", 20 * LONG), hg.insert("gemm", 20 * LONG)],
+        [hg.weigh([0, 1], 20 * LONG)],
+    ],
+)
+def test_changes_that_add_years_are_refused(changes: list[Callable[[Draft], None]], tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=r"more than a year of further work; give smaller factors$"):
+        hg.replay(two_kernels(tmp_path), changes, hg.whole())
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    graph = two_kernels(tmp_path)
+    changes = [hg.insert("gemm", int(np.int64(10))), hg.insert("gemm", np.int64(10)), hg.scale("relu", np.float32(0.5))]  # type: ignore[arg-type]
+    assert hg.replay(graph, changes, hg.whole()).saved_ns == 24 * US - 20
+
+
+def test_edges_are_added_between_events_that_have_points(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    step = trace.annotation("ProfilerStep#1", 0, 50)
+    first = trace.op("aten::mm", 0, 10)
+    added = hg.reroute(add=[(step, "end", first, "start", 5)])
+    with pytest.raises(QueryError, match="has no points: nothing waits for it, nor it for others"):
+        hg.replay(trace.graph(tmp_path), added, hg.whole())
+
+
+@pytest.mark.parametrize("row", [-1, 10_000])
+def test_own_weights_name_edges_of_the_graph(row: int, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=rf"there is no edge {row}; rows of graph.edges are 0 to \d+$"):
+        hg.replay(two_kernels(tmp_path), hg.weigh([row], 5), hg.whole())
+
+
+def test_what_is_no_change_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'kernel:gemm' is no change; give hg\.scale"):
+        hg.replay(two_kernels(tmp_path), ["kernel:gemm"], hg.whole())  # type: ignore[list-item]
 
 
 def test_a_call_goes_with_the_work_that_it_launched(tmp_path: Path) -> None:

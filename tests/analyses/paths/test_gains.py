@@ -10,9 +10,10 @@ import pytest
 
 import hta_graph as hg
 from analyses.paths.gain_chart import gain_curves
-from analyses.paths.gains import Gain, Gains, asked_again, corner_text, gains_of, saved_ticks
+from analyses.paths.gains import Gain, Gains, corner_text, gains_of, saved_ticks
 from hta_graph.algorithms.replay.opportunities import Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
+from hta_graph.algorithms.time.windows import same_window
 from tests.support.builder import TraceBuilder
 
 SAMPLES = Path(__file__).parents[3] / "analyses" / "sample"
@@ -114,16 +115,12 @@ def test_curves_are_those_of_the_table(job_gains: Gains) -> None:
 
 
 def test_a_curve_with_fewer_corners_lies_no_lower_than_was_allowed(job_gains: Gains) -> None:
-    what, asked = "class:gpu_compute_bound", asked_again(job_gains.window)
+    what, asked = "class:gpu_compute_bound", same_window(job_gains.window)
     exact = hg.sensitivity(job_gains.graph, what, asked)
     coarse = hg.sensitivity(job_gains.graph, what, asked, within_ns=20_000)
     assert len(coarse.corners) < len(exact.corners)
     # Corners are whole nanoseconds.
     assert all(-1 <= exact.at(tenth / 10) - coarse.at(tenth / 10) <= 20_000 for tenth in range(11))
-
-
-def test_a_window_is_asked_again_as_it_is(job_gains: Gains) -> None:
-    assert asked_again(job_gains.window)(job_gains.graph) is job_gains.window
 
 
 def test_ticks_go_from_what_was_measured_to_below_all_curves() -> None:
