@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from analyses.advice.wording import brief_class, brief_duration, brief_share, window_name
 from analyses.display.words import SHORT, meanings_in
-from hta_graph.algorithms.replay.opportunities import Opportunity, opportunities
+from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities, opportunity_frame
+from hta_graph.algorithms.replay.replay import replayable
 from hta_graph.algorithms.replay.sensitivity import Corner, Curve, sensitivity
 from hta_graph.algorithms.time.windows import ResolvedWindow, same_window
 from hta_graph.names import elided, short_name
@@ -78,8 +79,9 @@ class Gains:
 
     @property
     def conclusion(self) -> str:
-        """What the largest one that is not too broad would gain, and what decides then; without one the largest."""
-        gain = next((gain for gain in self.drawn if gain.chosen.what not in BROAD), self.drawn[0])
+        """What the largest one would gain that is neither too broad nor mere waiting, and what decides then."""
+        told = [gain for gain in self.drawn if not gain.chosen.may_be_waiting] or self.drawn
+        gain = next((gain for gain in told if gain.chosen.what not in BROAD), told[0])
         one, curve = gain.chosen, gain.curve
         saved = saved_text(one.saved_half_ns, curve)
         said = f"If {self._halved(gain)}, {window_name(self.window)} would be {saved} shorter."
@@ -101,20 +103,15 @@ class Gains:
 
 def gains_of(graph: DependencyGraph, window: ResolvedWindow) -> Gains:
     """Find what a window would gain, and choose what is worth a curve."""
-    table, length = opportunities(graph, same_window(window)), window.end_ns - window.start_ns
-    groups = _groups_alike(_rows_of(table), ALIKE * length)
+    listed, length = listed_opportunities(replayable(graph, same_window(window))), window.end_ns - window.start_ns
+    groups = _groups_alike(listed, ALIKE * length)
     worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length]
     drawn = []
     for group in (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:CURVES]:
         chosen, *others = sorted(group, key=lambda one: PREFERRED.index(one.kind))
         curve = sensitivity(graph, chosen.what, same_window(window), within_ns=round(BENT * length))
         drawn.append(Gain(chosen, tuple(others), curve))
-    return Gains(graph, window, table, drawn)
-
-
-def _rows_of(table: pd.DataFrame) -> list[Opportunity]:
-    rows = table.astype(object).where(table.notna(), None)
-    return [Opportunity(*row) for row in rows.itertuples(index=False, name=None)]
+    return Gains(graph, window, opportunity_frame(listed), drawn)
 
 
 def _groups_alike(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:

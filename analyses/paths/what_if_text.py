@@ -71,7 +71,9 @@ def _then_text(found: WhatIf) -> str:
 def _best_of(found: WhatIf) -> str:
     """Name what would gain most: a thing, or a class that would gain far more than each of its things."""
     name, measured = _window_name(found.replayed.window), found.replayed.measured_ns
-    told = sorted(_told_once(found.opportunities), key=lambda one: -one.saved_half_ns)
+    # Communication of one rank alone may be no work but waiting: it leads only where nothing else is there.
+    works = [one for one in found.opportunities if not one.may_be_waiting] or found.opportunities
+    told = sorted(_told_once(works), key=lambda one: -one.saved_half_ns)
     things, classes = [one for one in told if one.kind != "class"], [one for one in told if one.kind == "class"]
     takes = f"{name} takes {brief_duration(measured)}; "
     if not told or not told[0].saved_free_ns:
@@ -100,9 +102,11 @@ def _decides_text(one: Opportunity) -> str:
 def _best_scenario(found: WhatIf) -> str:
     """Say which named change saves most, if that is worth saying."""
     measured = found.replayed.measured_ns
-    if not found.scenarios or found.scenarios[0][1] < WORTH_SAYING * measured:
+    is_alone = any(one.may_be_waiting for one in found.opportunities)
+    told = [one for one in found.scenarios if not (is_alone and one[0].asked.startswith("communication"))]
+    if not told or told[0][1] < WORTH_SAYING * measured:
         return ""
-    change, saved = found.scenarios[0]
+    change, saved = told[0]
     return f" Of the named changes {change.asked} saves most: {_gain_text(saved, measured)}."
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.path_totals import PathTotals, path_of_draft, recorded_path
+from hta_graph.algorithms.replay.path_totals import PathTotals, path_of_draft, recorded_path, without_partner
 from hta_graph.algorithms.replay.replay import replayable
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.selection import OWNERS_OF_ROWS, What, issuing_rows, selected_parts
@@ -23,7 +23,7 @@ from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Opportunity", "listed_opportunities", "opportunities"]
+__all__ = ["Opportunity", "listed_opportunities", "opportunities", "opportunity_frame"]
 
 OF_A_KIND = 8
 """How many names of a kind are looked at, those with the most time on the path."""
@@ -39,7 +39,8 @@ LEAST_SHARE = 0.001
 class Opportunity:
     """A thing on the path, and what the window would gain (ns) if it took half its time, or none.
 
-    ``next`` is what most time would be spent with then that is not on the path today; None if nothing is.
+    ``next`` is what most time would be spent with then that is not on the path today; None if nothing is. ``alone_ns``
+    is how much of it on the path is communication whose partners are not known, and so may be waiting for them.
     """
 
     kind: str
@@ -48,6 +49,12 @@ class Opportunity:
     saved_half_ns: int
     saved_free_ns: int
     next: str | None
+    alone_ns: int = 0
+
+    @property
+    def may_be_waiting(self) -> bool:
+        """Whether most of it may be no work but waiting for ranks of which there is no file."""
+        return 2 * self.alone_ns > self.on_path_ns
 
     @property
     def what(self) -> str:
@@ -66,11 +73,15 @@ def opportunities(graph: DependencyGraph, window: Window | None = None) -> pd.Da
         columns kind (class, operator, module, kernel, collective, rank), name, on_path_ns, saved_half_ns,
         saved_free_ns, next; most saved by half first. Rows overlap: an operator's kernels are in its class too.
     """
+    return opportunity_frame(listed_opportunities(replayable(graph, window)))
+
+
+def opportunity_frame(found: Sequence[Opportunity]) -> pd.DataFrame:
+    """Return opportunities as the table of :func:`opportunities`."""
     import pandas as pd
 
-    rows = [vars(found) for found in listed_opportunities(replayable(graph, window))]
     columns = ["kind", "name", "on_path_ns", "saved_half_ns", "saved_free_ns", "next"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame([vars(one) for one in found], columns=columns)
 
 
 def listed_opportunities(base: Replayable) -> list[Opportunity]:
@@ -83,9 +94,10 @@ def listed_opportunities(base: Replayable) -> list[Opportunity]:
     values = base.paths.many((draft.weight for draft in drafts), base.times, base.window.sink.ends)
     tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
     saved = (end - base.ends_of(values, tails)).reshape(-1, 2).tolist() if drafts else []
+    alone = picked(without_partner(base.graph), base.parts.owner, otherwise=False)
     rows = [
-        Opportunity(what.kind, what.pattern, time, half, free, None)
-        for (what, _, time), (half, free) in zip(found, saved, strict=True)
+        Opportunity(what.kind, what.pattern, time, half, free, None, _time_of(path, meant & alone))
+        for (what, meant, time), (half, free) in zip(found, saved, strict=True)
     ]
     order = sorted(range(len(rows)), key=lambda at: (-rows[at].saved_half_ns, -rows[at].on_path_ns, rows[at].what))
     meant = {at: found[at][1] for at in order[:WORTH_A_NAME]}

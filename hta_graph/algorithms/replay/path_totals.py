@@ -17,7 +17,7 @@ from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, texts_of_codes
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 
-__all__ = ["PathTotals", "frozen_share", "inferred_share", "path_of_draft", "recorded_path"]
+__all__ = ["PathTotals", "frozen_share", "inferred_share", "path_of_draft", "recorded_path", "without_partner"]
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ def frozen_share(base: Replayable) -> float:
     That is what nothing explains, and communication whose partners are not known: it may have waited for them.
     """
     path, end = recorded_path(base)
-    parts, alone = base.parts.take(path.rows), _without_partner(base.graph)
+    parts, alone = base.parts.take(path.rows), without_partner(base.graph)
     frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
     return (path.unowned_ns + int(path.length[frozen].sum())) / max(end - base.window.start_ns, 1)
 
 
-def _without_partner(graph: DependencyGraph) -> Bools:
+def without_partner(graph: DependencyGraph) -> Bools:
     """Mark the activities that communicate and were matched with nobody."""
     alone: Bools = graph.marks.communicates | graph.lanes.is_communication[graph.event_table.lane]
     if isinstance(graph, JobGraph):

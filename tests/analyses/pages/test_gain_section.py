@@ -148,6 +148,7 @@ def test_a_window_that_cannot_be_replayed_is_said_in_a_line(monkeypatch: pytest.
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_a_real_job_is_told_what_its_slow_rank_costs() -> None:
     path = hg.critical_path(hg.read_job(SHARED / "traces" / "nanogpt_ddp_8xh100"))
     (section,) = gain_sections(path)

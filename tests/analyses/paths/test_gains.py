@@ -15,6 +15,7 @@ from hta_graph.algorithms.replay.opportunities import Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
 from hta_graph.algorithms.time.windows import same_window
 from tests.support.builder import TraceBuilder
+from tests.support.chakra_builder import RankBuilder
 
 SAMPLES = Path(__file__).parents[3] / "analyses" / "sample"
 
@@ -162,3 +163,14 @@ def test_a_figure_has_a_line_for_each_curve(job_gains: Gains) -> None:
 def test_a_figure_of_nothing_says_so() -> None:
     pytest.importorskip("plotly")
     assert "nothing on the path" in gain_curves().layout.annotations[0].text
+
+
+def test_what_may_be_waiting_leads_only_where_nothing_else_is_there(tmp_path: Path) -> None:
+    """Of one rank alone an all-reduce may be waiting for the others: half of its time is nobody's to save."""
+    trace = RankBuilder(0, 2)
+    trace.launch("gemm", (0, 5), (8, 48), 1, stream=24)
+    trace.collective(6, (50, 150), 2)
+    graph = trace.graph(tmp_path)
+    found = gains_of(graph, hg.whole()(graph))
+    assert found.drawn[0].chosen.may_be_waiting
+    assert "gemm" in found.conclusion

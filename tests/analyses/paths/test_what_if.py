@@ -67,7 +67,8 @@ def test_without_a_change_all_lengths_are_the_recorded_one(capsys: pytest.Captur
     assert set(found["path_after"]["by_bound_ns"]) == BOUND_BY
     assert sum(found["path_after"]["by_bound_ns"].values()) == 104_000
     rows = {(row["kind"], row["name"]): row for row in found["opportunities"]}
-    assert list(rows["kernel", "b"]) == ["kind", "name", "on_path_ns", "saved_half_ns", "saved_free_ns", "next"]
+    keys = ["kind", "name", "on_path_ns", "saved_half_ns", "saved_free_ns", "next", "alone_ns"]
+    assert list(rows["kernel", "b"]) == keys
     assert [rows["kernel", "b"][key] for key in ("on_path_ns", "saved_half_ns", "saved_free_ns")] == [
         40_000, 20_000, 40_000,
     ]  # fmt: skip
