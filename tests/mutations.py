@@ -864,6 +864,13 @@ COLUMNS = (
         REPLAY_PROOF,
     ),
     Mutation(
+        "lags of unlike kinds are compared in nanoseconds",
+        "hta_graph/algorithms/replay/edge_times.py",
+        "measured / np.maximum(usual, 1)",
+        "1.0 * (measured - usual)",
+        REPLAY_PROOF,
+    ),
+    Mutation(
         "a lock ties a call to another thread",
         "hta_graph/algorithms/replay/replayable.py",
         " & (table.kind != EdgeKind.RUNTIME_LOCK)",

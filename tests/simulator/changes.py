@@ -23,6 +23,8 @@ from .program import (
     Launch,
     Op,
     Program,
+    QueryEvent,
+    Record,
     Set,
     Statement,
     SyncDevice,
@@ -129,7 +131,7 @@ def slower(own: Statement, factor: float) -> Statement:
             return replace(own, ns=round(ns * factor))
         case Lagging(statement=Launch() | Copy() | Set() | GraphLaunch() | Meet() as call):
             return _submitting(own, call.call_ns, factor)
-        case GraphLaunch() | SyncStream() | SyncDevice() | SyncEvent():
+        case GraphLaunch() | Record() | Wait() | QueryEvent() | SyncStream() | SyncDevice() | SyncEvent():
             return replace(own, call_ns=round(own.call_ns * factor))
         case _:
             return own

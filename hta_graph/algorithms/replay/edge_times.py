@@ -22,7 +22,7 @@ from hta_graph.columns import Columns, freeze, picked, summed_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Ids, Ints
+from hta_graph.model import ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
 
 __all__ = ["EdgeParts", "EdgeTimes", "divided_parts", "edge_times"]
 
@@ -71,11 +71,12 @@ def edge_times(graph: DependencyGraph) -> EdgeTimes:
     measured, role = times[edges.target] - times[edges.source], ROLE[edges.kind]
     rank = graph.part_of(event_of(edges.target))
     bound_by = _without_locks(graph, binding_edges(graph)[edges.target])
-    for _ in range(ROUNDS):
-        usual = _usual_lags(graph, measured, bound_by == np.arange(len(edges)))[rank, edges.kind]
-        bound_by = _likeliest(graph, measured - usual, bound_by)
     binds = bound_by == np.arange(len(edges))
     usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
+    for _ in range(ROUNDS):
+        bound_by = _likeliest(graph, measured / np.maximum(usual, 1), bound_by)
+        binds = bound_by == np.arange(len(edges))
+        usual = _usual_lags(graph, measured, binds)[rank, edges.kind]
     called = _time_in_call(graph)
     least = np.where(np.isin(role, OF_ITS_LANE), measured[bound_by], np.maximum(usual, called))
     weight = np.where(binds, measured, np.minimum(measured, least))
@@ -95,8 +96,8 @@ def _without_locks(graph: DependencyGraph, bound_by: Ids) -> Ids:
     return np.where(edges.kind[bound_by] == EdgeKind.RUNTIME_LOCK, own[edges.target], bound_by).astype(np.int32)
 
 
-def _likeliest(graph: DependencyGraph, beyond: Ints, bound_by: Ids) -> Ids:
-    """Let work on streams have been bound by what is likeliest: the cause whose lag exceeds the usual one the least.
+def _likeliest(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Ids:
+    """Let work on streams have been bound by what is likeliest: the cause whose lag is the least times its usual one.
 
     The cause that came last need not be it: a launch takes longer to reach the GPU than a stream to go on.
 
@@ -110,7 +111,7 @@ def _likeliest(graph: DependencyGraph, beyond: Ints, bound_by: Ids) -> Ids:
     known[edges.target[overlapping]] = True
     rows = np.flatnonzero(enters & ~known[edges.target])
     # The later of equals wins, so what bound it before comes last.
-    order = rows[np.lexsort((bound_by[rows] == rows, -beyond[rows], edges.target[rows]))]
+    order = rows[np.lexsort((bound_by[rows] == rows, -times_usual[rows], edges.target[rows]))]
     likeliest = np.full(len(known), -1, np.int32)
     likeliest[edges.target[order]] = order
     found = likeliest[edges.target]
@@ -120,15 +121,17 @@ def _likeliest(graph: DependencyGraph, beyond: Ints, bound_by: Ids) -> Ids:
 def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     """Return per rank and edge kind the median (ns) of the lags that bound something; a rank with few takes all's.
 
-    A kind that never bound anything has no usual lag: its least one counts, and no more than 10 µs.
+    A kind that never bound anything has no usual lag: its least one counts, and no more than is usual for other kinds
+    of its role (10 µs where these bound nothing either).
     """
     kind, rank = graph.edge_table.kind, graph.part_of(event_of(graph.edge_table.target))
     usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
     for of in EdgeKind:
         every = np.flatnonzero((kind == of) & (measured >= 0))
         bound = every[binds[every]]
-        least = min(int(measured[every].min(initial=LONGEST_UNSEEN_LAG_NS)), LONGEST_UNSEEN_LAG_NS)
-        usual[:, of] = int(np.median(measured[bound])) if len(bound) else least
+        known = bound if len(bound) else np.flatnonzero((ROLE[kind] == ROLE[of]) & binds & (measured >= 0))
+        usual_of_role = int(np.median(measured[known])) if len(known) else LONGEST_UNSEEN_LAG_NS
+        usual[:, of] = usual_of_role if len(bound) else measured[every].min(initial=usual_of_role)
         for part in graph.parts:
             own = bound[rank[bound] == part.place]
             if len(own) >= FEWEST_LAGS:

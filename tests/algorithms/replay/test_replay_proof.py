@@ -93,6 +93,14 @@ def test_a_launch_bound_what_came_its_usual_time_after_it() -> None:
     assert 800 <= np.median(lags) <= 1_200
 
 
+def test_a_lag_is_judged_by_how_many_times_as_long_as_usual_it_is() -> None:
+    """Where kernels are launched about when the stream becomes free, lags of launches do not pass for the stream's."""
+    graph = read(write(simulate(program_of(2_036)), Dialect()))
+    known, edges = edge_times(graph), graph.edge_table
+    others = ~known.binds & (edges.kind == EdgeKind.STREAM_ORDER) & (edges.source & 1 == 1)
+    assert 800 <= np.median(known.weight[others]) <= 1_200
+
+
 def test_nothing_is_inserted_before_what_an_earlier_step_launched() -> None:
     first = Annotation("ProfilerStep#0", tuple(Launch(Stream(), 100_000, "k") for _ in range(5)))
     second = Annotation("ProfilerStep#1", (Launch(Stream(), 100_000, "k"),))
