@@ -56,6 +56,7 @@ def test_a_graphs_own_frames_give_it_back(path: Path) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", shared_traces() or [Path("absent")], ids=lambda path: f"{path.parent.name}/{path.name}"
 )

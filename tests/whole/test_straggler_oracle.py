@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hta_graph as hg
 from tests.straggler_oracle import StragglerAnswers, main
-from tests.support.depth import for_all
+from tests.support.depth import deep, for_all
 from tests.support.shared_traces import SHARED
 from tests.support.straggler_job import StragglerJob, job_of_frame, read_straggler_job
 from tests.support.straggler_made import MadeShape, made_job, random_shape_of_job
@@ -128,7 +128,10 @@ def recorded_step(job: StragglerJob, *, delays: bool) -> np.ndarray[Any, Any]:
 # -- made jobs ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SHAPES)
+QUICK = ("plain", "alone")
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(deep(name) for name in SHAPES if name not in QUICK)])
 def test_every_rule_is_that_of_the_description(name: str) -> None:
     shape = SHAPES[name]
     frame = made_job(shape, 5)

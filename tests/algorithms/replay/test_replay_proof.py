@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ import hta_graph as hg
 from hta_graph.algorithms.replay.edge_times import edge_times
 from hta_graph.model import EdgeKind
 from tests.proof import read
-from tests.replay_proof import PROVEN, Found, figures, of_job, of_program, program_of, quantiles
+from tests.replay_proof import PROVEN, Found, figures, of_program, program_of, quantiles
 from tests.simulator import Dialect, Program, Stream, simulate, write
 from tests.simulator.changes import OF_ANY
 from tests.simulator.idioms import pin_memory
@@ -44,9 +43,9 @@ def test_programs_do_what_was_predicted(programs: int, *, in_step: bool) -> None
         assert found.keys() == OF_ANY.keys()
 
 
-@pytest.mark.parametrize("jobs", [lambda _: iter([of_job("ddp", "nccl", FIRST)]), deep(PROVEN["many ranks, GPUs"])])
-def test_jobs_do_what_was_predicted(jobs: Callable[[int], Iterator[Found]]) -> None:
-    found = figures(jobs(FIRST))
+@pytest.mark.slow
+def test_jobs_do_what_was_predicted() -> None:
+    found = figures(PROVEN["many ranks, GPUs"](FIRST))
     median, nearly_all = _errors(found)
     assert median <= MEDIAN
     assert nearly_all <= NEARLY_ALL
@@ -66,6 +65,7 @@ def test_jobs_on_cpus_do_what_was_predicted() -> None:
 # -- the rules that the proof asked for --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nobody_is_tied_to_the_times_of_another_thread_by_a_lock() -> None:
     """A program that waits for locks is predicted like others, though who holds them changes."""
     program = program_of(FIRST)
