@@ -138,6 +138,7 @@ def test_what_lies_beside_an_earlier_job_is_never_deleted(job: hg.JobGraph, tmp_
 @pytest.mark.parametrize(
     "folder", ["gloo/ddp_4r_slowfwd_1_skew", deep("gloo/pipeline_2r_slowfwd_1"), deep("traces/dlrm_8xv100")]
 )
+@pytest.mark.slow
 def test_recorded_jobs_survive(tmp_path: Path, folder: str) -> None:
     job = hg.read_job(SHARED / folder)
     hg.save_graph(job, tmp_path / "g")

@@ -81,6 +81,7 @@ def test_ways_between_ranks_are_shortest(seed: int) -> None:
         assert (way.source_rank.iloc[0], way.target_rank.iloc[-1]) == (source[0], target[0])
 
 
+@pytest.mark.slow
 @for_all(SEEDS, examples=40)
 def test_neighbours_are_those_of_networkx(seed: int) -> None:
     with TemporaryDirectory() as folder:

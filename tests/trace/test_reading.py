@@ -130,6 +130,7 @@ def test_a_file_of_another_kind_is_refused() -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_real_epoch_decimals_are_exact() -> None:
     import gzip
     import re

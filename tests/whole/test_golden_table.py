@@ -97,6 +97,7 @@ def judge_trace(trace: str) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("trace", QUICK)
+@pytest.mark.slow
 def test_no_answer_is_unexplained(trace: str) -> None:
     judge_trace(trace)
 

@@ -36,6 +36,7 @@ def test_a_small_trace_is_predicted_from_its_own_steps() -> None:
     assert max(abs(one.trivial_error) for one in found) > 1
 
 
+@pytest.mark.slow
 def test_a_change_said_beforehand_is_predicted() -> None:
     """Small files of the pairs: the host that no longer waits."""
     (found,) = [one for one in compared(SHARED / "traces") if one.step == 2]

@@ -127,6 +127,7 @@ def test_an_event_query_is_no_dependency() -> None:
         assert set(graph.predecessors(query).kind) <= {"thread_order"}
 
 
+@pytest.mark.slow
 def test_epoch_microseconds_keep_their_nanoseconds() -> None:
     """Compare with the printed text, which a float cannot hold."""
     path = SHARED / "traces/ns_resolution_v100/rank0.json.gz"

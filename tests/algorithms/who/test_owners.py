@@ -152,6 +152,7 @@ def test_own_weights_sum_to_all_on_every_trace(real_traces: list[Path]) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_operators_are_those_around_the_launch_and_frames_those_open_then() -> None:
     path = next(path for path in shared_traces() if "owlv2" in str(path))
     graph = hg.build_graph(hg.read_trace(path))

@@ -118,6 +118,7 @@ def test_the_rows_of_hta_are_kept(name: str) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_partners_point_at_each_other() -> None:
     frame = hta_trace_frame(like_hta(graphs("nccl_args_a100"))[0])
     device = frame[frame["stream"] >= 0]

@@ -133,6 +133,7 @@ def test_own_times_sum_to_all_in_every_step(name: str) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_a_model_recorded_with_stacks_is_told_by_its_modules() -> None:
     graph = graphs("owlv2_pystack_h100")[0]
     frame = attribution([whole(0, graph)], "module-class").set_index("name")

@@ -153,6 +153,7 @@ def test_names_are_whole_in_json(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert shown["saved_ns"] == 40_000
 
 
+@pytest.mark.slow
 def test_near_critical_work_is_the_same_beside_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     asked_for = ("--near", "5%")
     near = asked(capsys, JOB, *asked_for)["near"]

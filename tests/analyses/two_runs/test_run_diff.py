@@ -271,6 +271,7 @@ def pair(step: int = 10) -> list[Scope]:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_counts_and_durations_of_a_real_pair_equal_the_exact_recomputation() -> None:
     golden = json.loads((SHARED / "golden/diff_nanogpt_ab_current_vs_hook/independent.json").read_text())
     scopes = pair(golden["control_step"])
@@ -289,6 +290,7 @@ def answer_about(scopes: list[Scope], step: int) -> tuple[Answer, Comparison]:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_the_differences_of_a_real_pair_are_identities() -> None:
     scopes = pair()
     found, comparison = answer_about(scopes, 10)

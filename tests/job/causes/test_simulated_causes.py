@@ -17,6 +17,7 @@ QUICK = (
 )
 
 
+@pytest.mark.slow
 def test_a_delay_is_named_first() -> None:
     scores = [prove(*case) for case in QUICK]
     assert all(score.asked for score in scores)

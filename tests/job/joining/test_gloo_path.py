@@ -27,6 +27,7 @@ def share_on_path(job: hg.JobGraph, path: hg.CriticalPath, delay: Injection) -> 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.slow
 def test_delays_without_slack_lie_on_the_path(name: str) -> None:
     folder = SHARED / "gloo" / name
     job = hg.read_job(sorted(folder.glob("rank*.json.gz")))
@@ -38,6 +39,7 @@ def test_delays_without_slack_lie_on_the_path(name: str) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.slow
 def test_the_path_has_a_cause_nearly_everywhere(name: str) -> None:
     path = hg.critical_path(hg.read_job(sorted((SHARED / "gloo" / name).glob("rank*.json.gz"))), hg.whole())
     before = path.by_reason_ns.get("before_recording", 0)

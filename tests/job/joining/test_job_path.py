@@ -21,6 +21,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("scenario", "backend", "seeds"), EVERY)
+@pytest.mark.slow
 def test_the_path_is_the_true_one(scenario: str, backend: str, seeds: int) -> None:
     found = proven(scenario, backend, range(seeds))
     assert min(found.shares) >= (0.9 if (scenario, backend) in UNSURE else 0.9999)

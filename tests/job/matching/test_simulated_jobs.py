@@ -20,6 +20,7 @@ def scores_of(names: list[str], damages: list[str], seeds: range, *, ids: bool =
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp", "pipeline", "tensor", "experts", "wide"])
+@pytest.mark.slow
 def test_all_is_found_where_nothing_is_lost(name: str) -> None:
     score = scores_of([name], ["none"], range(1))
     assert (score.right, score.wrong) == (score.complete, 0)
