@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU, DELAY
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Ints
 
-__all__ = ["DELAY", "SHORT_DELAY_NS", "Exchange", "Numbering", "metadata", "node_messages"]
-
-DELAY = "[delay]"
-"""The name of a node that stands for time in which its slot idled for no recorded reason."""
+__all__ = ["SHORT_DELAY_NS", "Exchange", "Numbering", "metadata", "node_messages"]
 
 SHORT_DELAY_NS = 10_000
 """A longer delay is a node of its own; a shorter one (launch latency, a gap between kernels) is part of its node."""

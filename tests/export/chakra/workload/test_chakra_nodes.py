@@ -11,8 +11,8 @@ import pytest
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.simulator.simulate import simulate
+from hta_graph.export.chakra.simulator.simulated import DELAY
 from hta_graph.export.chakra.workload.convert import convert
-from hta_graph.export.chakra.workload.et_nodes import DELAY
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from tests.proof import read
 from tests.simulator import Dialect, write
