@@ -71,10 +71,11 @@ class RankStatistics:
 
 @dataclass(frozen=True)
 class LogStatistics:
-    """What a log says of each rank; ``notes`` tell what it does not."""
+    """What a log says of each rank; ``notes`` tell what it does not. ``is_lost``: its beginning is gone."""
 
     ranks: list[RankStatistics]
     notes: list[str]
+    is_lost: bool = False
 
 
 def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None = None) -> LogStatistics:
@@ -99,7 +100,7 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
     notes = [note for condition, note in ((is_lost, LOST), (not programs, UNTOLD)) if condition]
     for run in runs:
         notes += run.unfinished_lines(is_lost=is_lost)
-    return LogStatistics([run.statistics(is_lost=is_lost) for run in runs], notes)
+    return LogStatistics([run.statistics(is_lost=is_lost) for run in runs], notes, is_lost)
 
 
 def statistics_document(found: LogStatistics) -> dict[str, Any]:

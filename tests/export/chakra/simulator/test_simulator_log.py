@@ -204,6 +204,17 @@ def test_the_command_prints_and_writes_what_is_known(tmp_path: Path, capsys: pyt
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_a_run_that_did_not_end_fails_after_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "log.log").write_text(log_text([NODES[:3]]))
+    work = write_workload(tmp_path / "work", [NODES])
+    status, out, err = run_command(capsys, "chakra", "statistics", tmp_path / "log", "--workload", work)
+    assert status == 1
+    assert "3/7" in out
+    assert "nodes that never began: 4, such as node 4" in err
+    assert err.endswith("ASTRA-sim did not run all nodes to their end\n")
+
+
 def test_a_log_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.log"
     log.write_text(log_text([NODES]))

@@ -1,0 +1,77 @@
+"""Print what ASTRA-sim makes of recorded sets: ``python -m tests.astra_sweep [SET…] [--output FILE]``.
+
+SET is a folder of rank files, or holds such folders; by default the shared traces. Each set is converted in both
+profiles and run by both back ends with recorded communication, with a network of 50 GB/s a link (×0.25 to ×4), and on
+GPUs with durations ×0.5 and ×2. A rank alone is run twice, side by side, as the walk-through does: ASTRA-sim needs two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import hta_graph as hg
+from hta_graph.errors import HtaGraphError
+from tests.astra_sweep.measured import MeasuredSet, measured
+from tests.astra_sweep.tables import report
+from tests.support.astra_sim import why_absent
+from tests.support.shared_traces import SHARED
+
+DEFAULT = tuple(SHARED / name for name in ("traces", "traces_more"))
+PROFILES = ("full", "gpu")
+
+
+def rank_files(folder: Path) -> list[Path]:
+    """Return a folder's own device traces."""
+    files = sorted(path for path in folder.glob("*.json*") if path.name.endswith((".json", ".json.gz")))
+    return [path for path in files if path.name.startswith(("rank", "trace", "kineto"))]
+
+
+def sets_in(roots: Sequence[Path]) -> Iterator[tuple[str, list[Path]]]:
+    """Yield the name and the files of each set: what is in one folder is one job."""
+    for root in roots:
+        folders = sorted({path.parent for path in root.rglob("*.json*")})
+        for folder in folders:
+            if folder.name != "flight" and (files := rank_files(folder)):
+                name = folder.relative_to(root).as_posix()
+                yield (root.name if name == "." else name), files
+
+
+def measure_all(roots: Sequence[Path], profiles: Sequence[str]) -> Iterator[MeasuredSet]:
+    """Measure set by set; what cannot be read is refused like what cannot be converted."""
+    for name, files in sets_in(roots):
+        began = time.perf_counter()
+        try:
+            ranks = {graph.trace.rank or 0: graph for graph in hg.read_graphs(files, jobs=1)}
+        except HtaGraphError as error:
+            yield MeasuredSet(name, "both", refusal=str(error))
+            continue
+        for profile in profiles:
+            with tempfile.TemporaryDirectory() as scratch:
+                yield measured(name, ranks, profile, Path(scratch))
+        sys.stderr.write(f"{name}: {time.perf_counter() - began:.0f} s\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", type=Path, default=DEFAULT)
+    parser.add_argument("--profile", choices=PROFILES, action="append", help="only this one")
+    parser.add_argument("--output", type=Path, help="write the tables to a file")
+    options = parser.parse_args(argv)
+    if reason := why_absent():
+        parser.error(reason)
+    text = "\n".join(report(list(measure_all(options.sets, options.profile or PROFILES)))) + "\n"
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
