@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.et_file import EtFile, attributes
+from hta_graph.export.chakra.files.et_folder import EtFolder
 from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.executor import Message, Program
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.model import Bools, Ints
 
-__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "EtAttribute", "EtProgram"]
+__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "EtAttribute", "EtProgram", "programs_of"]
 
 COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
 COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
@@ -108,6 +109,11 @@ class EtProgram:
         if kind in COMMUNICATION_TYPES:
             return NO_SLOT if kind == RECEIVE else COMMUNICATION
         return CPU if on_cpu else COMPUTE
+
+
+def programs_of(folder: EtFolder) -> dict[int, EtProgram]:
+    """Return what each rank of a workload runs."""
+    return {rank: EtProgram(rank, file) for rank, file in folder.files.items()}
 
 
 class _NodeScan:
