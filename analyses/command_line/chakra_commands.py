@@ -75,7 +75,12 @@ def convert(options: argparse.Namespace) -> None:
     check_target(target, force=options.force)
     check_outputs(options.inputs, options.json)
     asked = ConvertOptions(
-        options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
+        options.profile,
+        options.prefix,
+        options.unknown_collectives,
+        options.missing_ranks,
+        options.overlap,
+        force=options.force,
     )
     conversion = write_workload(_rank_inputs(options), target, asked)
     for note in conversion.notes:

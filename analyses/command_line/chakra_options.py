@@ -43,7 +43,12 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="trace", metavar="NAME", help="the files are NAME.<npu>.et (trace)")
     parser.add_argument(
         "--profile", choices=("full", "gpu"), default="full",
-        help="gpu: leave the CPU out; what the GPU waited for it becomes delays (full)",
+        help="gpu: leave operators out; the host's time between launches and waits is one delay (full)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--overlap", choices=("keep", "share"), default="keep",
+        help="a simulated rank does one thing at a time; rows that ran beside others keep their durations and run "
+        "after them, or share the time in which any of them ran (keep)",
     )  # fmt: skip
     parser.add_argument(
         "--unknown-collectives", choices=("error", "as-compute"), default="error",

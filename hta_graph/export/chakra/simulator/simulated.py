@@ -10,5 +10,5 @@ CPU, COMPUTE, COMMUNICATION, NO_SLOT = range(4)
 SIMULATED = ("ALL_REDUCE", "ALL_GATHER", "ALL_TO_ALL", "REDUCE_SCATTER", "BROADCAST", "SEND", "RECV")
 """What ASTRA-sim runs; REDUCE, GATHER, SCATTER, REDUCE_SCATTER_BLOCK and BARRIER end it."""
 
-DELAY = "[delay]"
-"""The name of a node that stands for time in which its slot idled for no recorded reason."""
+DELAY = "delay"
+"""The name of a node that is no event: its slot idles for no recorded reason, or the host works unseen."""

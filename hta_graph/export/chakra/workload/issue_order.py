@@ -1,4 +1,4 @@
-"""The order in which nodes are issued: that of launches, and never before what they depend on."""
+"""The order in which nodes are issued: that in which they are due, and never before what they depend on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from hta_graph.model import Ints
 __all__ = ["issue_order"]
 
 
-def issue_order(nodes: Nodes) -> Ints:
+def issue_order(nodes: Nodes, due: Ints | None = None) -> Ints:
     """Return the nodes in the order in which they were issued; simulators give a free slot to the lowest number.
 
-    Where a node would come before one that it depends on (clocks that disagree, collectives put into another order) it
-    is issued right after that one. Nodes that wait for themselves through others are left out.
+    That is the order of ``due`` (ns), by default of their starts, and of launches where these are equal. Where a node
+    would come before one that it depends on (clocks that disagree, collectives put into another order) it is issued
+    right after that one. Nodes that wait for themselves through others are left out.
     """
-    order = np.argsort(nodes.issued, kind="stable")
+    order = np.lexsort((nodes.issued, nodes.start if due is None else due))
     place = np.empty(len(nodes), np.int64)
     place[order] = np.arange(len(nodes))
     # Clocks nearly always agree, and then there is nothing to put right.
