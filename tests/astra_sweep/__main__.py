@@ -65,11 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if reason := why_absent():
         parser.error(reason)
-    text = "\n".join(report(list(measure_all(options.sets, options.profile or PROFILES)))) + "\n"
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
+    found: list[MeasuredSet] = []
+    for one in measure_all(options.sets, options.profile or PROFILES):
+        found.append(one)
+        # It takes long: what is known so far can be read meanwhile.
+        if options.output:
+            options.output.write_text("\n".join(report(found)) + "\n", encoding="utf-8")
+    if not options.output:
+        sys.stdout.write("\n".join(report(found)) + "\n")
     return 0
 
 

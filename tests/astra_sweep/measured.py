@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.algorithms.time.intervals import union
+from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.work.activities import WorkType, activities
 from hta_graph.errors import HtaGraphError
 from hta_graph.export.chakra.files.et_file import attributes
@@ -72,13 +72,22 @@ class RecordedTimes:
     communication_ns: int
     overlap_ns: int
 
+    @property
+    def exposed_ns(self) -> int:
+        """Communication that nothing hides."""
+        return self.communication_ns - self.overlap_ns
+
     @classmethod
-    def of(cls, graph: hg.DependencyGraph) -> RecordedTimes:
+    def of(cls, gpu: Intervals, talk: Intervals) -> RecordedTimes:
         """Measure as ``overlap`` does, but for copies, which are compute nodes to simulators."""
-        work = activities(graph)
-        talk = work.busy(WorkType.COMMUNICATION)
-        gpu = work.busy(WorkType.COMPUTATION, WorkType.MEMORY)
         return cls(gpu.total, talk.total, talk.total - talk.subtract(gpu).total)
+
+    @classmethod
+    def of_trace(cls, graph: hg.DependencyGraph) -> RecordedTimes:
+        """Measure all that a trace holds."""
+        work = activities(graph)
+        gpu = work.busy(WorkType.COMPUTATION, WorkType.MEMORY)
+        return cls.of(gpu, work.busy(WorkType.COMMUNICATION))
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,7 @@ class RunOfCase:
     ranks: list[RankStatistics]
     notes: list[str]
     words: str = ""
+    is_lost: bool = False
 
     @property
     def end_ns(self) -> int | None:
@@ -107,7 +117,7 @@ class MeasuredSet:
     is_alone: bool = False
     notes: list[str] = field(default_factory=list)
     nodes: dict[int, int] = field(default_factory=dict)
-    written: list[WrittenTimes] = field(default_factory=list)
+    written: dict[int, WrittenTimes] = field(default_factory=dict)
     simulated: list[SimulatedRank] = field(default_factory=list)
     recorded: dict[int, RecordedTimes] = field(default_factory=dict)
     runs: dict[tuple[str, str], RunOfCase] = field(default_factory=dict)
@@ -130,8 +140,8 @@ def measured(
     programs = programs_in(work)
     found.nodes = {npu: len(program) for npu, program in programs.items()}
     own = {rank.npu: ranks[rank.rank] for rank in found.simulated if rank.rank in ranks}
-    found.written = [WrittenTimes.of(own[npu], programs[npu]) for npu in own]
-    found.recorded = {npu: RecordedTimes.of(graph) for npu, graph in own.items()}
+    found.written = {npu: WrittenTimes.of(own[npu], programs[npu]) for npu in own}
+    found.recorded = {npu: RecordedTimes.of_trace(graph) for npu, graph in own.items()}
     for factor in dict.fromkeys(case.gpu for case in cases):
         _run_cases(found, _scaled_folder(work, factor), [case for case in cases if case.gpu == factor], programs)
     return found
@@ -143,29 +153,31 @@ def convert_somehow(ranks: Mapping[int, hg.DependencyGraph], profile: str, work:
     Raises:
         HtaGraphError: no concession helps.
     """
-    first = None
+    refusal = HtaGraphError(f"more than {LARGEST_WORLD} ranks, and most of them copies")
     for missing, unknown in product(("error", "copy", "as-compute"), ("error", "as-compute")):
         options = ConvertOptions(profile=profile, missing=missing, unknown=unknown, force=True)
         asked = {"--missing-ranks": missing, "--unknown-collectives": unknown}
         try:
             done = convert([RankInput(*item) for item in ranks.items()], work, options)
         except HtaGraphError as error:
-            first = first or error
+            refusal = error
             continue
         if len(done.ranks) <= max(LARGEST_WORLD, len(ranks)):
             return " ".join(f"{key} {value}" for key, value in asked.items() if value != "error"), done.notes
-    raise first or HtaGraphError("the world is too large")
+    raise refusal
 
 
 @dataclass(frozen=True)
 class WrittenTimes:
     """A file beside its trace (ns).
 
-    How far a GPU node's duration is at most from its row's, and by how much longer compute nodes are one by one.
+    How far a GPU node's duration is at most from its row's, by how much longer compute nodes are one by one, and what
+    was recorded of the rows that have nodes: communication with ranks that did not record it is cut.
     """
 
     largest_difference_ns: int
     side_by_side_ns: int
+    recorded: RecordedTimes
 
     @classmethod
     def of(cls, graph: hg.DependencyGraph, program: EtProgram) -> WrittenTimes:
@@ -174,9 +186,12 @@ class WrittenTimes:
         row = dict(zip(events.index.tolist(), range(len(events)), strict=True))
         on_gpu = [(node, row[known["event_index"]], known) for node, known in _gpu_nodes(program)]
         worst = [_difference(int(events.end[at] - events.start[at]), node, known) for node, at, known in on_gpu]
-        compute = np.array([at for node, at, _ in on_gpu if node.type == NODE_TYPES["COMP_NODE"]], np.int64)
-        start, end = events.start[compute], events.end[compute]
-        return cls(max(worst, default=0), int((end - start).sum()) - union(start, end).total)
+        rows = np.array([at for _, at, _ in on_gpu], np.int64)
+        computes = np.array([node.type == NODE_TYPES["COMP_NODE"] for node, _, _ in on_gpu], np.bool_)
+        start, end = events.start[rows], events.end[rows]
+        gpu, talk = (union(start[chosen], end[chosen]) for chosen in (computes, ~computes))
+        one_by_one = int((end - start)[computes].sum())
+        return cls(max(worst, default=0), one_by_one - gpu.total, RecordedTimes.of(gpu, talk))
 
 
 def _gpu_nodes(program: EtProgram) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -206,7 +221,7 @@ def _run_cases(found: MeasuredSet, work: Path, cases: Sequence[Case], programs: 
         except HtaGraphError as error:
             found.runs[back_end, case.label] = RunOfCase([], [], run.words or str(error))
             continue
-        found.runs[back_end, case.label] = RunOfCase(told.ranks, told.notes, run.words)
+        found.runs[back_end, case.label] = RunOfCase(told.ranks, told.notes, run.words, told.is_lost)
 
 
 def relative(value: float | None, reference: float | None) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from tests.astra_sweep.measured import CASES, MeasuredSet, relative
+from tests.astra_sweep.measured import CASES, MeasuredSet, RecordedTimes, relative
 from tests.support.astra_sim import BACK_ENDS
 
 __all__ = ["report"]
@@ -52,8 +52,8 @@ def _span_cells(found: MeasuredSet) -> dict[str, str]:
         "ranks": f"{len(found.simulated)}",
         "asked for": found.asked or "nothing",
         "nodes": f"{sum(rank.nodes for rank in found.simulated):,}",
-        "largest difference of a GPU node (µs)": _us(max(own.largest_difference_ns for own in found.written)),
-        "kernels side by side (ms)": _ms(max(own.side_by_side_ns for own in found.written)),
+        "largest difference of a GPU node (µs)": _us(max(own.largest_difference_ns for own in found.written.values())),
+        "kernels side by side (ms)": _ms(max(own.side_by_side_ns for own in found.written.values())),
         "measured (ms)": _ms(_measured_end(found)),
         "`simulate` (ms)": _ms(max(rank.simulated_ns for rank in found.simulated)),
         "worst rank": _percent(worst),
@@ -92,22 +92,25 @@ def _node_cells(found: MeasuredSet) -> Iterator[dict[str, str]]:
 
 
 def _statistics_cells(found: MeasuredSet) -> Iterator[dict[str, str]]:
-    replay, network = (found.runs.get(("unaware", label)) for label in ("replay", "net ×1"))
+    runs = [found.runs.get(("unaware", label)) for label in ("replay", "net ×1")]
     for npu, recorded in found.recorded.items():
-        runs = [run.ranks[npu] if run and npu < len(run.ranks) else None for run in (replay, network)]
+        told = [run.ranks[npu] if run and npu < len(run.ranks) else None for run in runs]
         cells = {"rank": f"{npu}"}
-        for name, value in (
-            ("GPU", recorded.gpu_ns),
-            ("communication", recorded.communication_ns),
-            ("overlap", recorded.overlap_ns),
-            ("exposed", recorded.communication_ns - recorded.overlap_ns),
-        ):
-            key = {"exposed": "exposed_communication"}.get(name, name.lower())
-            simulated = [getattr(run, f"{key}_ns") if run else None for run in runs]
-            cells[f"{name}: recorded"] = _ms(value)
-            cells[f"{name}: replay"] = f"{_ms(simulated[0])} ({_percent(relative(simulated[0], value))})"
-            cells[f"{name}: network"] = _ms(simulated[1])
+        for name, key, every, kept in _compared_times(recorded, found.written[npu].recorded):
+            replay, network = (getattr(rank, key) if rank else None for rank in told)
+            cells[f"{name}: `overlap`"] = _ms(every)
+            cells[f"{name} in the file"] = _ms(kept)
+            cells[f"{name}: replay"] = f"{_ms(replay)} ({_percent(relative(replay, kept))})"
+            cells[f"{name}: network"] = _ms(network)
         yield _named(found) | cells
+
+
+def _compared_times(every: RecordedTimes, kept: RecordedTimes) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the name of a time, its name in the statistics, and it of the trace and of what became nodes."""
+    yield "GPU", "gpu_ns", every.gpu_ns, kept.gpu_ns
+    yield "communication", "communication_ns", every.communication_ns, kept.communication_ns
+    yield "overlap", "overlap_ns", every.overlap_ns, kept.overlap_ns
+    yield "exposed", "exposed_communication_ns", every.exposed_ns, kept.exposed_ns
 
 
 def _words(found: MeasuredSet) -> Iterator[str]:

@@ -26,15 +26,17 @@ from tests.support.astra_sim import (
 from tests.support.chakra_builder import RankBuilder, converted
 from tests.support.depth import deep
 from tests.support.make_sample import FOLDER, SAMPLE
-from tests.support.shared_traces import SHARED
+from tests.support.shared_traces import SHARED, is_large_trace
 
 pytestmark = pytest.mark.shared
 
 PROFILES = ("full", "gpu")
 REPLAY, NETWORK = CASES[0], next(case for case in CASES if case.label == "net ×1")
 SETS = sorted({path.parent for root in ("traces", "traces_more") for path in (SHARED / root).rglob("rank*.json.gz")})
-ROOM_OF_A_LOG = 400_000
-"""Of more nodes (issued and called back) ASTRA-sim's log keeps only the last ones."""
+ROOM_OF_A_LOG = 200_000
+"""So many nodes fit ASTRA-sim's log, even with long names."""
+ROUNDING_NS = 5_000
+"""In recordings of less than a millisecond whole microseconds show."""
 
 
 @pytest.fixture(autouse=True)
@@ -55,16 +57,19 @@ def name_of(path: Path) -> str:
 def check_runs(found: MeasuredSet) -> None:
     """Let each node run once on each rank in every case, and recorded communication end when it did."""
     assert found.refusal == ""
+    assert max(own.largest_difference_ns for own in found.written.values()) <= 1_000
     for (_, label), run in found.runs.items():
         assert run.words == ""
-        is_lost = sum(found.nodes.values()) > ROOM_OF_A_LOG
-        assert is_lost or [rank.is_complete for rank in run.ranks] == [True] * len(found.nodes)
+        if run.is_lost:
+            assert sum(found.nodes.values()) > ROOM_OF_A_LOG
+        else:
+            assert [rank.is_complete for rank in run.ranks] == [True] * len(found.nodes)
         assert run.end_ns is not None
         if label == REPLAY.label:
             # A simulated GPU runs one kernel at a time.
-            more = max(own.side_by_side_ns for own in found.written)
+            more = max(own.side_by_side_ns for own in found.written.values())
             last = max(rank.measured_ns or 0 for rank in found.simulated)
-            assert 0.99 * last <= run.end_ns <= 1.01 * last + more
+            assert 0.99 * last - ROUNDING_NS <= run.end_ns <= 1.01 * last + ROUNDING_NS + more
 
 
 SAMPLES = (SAMPLE, FOLDER / "slower_trace.json.gz", FOLDER / "four_ranks")
@@ -81,7 +86,8 @@ def test_samples_run(tmp_path: Path, sample: Path, profile: str) -> None:
     "folder", [path if path.name == "sync_event_cpu" else deep(path) for path in SETS], ids=name_of
 )
 def test_shared_sets_run(tmp_path: Path, folder: Path, profile: str) -> None:
-    found = measured(folder.name, ranks_of(folder), profile, tmp_path, [REPLAY, NETWORK])
+    cases = [REPLAY] if is_large_trace(folder) else [REPLAY, NETWORK]
+    found = measured(folder.name, ranks_of(folder), profile, tmp_path, cases)
     if "holds no GPU activity" in found.refusal and profile == "gpu":
         return
     check_runs(found)
@@ -200,6 +206,10 @@ def test_a_large_log_says_that_it_lost_its_beginning(tmp_path: Path, name: str) 
 def test_statistics_are_those_of_overlap(tmp_path: Path, name: str, profile: str) -> None:
     found = measured(name, ranks_of(SHARED / "traces" / name), profile, tmp_path, [REPLAY])
     for rank in found.runs["unaware", REPLAY.label].ranks:
-        own = found.recorded[rank.rank]
-        assert rank.gpu_ns == pytest.approx(own.gpu_ns, rel=0.05)
-        assert rank.communication_ns == pytest.approx(own.communication_ns, rel=0.05)
+        # Of what is in the file: communication with ranks that did not record it is cut, and `convert` says so.
+        own = found.written[rank.rank].recorded
+        assert found.recorded[rank.rank].gpu_ns == pytest.approx(own.gpu_ns, rel=0.001)
+        assert rank.gpu_ns == pytest.approx(own.gpu_ns, rel=0.01)
+        assert rank.communication_ns == pytest.approx(own.communication_ns, rel=0.01)
+        assert rank.overlap_ns == pytest.approx(own.overlap_ns, rel=0.05)
+        assert rank.exposed_communication_ns == pytest.approx(own.exposed_ns, rel=0.05)

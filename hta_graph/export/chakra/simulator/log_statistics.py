@@ -22,7 +22,7 @@ __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_docu
 COMPUTATION = NODE_TYPES["COMP_NODE"]
 
 LOST = (
-    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB, about 420,000 nodes of all ranks); "
+    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); "
     "what ran when is not known, only when ranks ended"
 )
 UNTOLD = (
