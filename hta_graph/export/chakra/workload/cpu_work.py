@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.algorithms.who.threads import working_threads
-from hta_graph.columns import first_of_runs, last_of_runs
+from hta_graph.columns import first_of_runs, last_of_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 
@@ -81,6 +81,12 @@ class CpuWork:
         return start
 
     @property
+    def place(self) -> Ints:
+        """The place, in the order of all that happened, from which on each piece can work: where its wait ends."""
+        first = self._first + (self._held_until[self._first + 1] > NO_WAIT)
+        return self._graph.place(self._event[first], self._is_end[first])
+
+    @property
     def row(self) -> Ids:
         """The operator that starts in each piece, else the one around it, else its first call or the one around."""
         owner = self._owner[self._first]
@@ -105,21 +111,25 @@ class CpuWork:
     def until(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just before each event's start or end; -1 where its thread begins there or does not work."""
         place = self._places_of(events, at_end=at_end)
-        known = (place >= 0) & ~self._is_first[place]
-        return np.where(known, self._piece[place - 1], -1)
+        known = (place >= 0) & ~picked(self._is_first, place)
+        before: Ints = picked(self._piece, np.where(known, place - 1, -1))
+        return before
 
     def since(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just after each event's start or end; of a thread's last moment the one before it."""
         place = self._places_of(events, at_end=at_end)
-        return np.where(place >= 0, self._piece[place - self._is_last[place]], -1)
+        after: Ints = picked(self._piece, place - picked(self._is_last, place, otherwise=False))
+        return after
 
     def launching(self, calls: Ids) -> Ints:
-        """Return the piece at whose end each call has launched; -1 where the call is its thread's first row.
+        """Return the piece in which each call has begun to launch; -1 where none is before it.
 
-        A call that also waited launched before it did: its return is held by what it launched.
+        Not that of its return: what waits inside a call (a copy, a synchronisation) waits for what the call launched.
         """
-        waited = self._held_until[self._places_of(calls, at_end=True)] > NO_WAIT
-        return self.until(calls, at_end=~waited)
+        before, own = self.until(calls, at_end=False), self.since(calls, at_end=False)
+        # A thread's first row has nothing before it but the piece that it begins, unless that begins with a wait.
+        waits = picked(self._held_until, picked(self._first, own) + 1, otherwise=NO_WAIT) > NO_WAIT
+        return np.where((before < 0) & ~waits, own, before)
 
     def holding(self, events: Ids, *, at_end: Bools) -> Ints:
         """Return the piece that begins with the wait that ends at each event's start or end."""
@@ -173,9 +183,12 @@ class CpuWork:
         return marks
 
     def _hands_over(self) -> Bools:
-        """Mark where a thread hands work to another one."""
+        """Mark where a thread hands work to another one, and where backward needs what forward has made."""
         marks = np.zeros(len(self._event), np.bool_)
-        edges = self._graph.edges_of(EdgeKind.THREAD_HANDOFF)
-        place = self._places_of(edges.source, at_end=edges.from_end)
-        marks[place[place >= 0]] = True
+        handed, needed = (self._graph.edges_of(k) for k in (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD))
+        for place in (
+            self._places_of(handed.source, at_end=handed.from_end),
+            self._places_of(needed.target, at_end=needed.to_end),
+        ):
+            marks[place[place >= 0]] = True
         return marks

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from hta_graph.export.chakra.simulator.dependency_order import topological_order
+from hta_graph.export.chakra.simulator.dependency_order import causes_first
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
@@ -17,10 +15,4 @@ def issue_order(nodes: Nodes) -> Ints:
     Where a node would come before one that it depends on (clocks that disagree, collectives put into another order) it
     is issued right after that one. Nodes that wait for themselves through others are left out.
     """
-    order = np.argsort(nodes.issued, kind="stable")
-    place = np.empty(len(nodes), np.int64)
-    place[order] = np.arange(len(nodes))
-    # Clocks nearly always agree, and then there is nothing to put right.
-    if (place[nodes.source] < place[nodes.target]).all():
-        return order
-    return order[topological_order(place[nodes.source], place[nodes.target], len(nodes))]
+    return causes_first(nodes.issued, nodes.source, nodes.target)
