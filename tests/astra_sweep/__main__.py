@@ -17,28 +17,13 @@ from pathlib import Path
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError
 from tests.astra_sweep.measured import MeasuredSet, measured
+from tests.astra_sweep.sets import sets_in
 from tests.astra_sweep.tables import report
 from tests.support.astra_sim import why_absent
 from tests.support.shared_traces import SHARED
 
 DEFAULT = tuple(SHARED / name for name in ("traces", "traces_more"))
 PROFILES = ("full", "gpu")
-
-
-def rank_files(folder: Path) -> list[Path]:
-    """Return a folder's own device traces."""
-    files = sorted(path for path in folder.glob("*.json*") if path.name.endswith((".json", ".json.gz")))
-    return [path for path in files if path.name.startswith(("rank", "trace", "kineto"))]
-
-
-def sets_in(roots: Sequence[Path]) -> Iterator[tuple[str, list[Path]]]:
-    """Yield the name and the files of each set: what is in one folder is one job."""
-    for root in roots:
-        folders = sorted({path.parent for path in root.rglob("*.json*")})
-        for folder in folders:
-            if folder.name != "flight" and (files := rank_files(folder)):
-                name = folder.relative_to(root).as_posix()
-                yield (root.name if name == "." else name), files
 
 
 def measure_all(roots: Sequence[Path], profiles: Sequence[str]) -> Iterator[MeasuredSet]:

@@ -15,6 +15,7 @@ from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.simulator.simulated import DELAY
 from hta_graph.export.chakra.workload.scaling import scale_workload
 from tests.astra_sweep.measured import CASES, MeasuredSet, convert_somehow, measured
+from tests.astra_sweep.sets import device_traces, sets_in
 from tests.support.astra_sim import (
     BACK_ENDS,
     Settings,
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.shared
 
 PROFILES = ("full", "gpu")
 REPLAY, NETWORK = CASES[0], next(case for case in CASES if case.label == "net ×1")
-SETS = sorted({path.parent for root in ("traces", "traces_more") for path in (SHARED / root).rglob("rank*.json.gz")})
+SETS = sorted({files[0].parent for root in ("traces", "traces_more") for _, files in sets_in([SHARED / root])})
 ROOM_OF_A_LOG = 200_000
 """So many nodes fit ASTRA-sim's log, even with long names."""
 ROUNDING_NS = 5_000
@@ -46,7 +47,7 @@ def _astra_sim() -> None:
 
 def ranks_of(path: Path) -> dict[int, hg.DependencyGraph]:
     """Read a trace or a folder of them."""
-    files = sorted(path.glob("rank*.json*")) if path.is_dir() else [path]
+    files = device_traces(path) if path.is_dir() else [path]
     return {graph.trace.rank or 0: graph for graph in hg.read_graphs(files, jobs=1)}
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.algorithms.who.threads import working_threads
-from hta_graph.columns import first_of_runs, freeze, last_of_runs
+from hta_graph.columns import first_of_runs, freeze, last_of_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 
@@ -84,6 +84,12 @@ class CpuWork:
         return start
 
     @property
+    def place(self) -> Ints:
+        """The place, in the order of all that happened, from which on each piece can work: where its wait ends."""
+        first = self._first + (self._held_until[self._first + 1] > NO_WAIT)
+        return self._graph.place(self._event[first], self._is_end[first])
+
+    @property
     def row(self) -> Ids:
         """The operator that starts in each piece, else the one around it, else its first call or the one around."""
         owner = self._owner[self._first]
@@ -108,13 +114,15 @@ class CpuWork:
     def until(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just before each event's start or end; -1 where its thread begins there or does not work."""
         place = self._places_of(events, at_end=at_end)
-        known = (place >= 0) & ~self._is_first[place]
-        return np.where(known, self._piece[place - 1], -1)
+        known = (place >= 0) & ~picked(self._is_first, place)
+        before: Ints = picked(self._piece, np.where(known, place - 1, -1))
+        return before
 
     def since(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just after each event's start or end; of a thread's last moment the one before it."""
         place = self._places_of(events, at_end=at_end)
-        return np.where(place >= 0, self._piece[place - self._is_last[place]], -1)
+        after: Ints = picked(self._piece, place - picked(self._is_last, place, otherwise=False))
+        return after
 
     def launching(self, calls: Ids) -> Ints:
         """Return the piece at whose end each call launches; -1 where the call is its thread's first row.
@@ -178,7 +186,10 @@ class CpuWork:
         late = (events.end - events.start > LONG_CALL_NS) & (first > events.end - LONG_CALL_NS)
         thread_begins = self._event[self._is_first]
         late[thread_begins] |= first[thread_begins] >= events.end[thread_begins]
-        late[edges.source] &= self._held_until[self._places_of(edges.source, at_end=True)] == NO_WAIT
+        # What waits inside a call may wait for what the call launched.
+        waits = np.cumsum(self._held_until > NO_WAIT)
+        begin, end = (self._places_of(edges.source, at_end=at_end) for at_end in (False, True))
+        late[edges.source] &= waits[begin] == waits[end]
         return freeze(late)
 
     def _launches(self) -> Bools:
@@ -189,9 +200,12 @@ class CpuWork:
         return marks
 
     def _hands_over(self) -> Bools:
-        """Mark where a thread hands work to another one."""
+        """Mark where a thread hands work to another one, and where backward needs what forward has made."""
         marks = np.zeros(len(self._event), np.bool_)
-        edges = self._graph.edges_of(EdgeKind.THREAD_HANDOFF)
-        place = self._places_of(edges.source, at_end=edges.from_end)
-        marks[place[place >= 0]] = True
+        handed, needed = (self._graph.edges_of(k) for k in (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD))
+        for place in (
+            self._places_of(handed.source, at_end=handed.from_end),
+            self._places_of(needed.target, at_end=needed.to_end),
+        ):
+            marks[place[place >= 0]] = True
         return marks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.dependency_order import topological_order
+from hta_graph.export.chakra.simulator.dependency_order import causes_first
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
@@ -19,9 +19,6 @@ def issue_order(nodes: Nodes, due: Ints | None = None) -> Ints:
     right after that one. Nodes that wait for themselves through others are left out.
     """
     order = np.lexsort((nodes.issued, nodes.start if due is None else due))
-    place = np.empty(len(nodes), np.int64)
-    place[order] = np.arange(len(nodes))
-    # Clocks nearly always agree, and then there is nothing to put right.
-    if (place[nodes.source] < place[nodes.target]).all():
-        return order
-    return order[topological_order(place[nodes.source], place[nodes.target], len(nodes))]
+    wanted = np.empty(len(nodes), np.int64)
+    wanted[order] = np.arange(len(nodes))
+    return causes_first(wanted, nodes.source, nodes.target)

@@ -55,6 +55,16 @@ def test_without_the_workload_nobody_knows_what_is_work_of_the_gpu(tmp_path: Pat
     assert "the workload does" in found.notes[0]
 
 
+def test_where_no_two_nodes_compute_at_once_they_are_those_of_the_gpu(tmp_path: Path) -> None:
+    """So it is in workloads of the profile gpu, in which the host is delays."""
+    host = Ran(1, 0, 20, DELAY, on_cpu=True)
+    found = statistics(tmp_path, [host, *NODES[1:]], workload=False)
+    (rank,) = found.ranks
+    assert (rank.gpu_ns, rank.communication_ns, rank.overlap_ns, rank.exposed_communication_ns) == (60, 60, 30, 30)
+    assert (rank.nodes, rank.cpu_ns, rank.idle_ns) == (None, None, 10)
+    assert "all are taken for the GPU's" in found.notes[0]
+
+
 HOSTILE = [
     "gemm<float, 4>, node->type=5", "two\nlines", "a, node->name=delay", "sys[0] finished, 5 cycles", "", "ä\r\n",
     f"x\n{STAMP} [workload] [debug] issue,sys->id=0, tick=3, node->id=1, node->name=delay, node->type=4",
