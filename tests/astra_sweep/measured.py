@@ -24,6 +24,7 @@ from hta_graph.export.chakra.simulator.simulate import SimulatedRank, simulate
 from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from hta_graph.export.chakra.workload.scaling import scale_workload
+from hta_graph.model import Ints
 from tests.support.astra_sim import BACK_ENDS, BANDWIDTH_GBPS, Settings, programs_in, run_astra_sim, with_second_rank
 
 __all__ = [
@@ -171,12 +172,13 @@ def convert_somehow(ranks: Mapping[int, hg.DependencyGraph], profile: str, work:
 class WrittenTimes:
     """A file beside its trace (ns).
 
-    How far a GPU node's duration is at most from its row's, by how much longer compute nodes are one by one, and what
-    was recorded of the rows that have nodes: communication with ranks that did not record it is cut.
+    How far a GPU node's duration is at most from its row's, by how much longer nodes are one by one that ran side by
+    side (on the GPU, on the CPU), and what was recorded of the rows that have nodes: communication with ranks that did
+    not record it is cut.
     """
 
     largest_difference_ns: int
-    side_by_side_ns: int
+    side_by_side_ns: tuple[int, int]
     recorded: RecordedTimes
 
     @classmethod
@@ -184,20 +186,30 @@ class WrittenTimes:
         """Compare node by node."""
         events = graph.event_table
         row = dict(zip(events.index.tolist(), range(len(events)), strict=True))
-        on_gpu = [(node, row[known["event_index"]], known) for node, known in _gpu_nodes(program)]
+        listed = list(_nodes_of_rows(program))
+        on_gpu = [(node, row[known["event_index"]], known) for node, known in listed if not known["is_cpu_op"]]
         worst = [_difference(int(events.end[at] - events.start[at]), node, known) for node, at, known in on_gpu]
         rows = np.array([at for _, at, _ in on_gpu], np.int64)
         computes = np.array([node.type == NODE_TYPES["COMP_NODE"] for node, _, _ in on_gpu], np.bool_)
         start, end = events.start[rows], events.end[rows]
         gpu, talk = (union(start[chosen], end[chosen]) for chosen in (computes, ~computes))
-        one_by_one = int((end - start)[computes].sum())
-        return cls(max(worst, default=0), one_by_one - gpu.total, RecordedTimes.of(gpu, talk))
+        on_cpu = [(known["start_nanos"], 1000 * node.duration_micros) for node, known in listed if known["is_cpu_op"]]
+        beside = _side_by_side(start[computes], (end - start)[computes]), _side_by_side(*_columns(on_cpu))
+        return cls(max(worst, default=0), beside, RecordedTimes.of(gpu, talk))
 
 
-def _gpu_nodes(program: EtProgram) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _columns(pairs: Sequence[tuple[int, int]]) -> Ints:
+    return np.array(pairs, np.int64).reshape(-1, 2).T
+
+
+def _side_by_side(start: Ints, length: Ints) -> int:
+    return int(length.sum()) - union(start, start + length).total
+
+
+def _nodes_of_rows(program: EtProgram) -> Iterator[tuple[Any, dict[str, Any]]]:
     for node in program.file.nodes():
         known = {name: value for name, _, value in attributes(node)}
-        if not known.get("is_cpu_op") and "event_index" in known:
+        if "event_index" in known:
             yield node, known
 
 

@@ -53,7 +53,9 @@ def _span_cells(found: MeasuredSet) -> dict[str, str]:
         "asked for": found.asked or "nothing",
         "nodes": f"{sum(rank.nodes for rank in found.simulated):,}",
         "largest difference of a GPU node (µs)": _us(max(own.largest_difference_ns for own in found.written.values())),
-        "kernels side by side (ms)": _ms(max(own.side_by_side_ns for own in found.written.values())),
+        "side by side, GPU + CPU (ms)": " + ".join(
+            _ms(max(own.side_by_side_ns[slot] for own in found.written.values())) for slot in (0, 1)
+        ),
         "measured (ms)": _ms(_measured_end(found)),
         "`simulate` (ms)": _ms(max(rank.simulated_ns for rank in found.simulated)),
         "worst rank": _percent(worst),

@@ -67,8 +67,8 @@ def check_runs(found: MeasuredSet) -> None:
             assert [rank.is_complete for rank in run.ranks] == [True] * len(found.nodes)
         assert run.end_ns is not None
         if label == REPLAY.label:
-            # A simulated GPU runs one kernel at a time.
-            more = max(own.side_by_side_ns for own in found.written.values())
+            # A simulated GPU runs one kernel at a time, and a simulated CPU one operator.
+            more = max(sum(own.side_by_side_ns) for own in found.written.values())
             last = max(rank.measured_ns or 0 for rank in found.simulated)
             assert 0.99 * last - ROUNDING_NS <= run.end_ns <= 1.01 * last + ROUNDING_NS + more
 
@@ -212,5 +212,6 @@ def test_statistics_are_those_of_overlap(tmp_path: Path, name: str, profile: str
         assert found.recorded[rank.rank].gpu_ns == pytest.approx(own.gpu_ns, rel=0.001)
         assert rank.gpu_ns == pytest.approx(own.gpu_ns, rel=0.01)
         assert rank.communication_ns == pytest.approx(own.communication_ns, rel=0.01)
-        assert rank.overlap_ns == pytest.approx(own.overlap_ns, rel=0.05)
+        # A collective may begin up to a delay that is not written (10 µs) apart from the kernels beside it.
+        assert rank.overlap_ns == pytest.approx(own.overlap_ns, rel=0.05, abs=60 * 10_000)
         assert rank.exposed_communication_ns == pytest.approx(own.exposed_ns, rel=0.05)
