@@ -152,6 +152,13 @@ SIMULATORS = (
         "workload/test_scaling",
     ),
     of_simulators(
+        "the host of the profile gpu never scales",
+        "workload/scaling",
+        'scales_delays=file.metadata.get("profile") == "gpu"',
+        "scales_delays=False",
+        "workload/test_scaling",
+    ),
+    of_simulators(
         "a scaled workload was measured",
         "workload/scaling",
         '    if "measured_nanos" in known:\n',

@@ -1,8 +1,9 @@
 """Print what ASTRA-sim makes of recorded sets: ``python -m tests.astra_sweep [SET…] [--output FILE]``.
 
-SET is a folder of rank files, or holds such folders; by default the shared traces. Each set is converted in both
-profiles and run by both back ends with recorded communication, with a network of 50 GB/s a link (×0.25 to ×4), and on
-GPUs with durations ×0.5 and ×2. A rank alone is run twice, side by side, as the walk-through does: ASTRA-sim needs two.
+SET is a folder of rank files, or holds such folders, or is the file of a rank alone; by default the shared traces. Each
+set is converted in both profiles and run by both back ends with recorded communication, with a network of 50 GB/s a
+link (×0.25 to ×4), and on GPUs with durations ×0.5 and ×2. A workload of one rank is run twice, side by side, as the
+walk-through does: ASTRA-sim needs two.
 """
 
 from __future__ import annotations

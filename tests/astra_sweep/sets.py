@@ -15,8 +15,11 @@ def device_traces(folder: Path) -> list[Path]:
 
 
 def sets_in(roots: Sequence[Path]) -> Iterator[tuple[str, list[Path]]]:
-    """Yield the name and the files of each set: what is in one folder is one job."""
+    """Yield the name and the files of each set: what is in one folder is one job, a file a rank alone."""
     for root in roots:
+        if root.is_file():
+            yield f"{root.parent.name}/{root.name.split('.')[0]}", [root]
+            continue
         folders = sorted({path.parent for path in root.rglob("*.json*")})
         for folder in folders:
             if folder.name != "flight" and (files := device_traces(folder)):

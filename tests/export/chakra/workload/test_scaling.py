@@ -81,6 +81,13 @@ def test_operators_scale_and_their_delays_stay(tmp_path: Path) -> None:
     assert all(factors == {ONE} for factors in found.values())
 
 
+def test_delays_of_the_cpu_are_its_work_where_operators_are_left_out(tmp_path: Path) -> None:
+    found = changes(*scaled(tmp_path, cpu=TWO, profile="gpu"))
+    assert found.pop("cpu delay") == {TWO}
+    assert "gpu work" in found
+    assert all(factors == {ONE} for factors in found.values())
+
+
 def test_everything_else_stays_as_it_was(tmp_path: Path) -> None:
     before, after = scaled(tmp_path, gpu=HALF)
     for (node, known), (other, told) in zip(nodes_of_rank(before), nodes_of_rank(after), strict=True):
