@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.algorithms.who.threads import working_threads
-from hta_graph.columns import first_of_runs, last_of_runs, picked
+from hta_graph.columns import first_of_runs, freeze, last_of_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 
@@ -16,6 +16,9 @@ __all__ = ["HOLDING", "CpuWork"]
 NO_WAIT = np.iinfo(np.int64).min
 """Stands for the time of what a point waits for, where it waits for nothing."""
 
+LONG_CALL_NS = 20_000
+"""Launching takes some µs; a call that takes longer does something else first."""
+
 HOLDING = edge_kinds(lambda meaning: meaning.holds)
 """Edges whose target is on the CPU and until which its thread was held."""
 
@@ -23,14 +26,14 @@ HOLDING = edge_kinds(lambda meaning: meaning.holds)
 class CpuWork:
     """Pieces of the threads that work, in order of thread and time: each becomes a CPU node.
 
-    A piece begins where an operator starts, where a call that launched something has returned, where a wait or a
-    silence begins; so all that it causes comes at its end, and all that it waits for at its beginning. What follows a
-    launch or a wait belongs to the next operator's piece. It lasts from ``begin`` to ``end``; the thread works from
-    ``start`` on, before that it waits or is idle. ``row`` is the event that gives the piece its name.
+    A piece begins where an operator starts, where a call launches something, where a wait or a silence begins; so all
+    that it causes comes at its end, and all that it waits for at its beginning. What follows a launch or a wait belongs
+    to the next operator's piece. It lasts from ``begin`` to ``end``; the thread works from ``start`` on, before that it
+    waits or is idle. ``row`` is the event that gives the piece its name.
 
         operators   |---------------------------|     |-----------|
         calls          |launch|  |synchronise|           |launch|
-        pieces      |1        |2 |3             |4              |5|     3 waits, then works; 4 is idle, then works
+        pieces      |1 |2        |3             |4       |5       |     3 waits, then works; 4 is idle, then works
     """
 
     def __init__(self, graph: DependencyGraph) -> None:
@@ -122,14 +125,13 @@ class CpuWork:
         return after
 
     def launching(self, calls: Ids) -> Ints:
-        """Return the piece in which each call has begun to launch; -1 where none is before it.
+        """Return the piece at whose end each call launches; -1 where the call is its thread's first row.
 
-        Not that of its return: what waits inside a call (a copy, a synchronisation) waits for what the call launched.
+        That is where the call starts: work may begin before it returns, and holds its return where it waits. A call
+        that takes long, waits for nothing and returns about when its work begins (it loads a module) launches at its
+        end; so does a thread's first row.
         """
-        before, own = self.until(calls, at_end=False), self.since(calls, at_end=False)
-        # A thread's first row has nothing before it but the piece that it begins, unless that begins with a wait.
-        waits = picked(self._held_until, picked(self._first, own) + 1, otherwise=NO_WAIT) > NO_WAIT
-        return np.where((before < 0) & ~waits, own, before)
+        return self.until(calls, at_end=self._launches_late[calls])
 
     def holding(self, events: Ids, *, at_end: Bools) -> Ints:
         """Return the piece that begins with the wait that ends at each event's start or end."""
@@ -163,7 +165,7 @@ class CpuWork:
 
     def _piece_begins(self) -> Bools:
         """Mark the starts and ends at which a piece begins."""
-        marks = self._is_first | self._is_idle | self._has_launched() | self._hands_over()
+        marks = self._is_first | self._is_idle | self._launches() | self._hands_over()
         waits = np.flatnonzero((self._held_until > NO_WAIT) & ~self._is_first)
         marks[waits - 1] = True
         # After a mark that is no operator's start the piece has no name yet: the next operator gives it its own and
@@ -175,11 +177,25 @@ class CpuWork:
         begins: Bools = (marks | (self._starts_operator & ~unnamed)) & ~self._is_last
         return begins
 
-    def _has_launched(self) -> Bools:
-        """Mark the ends of calls that launched something and did not wait for it."""
+    @cached_property
+    def _launches_late(self) -> Bools:
+        """Mark the calls (by event) that launch when they return."""
+        events, edges = self._events, self._graph.edges_of(EdgeKind.LAUNCH)
+        first = np.full(len(events), np.iinfo(np.int64).max)
+        np.minimum.at(first, edges.source, events.start[edges.target])
+        late = (events.end - events.start > LONG_CALL_NS) & (first > events.end - LONG_CALL_NS)
+        thread_begins = self._event[self._is_first]
+        late[thread_begins] |= first[thread_begins] >= events.end[thread_begins]
+        begin, end = (self._places_of(edges.source, at_end=side) for side in (False, True))
+        # What is inside the call might wait for what it launched; then the launch must not wait for it.
+        late[edges.source] &= (end == begin + 1) & (self._held_until[end] == NO_WAIT)
+        return freeze(late)
+
+    def _launches(self) -> Bools:
+        """Mark where calls launch something: at their starts, or their ends."""
         launches = np.zeros(len(self._events), np.bool_)
         launches[self._graph.edges_of(EdgeKind.LAUNCH).source] = True
-        marks: Bools = self._is_end & (self._held_until == NO_WAIT) & launches[self._event]
+        marks: Bools = launches[self._event] & (self._is_end == self._launches_late[self._event])
         return marks
 
     def _hands_over(self) -> Bools:

@@ -17,11 +17,14 @@ from hta_graph.export.chakra.workload.communications import (
     ReadDetails,
     communications,
 )
+from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
+from hta_graph.export.chakra.workload.host_lane import with_host_lane
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
+from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
@@ -74,7 +77,7 @@ class RankWork:
         self,
         recorded: RecordedRank,
         agreed: Agreement,
-        profile: str,
+        options: ConvertOptions,
         groups: Mapping[Group, str],
         npu: Mapping[int, int],
     ) -> FinishedRank:
@@ -98,13 +101,15 @@ class RankWork:
                 f"{self.graph.path}: collectives of several groups wait for each other in one order here, in "
                 "another one on other ranks; a simulated rank does one at a time and would stall"
             )
-        # Nodes are taken out last: what the GPU waited for the CPU stays as time between what is left.
-        removed = (nodes.slot == CPU) & (profile == "gpu")
+        removed = np.zeros(len(nodes), np.bool_)
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)
+        if options.profile == "gpu":
+            kept = with_host_lane(kept)
+        work = shared_out(kept) if options.overlap == "share" else kept.end - kept.start
         exchanges = dict(self._exchanges_by_event(recorded, agreed, groups, npu))
         origin = agreed.clock[self.rank]
-        return FinishedRank(self, kept, replay_times(kept, origin), exchanges, origin)
+        return FinishedRank(self, kept, replay_times(kept, work, origin), exchanges, origin)
 
     def _exchanges_by_event(
         self, recorded: RecordedRank, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
@@ -139,11 +144,18 @@ class FinishedRank:
         return int(self.nodes.end.max(initial=self.origin)) - self.origin
 
     def delay_ns(self, slot: int) -> int:
-        """How long a slot idles for no known reason."""
+        """How long a slot idles for no known reason, or for the host where its operators are left out."""
         of_slot = self.nodes.slot == slot
         if slot == COMPUTE:
             of_slot = self.nodes.slot != CPU
-        return int(self.times.delay[of_slot].sum())
+        host = of_slot & (self.nodes.row < 0)
+        return 1000 * int(self.times.delay[of_slot].sum() + self.times.work[host].sum())
+
+    @property
+    def overlaps(self) -> dict[str, int]:
+        """How much longer the nodes of CPU, GPU and communication took than the time in which any ran (ns)."""
+        slots = {"CPU": CPU, "GPU": COMPUTE, "communication": COMMUNICATION}
+        return {name: overlap_ns(self.nodes, slot) for name, slot in slots.items()}
 
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""
