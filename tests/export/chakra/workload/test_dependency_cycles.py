@@ -131,7 +131,7 @@ def test_a_wait_at_the_instant_at_which_the_call_around_it_returns_is_no_cycle(t
     trace.op("aten::copy_", 10, 60)
     trace.call("cudaMemcpyAsync", 15, 50, 1)
     trace.call("cudaStreamSynchronize", 50, 50, 2)
-    trace.copy("Memcpy HtoD (Pageable -> Device)", 20, 45, 1)
+    trace.copy("Memcpy HtoD (Pageable -> Device)", 40, 45, 1)
     trace.op("aten::add", 60, 70)
     folder = workload(tmp_path, trace)
     assert "aten::copy_" in named(folder, "Memcpy").after
