@@ -64,6 +64,9 @@ class KnownCommunication:
     """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
 
     ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
+    ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel).
+    What ASTRA-sim cannot run is as recorded: ``transfer`` is how long it took once those were there for whom it waits
+    (ns; -1: it is no such). Then ``kind`` says how ranks wait: all in a collective, or by messages with ``others``.
     """
 
     event: int
@@ -72,20 +75,30 @@ class KnownCommunication:
     group: Group
     peer: int = -1
     sequence: int = -1
+    meeting: int = -1
+    transfer: int = -1
+    others: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.size:,} bytes"
 
     def label(self, rank: int) -> Label[GroupChannel]:
-        """Return what a rank's communication is matched by.
+        """Return what a rank's communication is matched by; what is as recorded needs no partner besides.
 
         Ranks give equal bytes into a collective, but for an all-to-all; both ends of a message name its bytes.
         """
+        if self.is_recorded:
+            return Label(None)
         channel = GroupChannel(self.group, *self.ends(rank))
         if not channel.is_collective:
             return Label(channel, ("message", self.size), text=str(self))
         content = self.kind, 0 if self.kind == "ALL_TO_ALL" else self.size
         return Label(channel, content, self.sequence, str(self))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is as recorded."""
+        return self.transfer >= 0
 
     @property
     def partners(self) -> set[int]:
@@ -109,6 +122,17 @@ class RankCommunications:
     early: list[int]
     alone: list[int]
     unknown: list[tuple[int, str]]
+
+    @property
+    def broadcasts(self) -> set[int]:
+        """The events of known broadcasts."""
+        return {item.event for item in self.known if item.kind == "BROADCAST"}
+
+    def beside(self, other: RankCommunications) -> RankCommunications:
+        """Return these, and then others of the same rank."""
+        return RankCommunications(
+            self.known + other.known, self.early + other.early, self.alone + other.alone, self.unknown + other.unknown
+        )
 
 
 def communications(

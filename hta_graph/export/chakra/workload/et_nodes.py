@@ -26,7 +26,7 @@ SHORT_DELAY_NS = 10_000
 
 
 Exchanges = Mapping[int, "Exchange"]
-"""What each communication does, by its event."""
+"""What each communication does, by its place among the nodes."""
 
 Describe = Callable[[int, Any], None]
 """Adds what is known of an operator (canonical row, -1: none) to a node's message."""
@@ -37,6 +37,7 @@ class Exchange:
     """A communication as the simulator needs it; ``group`` is the key of its group of ranks, ``duration`` in ns.
 
     ``tag`` is its number in its channel, so that simulators which pair by content pair the right ones.
+    ``name`` is the node's, if not that of its event.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Exchange:
     source: int = -1
     target: int = -1
     tag: int = 0
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def node_messages(
         graph: where they come from.
         nodes: what they are and what they wait for.
         times: how long they take.
-        exchanges: what each communication (by its event) does.
+        exchanges: what each communication (by its place) does.
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
     writer = _NodeWriter(graph, nodes, times, exchanges, describe)
@@ -148,7 +150,7 @@ class _NodeWriter:
         add = node.attr.add
         add(name="is_cpu_op", bool_val=on_cpu)
         if self._slot[at] == COMMUNICATION:
-            self._add_exchange(node, self._exchanges[self._row[at]])
+            self._add_exchange(node, self._exchanges[at])
         else:
             node.type = _COMPUTE
             node.duration_micros = self._micros[at]
@@ -177,6 +179,7 @@ class _NodeWriter:
 
     @staticmethod
     def _add_exchange(node: Any, exchange: Exchange) -> None:
+        node.name = exchange.name or node.name
         node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", _COLLECTIVE)
         node.duration_micros = max((exchange.duration + 500) // 1000, 1)
         add = node.attr.add

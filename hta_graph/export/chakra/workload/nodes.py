@@ -74,10 +74,10 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     other even where they overlap a little (programmatic dependent launch, graph branches shown on one stream).
     """
     events, work = graph.event_table, CpuWork(graph)
-    activities = np.flatnonzero(graph.is_gpu)
+    activities = np.flatnonzero(graph.is_activity)
     activities = activities[np.argsort(graph.place(activities))]
     calls = graph.launching_call[activities]
-    launcher = np.where(calls >= 0, work.launching(calls), -1)
+    launcher = np.where(calls >= 0, work.launching(calls), _calling_pieces(graph, work)[activities])
     slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
     nodes = Nodes(
         slot=np.append(np.full(len(work), CPU), slot).astype(np.int8),
@@ -98,11 +98,28 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     between_activities = node[edges.source], node[edges.target]
     return nodes.depending(
         launches,
-        nodes.next_on_lane,
+        _in_turn(nodes, graph),
         between_activities,
         _held_by_work(graph, work, node, nodes.next_on_lane),
         _forward_backward(graph, work),
     )
+
+
+def _in_turn(nodes: Nodes, graph: DependencyGraph) -> Pairs:
+    """Link what follows each other on a thread or stream; messages of one thread are under way at the same time."""
+    source, target = nodes.next_on_lane
+    beside = graph.lanes.is_communication[nodes.lane[source]] & (nodes.start[target] < nodes.end[source])
+    return source[~beside], target[~beside]
+
+
+def _calling_pieces(graph: DependencyGraph, work: CpuWork) -> Ints:
+    """Return for each event that ran on the CPU with other ranks the piece that asked for it; -1 for all others."""
+    pieces = np.full(len(graph.event_table), -1, np.int64)
+    if graph.lanes.is_communication.any():
+        edges = graph.edges_of(EdgeKind.THREAD_HANDOFF, EdgeKind.THREAD_ORDER)
+        asks = np.flatnonzero(graph.is_activity[edges.target] & ~graph.is_activity[edges.source])
+        pieces[edges.target[asks]] = work.until(edges.source[asks], at_end=edges.from_end[asks])
+    return pieces
 
 
 def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:

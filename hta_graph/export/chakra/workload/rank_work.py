@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import Group
+from hta_graph.export.chakra.workload.channels import Group, alone
 from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
     KnownCommunication,
@@ -18,14 +18,23 @@ from hta_graph.export.chakra.workload.communications import (
     communications,
 )
 from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
+from hta_graph.export.chakra.workload.gloo_work import gloo_work
 from hta_graph.export.chakra.workload.issue_order import issue_order
+from hta_graph.export.chakra.workload.meeting_nodes import with_meetings
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
+from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.model import Ints
 from hta_graph.trace.details import read_details
+
+FIRST_TAG = 1 << 24
+"""From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
 
 __all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
 
@@ -54,10 +63,21 @@ class RankWork:
     """A rank's nodes and its communications."""
 
     def __init__(self, given: RankInput, world: Sequence[int]) -> None:
-        self.rank, self.graph, self._tensors = given.rank, given.graph, given.tensors
-        self.found = communications(given.graph, world, given.details)
-        nodes = nodes_of(given.graph, given.graph.marks.communicates)
+        self.rank, self._given, self._tensors = given.rank, given.graph, given.tensors
+        self.graph = graph = given.graph
+        self.found = communications(graph, world, given.details)
+        self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
+        if graph.marks.gloo_collective.any():
+            self.graph = graph = with_host_communication(graph, self.members)
+            self.found = self.found.beside(gloo_work(graph, self.members, given.details))
+            self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
+        nodes = nodes_of(graph, graph.marks.communicates | self.on_cpu)
         self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
+
+    @property
+    def members(self) -> RankMembers:
+        """What the rank did with others, as the job's matcher looks at it."""
+        return read_members(self._given)
 
     @property
     def begin(self) -> int:
@@ -65,9 +85,13 @@ class RankWork:
         return int(self.nodes.start.min(initial=np.iinfo(np.int64).max))
 
     def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
-        """Return some of the rank's communications with their times."""
+        """Return some of the rank's communications, in the order in which they were launched, with their times."""
         events = self.graph.event_table
         rows = np.array([item.event for item in known], np.int64)
+        calls = self.graph.launching_call[rows]
+        launched = np.where(calls >= 0, events.start[calls], events.start[rows])
+        order = np.lexsort((events.start[rows], launched))
+        rows, known = rows[order], [known[at] for at in order.tolist()]
         return RecordedRank(self.rank, self.begin, known, events.start[rows], events.end[rows])
 
     def finished(
@@ -84,6 +108,8 @@ class RankWork:
             CollectiveError: the common order contradicts what this rank waited for.
         """
         cut = {recorded.known[at].event for at in agreed.cut[self.rank]} | set(self.found.early)
+        # What ran on the CPU and is no communication of the workload stays time of the thread that waited for it.
+        cut |= set(np.flatnonzero(self.on_cpu).tolist()) - {item.event for item in recorded.known}
         # What else was taken for communication (of one rank, of an unknown kind) computes.
         talking = np.array([*{item.event for item in recorded.known} | cut], np.int64)
         computes = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, talking)
@@ -102,20 +128,45 @@ class RankWork:
         removed = (nodes.slot == CPU) & (profile == "gpu")
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)
-        exchanges = dict(self._exchanges_by_event(recorded, agreed, groups, npu))
+        meets = {item.event: (self.rank, at) for at, item in enumerate(recorded.known) if item.is_recorded}
+        transfer = {event: agreed.duration[place] for event, place in meets.items()}
+        counts = {event: max(len(recorded.known[at].others), 1) for event, (_, at) in meets.items()}
+        kept, meetings = with_meetings(kept, transfer, counts)
+        exchanges = self._exchanges(kept, meetings, recorded, agreed, groups, npu)
         origin = agreed.clock[self.rank]
         return FinishedRank(self, kept, replay_times(kept, origin), exchanges, origin)
 
-    def _exchanges_by_event(
-        self, recorded: RecordedRank, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
-    ) -> Iterator[tuple[int, Exchange]]:
-        for at, item in enumerate(recorded.known):
-            place = self.rank, at
-            if place not in agreed.number:
-                continue
-            source, target = (npu.get(rank, -1) for rank in item.ends(self.rank))
-            size, duration, number = agreed.size[place], agreed.duration[place], agreed.number[place]
-            yield item.event, Exchange(item.kind, size, groups[item.group], duration, source, target, number)
+    def _exchanges(
+        self,
+        nodes: Nodes,
+        meetings: Ints,
+        recorded: RecordedRank,
+        agreed: Agreement,
+        groups: Mapping[Group, str],
+        npu: Mapping[int, int],
+    ) -> dict[int, Exchange]:
+        """Say what each communication does, by its place among the nodes."""
+        item_of = {item.event: (item, (self.rank, at)) for at, item in enumerate(recorded.known)}
+        found = {}
+        for at in np.flatnonzero(nodes.slot == COMMUNICATION).tolist():
+            item, place = item_of[int(nodes.row[at])]
+            number, transfer = agreed.number[place], agreed.duration[place]
+            if not item.is_recorded:
+                number += FIRST_TAG if item.meeting >= 0 else 0
+                source, target = (npu.get(rank, -1) for rank in item.ends(self.rank))
+                found[at] = Exchange(
+                    item.kind, agreed.size[place], groups[item.group], transfer, source, target, number
+                )
+            elif meetings[at] < 0:
+                found[at] = Exchange("BROADCAST", 0, groups[alone(self.rank)], transfer, tag=number)
+            else:
+                one = replace(item, peer=item.others[meetings[at]]) if item.others else item
+                source, target = (npu.get(rank, -1) for rank in one.ends(self.rank))
+                name = f"meeting of {self.graph.name_of(item.event)}"
+                found[at] = Exchange(
+                    item.kind, item.size, groups[item.group], 0, source, target, FIRST_TAG + number, name
+                )
+        return found
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""
