@@ -16,7 +16,14 @@ from analyses import catalogue
 from analyses.catalogue import Analysis
 from analyses.command_line import commands
 from analyses.command_line.ask import ask
-from analyses.command_line.chakra_options import add_check, add_convert, add_link, add_simulate
+from analyses.command_line.chakra_options import (
+    add_check,
+    add_convert,
+    add_link,
+    add_scale,
+    add_simulate,
+    add_statistics,
+)
 from analyses.command_line.counters_command import add_counters, counters
 from analyses.command_line.diff_command import add_pair, diff
 from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences
@@ -89,7 +96,14 @@ def _run_chakra(name: str, options: argparse.Namespace) -> None:
     """Run one of Chakra's commands; what runs it is imported now, so that other commands start without it."""
     from analyses.command_line import chakra_commands as asked
 
-    run = {"link": asked.link, "convert": asked.convert, "check": asked.check, "simulate": asked.simulate}[name]
+    run = {
+        "link": asked.link,
+        "convert": asked.convert,
+        "check": asked.check,
+        "simulate": asked.simulate,
+        "scale": asked.scale,
+        "statistics": asked.statistics,
+    }[name]
     run(options)
 
 
@@ -117,6 +131,18 @@ CHAKRA = (
         "Execute .et files by ASTRA-sim's rules, beside what was measured.",
         (add_simulate, add_json),
         partial(_run_chakra, "simulate"),
+    ),
+    Command(
+        "scale",
+        "Write a workload again for a faster or slower GPU or CPU.",
+        (add_scale,),
+        partial(_run_chakra, "scale"),
+    ),
+    Command(
+        "statistics",
+        "How long each rank computed and communicated in a run of ASTRA-sim, by its log.",
+        (add_statistics, add_json),
+        partial(_run_chakra, "statistics"),
     ),
 )
 """What makes a simulator's workload of traces."""

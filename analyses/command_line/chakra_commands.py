@@ -15,11 +15,12 @@ from hta_graph.errors import HtaGraphError, OutputError, UsageError
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
     from hta_graph.export.chakra.linked.linked_trace import LinkedTrace
+    from hta_graph.export.chakra.simulator.log_statistics import LogStatistics
     from hta_graph.export.chakra.simulator.simulate import Simulation
     from hta_graph.export.chakra.workload.convert import Conversion
     from hta_graph.export.chakra.workload.rank_work import RankInput
 
-__all__ = ["check", "convert", "link", "simulate"]
+__all__ = ["check", "convert", "link", "scale", "simulate", "statistics"]
 
 
 def link(options: argparse.Namespace) -> None:
@@ -74,7 +75,12 @@ def convert(options: argparse.Namespace) -> None:
     check_target(target, force=options.force)
     check_outputs(options.inputs, options.json)
     asked = ConvertOptions(
-        options.profile, options.prefix, options.unknown_collectives, options.missing_ranks, force=options.force
+        options.profile,
+        options.prefix,
+        options.unknown_collectives,
+        options.missing_ranks,
+        options.overlap,
+        force=options.force,
     )
     conversion = write_workload(_rank_inputs(options), target, asked)
     for note in conversion.notes:
@@ -127,6 +133,36 @@ def simulate(options: argparse.Namespace) -> None:
         print_lines([*_simulation_lines(result), *result.stalls], wide=options.wide)
     if result.stalls:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Write a workload whose compute nodes take longer or shorter, and say what changed."""
+    from hta_graph.export.chakra.files.et_folder import read_folder
+    from hta_graph.export.chakra.workload.scaling import scale_factor, scale_workload
+
+    factors = scale_factor(options.gpu), scale_factor(options.cpu)
+    changed = scale_workload(read_folder(options.folder), Path(options.output), *factors, force=options.force)
+    say(f"{options.output}: nodes scaled: {changed.gpu:,} of the GPU, {changed.cpu:,} of the CPU")
+
+
+def statistics(options: argparse.Namespace) -> None:
+    """Print what a log of ASTRA-sim says of each rank."""
+    from hta_graph.export.chakra.files.et_folder import read_folder
+    from hta_graph.export.chakra.simulator.et_program import programs_of
+    from hta_graph.export.chakra.simulator.log_statistics import log_statistics, statistics_document
+    from hta_graph.export.chakra.simulator.simulator_log import read_log
+    from hta_graph.export.files import check_output
+
+    log = read_log(options.log)
+    if options.json:
+        check_output(options.json, log.files)
+    found = log_statistics(log, programs_of(read_folder(options.workload)) if options.workload else None)
+    for note in found.notes:
+        say(f"{options.log}: note: {note}")
+    if options.json:
+        write_json(options.json, statistics_document(found))
+    else:
+        print_lines(_statistics_lines(found), wide=options.wide)
 
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
@@ -254,6 +290,26 @@ def _simulation_lines(result: Simulation) -> list[Line]:
         for found in result.ranks
     ]  # fmt: skip
     return table(rows, ("npu", "rank", "executed", "measured", "simulated", "apart"))
+
+
+def _statistics_lines(found: LogStatistics) -> list[Line]:
+    """Tell how long each rank did what (ms)."""
+    from analyses.display.terminal import table
+    from hta_graph.shown import milliseconds
+
+    rows = [
+        [
+            str(rank.rank),
+            f"{rank.called_back:,}" + ("" if rank.nodes in (None, rank.called_back) else f"/{rank.nodes:,}"),
+            *("" if time is None else milliseconds(time) for time in (
+                rank.end_ns, rank.gpu_ns, rank.communication_ns, rank.overlap_ns, rank.exposed_communication_ns,
+                rank.idle_ns, rank.cpu_ns, rank.delay_ns,
+            )),
+        ]
+        for rank in found.ranks
+    ]  # fmt: skip
+    times = ("end", "GPU", "comm", "overlap", "exposed", "idle", "CPU", "delays")
+    return table(rows, ("npu", "nodes", *(f"{name} ms" for name in times)))
 
 
 def _relative_difference(simulated: int, measured: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["add_check", "add_convert", "add_link", "add_simulate"]
+__all__ = ["add_check", "add_convert", "add_link", "add_scale", "add_simulate", "add_statistics"]
 
 
 def add_link(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,12 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="trace", metavar="NAME", help="the files are NAME.<npu>.et (trace)")
     parser.add_argument(
         "--profile", choices=("full", "gpu"), default="full",
-        help="gpu: leave the CPU out; what the GPU waited for it becomes delays (full)",
+        help="gpu: leave operators out; the host's time between launches and waits is one delay (full)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--overlap", choices=("keep", "share"), default="keep",
+        help="a simulated rank does one thing at a time; rows that ran beside others keep their durations and run "
+        "after them, or share the time in which any of them ran (keep)",
     )  # fmt: skip
     parser.add_argument(
         "--unknown-collectives", choices=("error", "as-recorded", "as-compute"), default="error",
@@ -68,3 +73,28 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     """Add the workload to execute, and what to write."""
     add_check(parser)
     parser.add_argument("--nodes", metavar="FILE", help="write when each node started and ended as CSV")
+
+
+def add_scale(parser: argparse.ArgumentParser) -> None:
+    """Add the workload to scale, by how much, and where the scaled one goes."""
+    add_check(parser)
+    parser.add_argument(
+        "--gpu", default="1", metavar="FACTOR",
+        help="durations of compute nodes of the GPU become so many times as long: 0.5 is a GPU twice as fast (1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cpu", default="1", metavar="FACTOR",
+        help="the same for the CPU's work: operators and, in the profile gpu, its delays (1)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace a workload that exists")
+
+
+def add_statistics(parser: argparse.ArgumentParser) -> None:
+    """Add the log of a run, and the workload that was run."""
+    parser.add_argument("log", metavar="LOG", help='ASTRA-sim\'s logging folder (its system says "trace-enabled": 1)')
+    parser.add_argument(
+        "--workload",
+        metavar="DIR",
+        help="what was run: it says which nodes are work of the CPU, and how many there are",
+    )

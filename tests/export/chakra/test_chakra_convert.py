@@ -352,7 +352,7 @@ def test_simulate_prints_ranks_and_writes_nodes(tmp_path: Path, capsys: pytest.C
     rows = list(csv.DictReader(io.StringIO(table.read_text())))
     assert len(rows) == sum(rank["nodes"] for rank in found["ranks"])
     gemm = next(row for row in rows if row["name"] == "gemm")
-    assert (gemm["measured_start_ns"], gemm["measured_duration_ns"], gemm["end_ns"]) == ("5000", "45000", "50000")
+    assert (gemm["measured_start_ns"], gemm["measured_duration_ns"], gemm["end_ns"]) == ("5000", "45000", "48000")
 
 
 def test_simulate_never_overwrites_the_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from itertools import count, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,11 @@ import hta_graph as hg
 from analyses.command_line.cli import main
 from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.simulator.check import check
-from hta_graph.export.chakra.simulator.executor import Program as SlotProgram
+from hta_graph.export.chakra.simulator.et_program import EtProgram
 from hta_graph.export.chakra.simulator.executor import execute
-from hta_graph.export.chakra.simulator.simulated import CPU
+from hta_graph.export.chakra.simulator.simulated import DELAY
 from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
-from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import nodes_of
 from hta_graph.export.chakra.workload.rank_work import RankInput
-from hta_graph.export.chakra.workload.replay_times import replay_times
 from hta_graph.links import LinkRule
 from tests.simulator import Dialect, Program, random_program, simulate, to_bytes, write
 from tests.simulator.program import Copy, GraphNode, Launch, Set
@@ -67,18 +65,18 @@ def truth(program: Program) -> int:
     return max(event.end_ns for event in shown) - min(event.start_ns for event in shown)
 
 
-def predicted(graph: hg.DependencyGraph, factor: float) -> int:
-    """Replay a trace's nodes with GPU work that takes longer by a factor; delays stay."""
-    nodes = nodes_of(graph, np.zeros(len(graph.trace.events), np.bool_))
-    times = replay_times(nodes, int(nodes.start.min()))
-    order = issue_order(nodes)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    work = np.where(nodes.slot == CPU, times.work, times.work * factor).astype(np.int64) + times.delay
-    rank = SlotProgram(nodes.slot[order].tolist(), work[order].tolist(), place[nodes.source], place[nodes.target])
-    found = execute({0: rank}, {})
-    assert found.stalled == {0: []}
-    return max(found.end[0])
+def predicted(graph: hg.DependencyGraph, factor: float, profile: str = "full") -> int:
+    """Execute a trace's workload with GPU work that takes longer by a factor; delays stay."""
+    with TemporaryDirectory() as folder:
+        work = Path(folder) / "work"
+        convert([RankInput(0, graph)], work, ConvertOptions(profile=profile, unknown="as-compute", overlap="share"))
+        found = EtProgram(0, read_folder(work).files[0])
+    program = found.program()
+    computes = [not on_cpu and name != DELAY for on_cpu, name in zip(found.on_cpu, found.names, strict=True)]
+    scaled = [int(ns * factor) if gpu else ns for ns, gpu in zip(program.duration, computes, strict=True)]
+    run = execute({0: replace(program, duration=scaled)}, {})
+    assert run.stalled == {0: []}
+    return max(run.end[0])
 
 
 @pytest.mark.parametrize("number", [*range(FEW), *map(deep, range(FEW, MOST))])
@@ -119,7 +117,9 @@ def prediction_errors(path: Path, factor: float, rules: Iterable[LinkRule], prog
 @pytest.mark.parametrize("seed", [1, deep(2), deep(3)])
 def test_files_of_random_programs_are_sound(tmp_path: Path, seed: int, profile: str) -> None:
     graph = recorded(random_program(seed, "arbitrary", 400), tmp_path / "t.json")
-    convert([RankInput(0, graph)], tmp_path / "work", ConvertOptions(profile=profile, unknown="as-compute"))
+    convert(
+        [RankInput(0, graph)], tmp_path / "work", ConvertOptions(profile=profile, unknown="as-compute", overlap="share")
+    )
     result = check(read_folder(tmp_path / "work"))
     assert result.findings == []
     assert result.execution is not None

@@ -22,7 +22,7 @@ from hta_graph.export.chakra.simulator.check_communication import (
     messages_differ,
 )
 from hta_graph.export.chakra.simulator.check_nodes import dependency_breaches, node_breaches
-from hta_graph.export.chakra.simulator.et_program import EtProgram
+from hta_graph.export.chakra.simulator.et_program import EtProgram, programs_of
 from hta_graph.export.chakra.simulator.executor import Execution, execute
 from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.simulator.stalls import stall_lines
@@ -83,7 +83,7 @@ class Checked:
 
 def check(folder: EtFolder) -> Checked:
     """Look at every file by itself, at all ranks together, and run them if nothing speaks against it."""
-    programs = {rank: EtProgram(rank, file) for rank, file in folder.files.items()}
+    programs = programs_of(folder)
     groups = folder.groups or {}
     findings = [*_check_names(folder, programs), *_check_groups(folder, programs)]
     for program in programs.values():

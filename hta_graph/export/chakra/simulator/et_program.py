@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.et_file import EtFile, attributes
+from hta_graph.export.chakra.files.et_folder import EtFolder
 from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.executor import Message, Program
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.model import Bools, Ints
 
-__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "EtAttribute", "EtProgram"]
+__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "EtAttribute", "EtProgram", "programs_of"]
 
 COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
 COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
@@ -79,15 +80,29 @@ class EtProgram:
         """Return what the executor runs; every communication must have its attributes."""
         source, target = self.pairs
         of_type = {kind: [at for at in self.communication if self.types[at] == kind] for kind in COMMUNICATION_TYPES}
+        transfers = self._transfers()
+        duration = [1000 * micros for micros in self.micros]
+        for at, transfer in transfers.items():
+            duration[at] = transfer
         return Program(
             slot=[self._slot_of(kind, on_cpu=on_cpu) for kind, on_cpu in zip(self.types, self.on_cpu, strict=True)],
-            duration=[1000 * micros for micros in self.micros],
+            duration=duration,
             source=source,
             target=target,
             collective={at: str(self.communication[at]["pg_name"].value) for at in of_type[COLLECTIVE]},
             sends={at: self.message(at) for at in of_type[SEND]},
             receives={at: self.message(at) for at in of_type[RECEIVE]},
+            transfers=transfers.keys(),
         )
+
+    def _transfers(self) -> dict[int, int]:
+        """Return how long communication took without its wait (ns), where the file tells."""
+        said = {at: known.get("transfer_nanos") for at, known in self.communication.items()}
+        return {
+            at: found.value
+            for at, found in said.items()
+            if found is not None and isinstance(found.value, int) and found.value >= 0
+        }
 
     def message(self, at: int) -> Message:
         """Return the source, destination and tag of a SEND or RECV."""
@@ -99,6 +114,11 @@ class EtProgram:
         if kind in COMMUNICATION_TYPES:
             return NO_SLOT if kind == RECEIVE else COMMUNICATION
         return CPU if on_cpu else COMPUTE
+
+
+def programs_of(folder: EtFolder) -> dict[int, EtProgram]:
+    """Return what each rank of a workload runs."""
+    return {rank: EtProgram(rank, file) for rank, file in folder.files.items()}
 
 
 class _NodeScan:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["COMMUNICATION", "COMPUTE", "CPU", "NO_SLOT", "SIMULATED"]
+__all__ = ["COMMUNICATION", "COMPUTE", "CPU", "DELAY", "NO_SLOT", "SIMULATED"]
 
 CPU, COMPUTE, COMMUNICATION, NO_SLOT = range(4)
 """The slots: each runs one node at a time, whatever the thread or stream; a receive takes none."""
 
 SIMULATED = ("ALL_REDUCE", "ALL_GATHER", "ALL_TO_ALL", "REDUCE_SCATTER", "BROADCAST", "SEND", "RECV")
 """What ASTRA-sim runs; REDUCE, GATHER, SCATTER, REDUCE_SCATTER_BLOCK and BARRIER end it."""
+
+DELAY = "delay"
+"""The name of a node that is no event: its slot idles for no recorded reason, or the host works unseen."""

@@ -163,7 +163,7 @@ def _settle_sizes(
         uneven += len(sizes) > 1
         for item, place in zip(items, meeting.items(), strict=True):
             agreed.number[place], agreed.size[place] = number, max(sizes)
-            agreed.duration[place] = item.transfer if item.is_recorded else duration
+            agreed.duration[place] = item.transfer if item.meeting >= 0 else duration
     if uneven:
         agreed.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
 
@@ -183,8 +183,8 @@ def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, Rec
         after = end - np.maximum(recorded[rank].start[order], np.minimum(before, end))
         alone |= dict(zip(places, after.tolist(), strict=True))
     for meeting in collectives:
-        least = min(alone[place] for place in meeting.items())
-        for place in meeting.items():
+        for item, place in zip(_items_of(meeting, recorded), meeting.items(), strict=True):
+            least = alone[place] if item.meeting >= 0 else min(alone[other] for other in meeting.items())
             agreed.duration[place] = min(agreed.duration[place], least)
 
 

@@ -64,9 +64,10 @@ class KnownCommunication:
     """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
 
     ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
-    ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel).
-    What ASTRA-sim cannot run is as recorded: ``transfer`` is how long it took once those were there for whom it waits
-    (ns; -1: it is no such). Then ``kind`` says how ranks wait: all in a collective, or by messages with ``others``.
+    ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
+    ``transfer`` how long it then took once those were there for whom it waits (ns). Of what ASTRA-sim cannot run that
+    is all that is known (``is_recorded``); ``kind`` says how ranks wait: all in one collective, or with messages to or
+    from ``others``.
     """
 
     event: int
@@ -76,7 +77,8 @@ class KnownCommunication:
     peer: int = -1
     sequence: int = -1
     meeting: int = -1
-    transfer: int = -1
+    transfer: int = 0
+    is_recorded: bool = False
     others: tuple[int, ...] = ()
 
     def __str__(self) -> str:
@@ -94,11 +96,6 @@ class KnownCommunication:
             return Label(channel, ("message", self.size), text=str(self))
         content = self.kind, 0 if self.kind == "ALL_TO_ALL" else self.size
         return Label(channel, content, self.sequence, str(self))
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether it is as recorded."""
-        return self.transfer >= 0
 
     @property
     def partners(self) -> set[int]:

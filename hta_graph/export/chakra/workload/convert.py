@@ -7,13 +7,13 @@ The folder holds a ``PREFIX.<npu>.et`` for each rank, ``comm_groups.json`` (for 
 ``group_names.json`` (which process groups and ranks the numbers stand for).
 
 Every order is a data dependency: of threads, launches, streams, graphs, event waits, synchronisation, hand-offs between
-threads, forward and backward, and one order of all collectives. A CPU node is the work of a thread up to the next
-operator or launch (:mod:`hta_graph.export.chakra.workload.cpu_work`), without the time in which it waited. Time that no
-dependency explains (Python between operators, launch latency, unexplained waits) is a delay: above 10 µs a node
-``[delay]``, else part of its node's duration (``delay_nanos``). So the replay takes as long as the recording, and
-tells work from delays; ``start_nanos`` and ``duration_nanos`` are what was recorded. A collective lasts as long as on
-the rank that came last. Ranks begin as far apart as their recordings did (by the ends of their common collectives).
-The profile ``gpu`` leaves CPU nodes out: what the GPU waited for them becomes delays.
+threads, forward and backward, and one order of all collectives. A GPU node takes as long as its row did. A CPU node is
+the work of a thread up to the next operator or launch (:mod:`hta_graph.export.chakra.workload.cpu_work`), without the
+time in which it waited. Time that no dependency explains (Python between operators, gaps between kernels, unexplained
+waits) is a node ``delay`` on the slot that idled (:mod:`hta_graph.export.chakra.workload.replay_times`). So the replay
+takes as long as the recording, and tells work from delays. Ranks begin as far apart as their recordings did (by the
+ends of their common collectives). The profile ``gpu`` leaves operators out: host time between launches and waits is one
+delay (:mod:`hta_graph.export.chakra.workload.host_lane`), with the same dependencies.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
 from hta_graph.export.chakra.workload.channels import GroupChannel, alone
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
+from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
+from hta_graph.shown import milliseconds
 
 __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
 
@@ -67,25 +69,6 @@ GIVE_ALL = Remedy(
 
 class ConversionError(HtaGraphError):
     """Traces cannot become a workload."""
-
-
-@dataclass(frozen=True)
-class ConvertOptions:
-    """How to convert.
-
-    ``profile`` is ``full`` or ``gpu``, ``prefix`` how the files' names begin. ``unknown``: communication of which
-    something is not known, or that ASTRA-sim does not run, is an ``error``, becomes compute nodes (``as-compute``), or
-    nodes in which ranks wait for each other and the recorded transfer passes (``as-recorded``, broadcasts too).
-    ``missing``: communication with ranks whose traces
-    are not given is an ``error``, becomes nodes ``as-compute``, or such ranks get a ``copy`` of the lowest given one.
-    ``force``: an earlier folder is replaced.
-    """
-
-    profile: str = "full"
-    prefix: str = "trace"
-    unknown: str = "error"
-    missing: str = "error"
-    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,9 +169,10 @@ class _Workload:
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, options.profile, self._groups, self._npu)
+            work.finished(own, agreed, options, self._groups, self._npu)
             for work, own in zip(works, recorded, strict=True)
         ]
+        self.notes += _overlap_notes(self._finished, options.overlap)
 
     def _communications(self, works: Sequence[RankWork]) -> dict[int, list[KnownCommunication]]:
         """Return each rank's communications; tell of those that are not known.
@@ -307,6 +291,19 @@ def _met_notes(work: RankWork, met: MetCommunications) -> Iterator[str]:
         yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner and are taken as compute"
     if on_cpu:
         yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
+
+
+def _overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:
+    """Tell of work that ran beside other work of its slot, where a simulated rank does one thing at a time."""
+    found = {
+        rank.work.rank: ", ".join(f"{milliseconds(ns)} ms on the {slot}" for slot, ns in rank.overlaps.items() if ns)
+        for rank in ranks
+    }
+    listed = "; ".join(f"rank {rank}: {said}" for rank, said in list(found.items())[:16] if said)
+    if not listed:
+        return []
+    done = "was taken out of durations" if overlap == "share" else "runs after it in the simulator"
+    return [f"what ran beside other work of its slot {done}: {listed}"]
 
 
 def _json_bytes(document: Any) -> bytes:

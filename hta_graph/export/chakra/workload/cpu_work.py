@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from hta_graph.algorithms.who.threads import working_threads
-from hta_graph.columns import first_of_runs, last_of_runs
+from hta_graph.columns import first_of_runs, freeze, last_of_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 
@@ -16,6 +16,9 @@ __all__ = ["HOLDING", "CpuWork"]
 NO_WAIT = np.iinfo(np.int64).min
 """Stands for the time of what a point waits for, where it waits for nothing."""
 
+LONG_CALL_NS = 20_000
+"""Launching takes some µs; a call that takes longer does something else first."""
+
 HOLDING = edge_kinds(lambda meaning: meaning.holds)
 """Edges whose target is on the CPU and until which its thread was held."""
 
@@ -23,14 +26,14 @@ HOLDING = edge_kinds(lambda meaning: meaning.holds)
 class CpuWork:
     """Pieces of the threads that work, in order of thread and time: each becomes a CPU node.
 
-    A piece begins where an operator starts, where a call that launched something has returned, where a wait or a
-    silence begins; so all that it causes comes at its end, and all that it waits for at its beginning. What follows a
-    launch or a wait belongs to the next operator's piece. It lasts from ``begin`` to ``end``; the thread works from
-    ``start`` on, before that it waits or is idle. ``row`` is the event that gives the piece its name.
+    A piece begins where an operator starts, where a call launches something, where a wait or a silence begins; so all
+    that it causes comes at its end, and all that it waits for at its beginning. What follows a launch or a wait belongs
+    to the next operator's piece. It lasts from ``begin`` to ``end``; the thread works from ``start`` on, before that it
+    waits or is idle. ``row`` is the event that gives the piece its name.
 
         operators   |---------------------------|     |-----------|
         calls          |launch|  |synchronise|           |launch|
-        pieces      |1        |2 |3             |4              |5|     3 waits, then works; 4 is idle, then works
+        pieces      |1 |2        |3             |4       |5       |     3 waits, then works; 4 is idle, then works
     """
 
     def __init__(self, graph: DependencyGraph) -> None:
@@ -81,6 +84,12 @@ class CpuWork:
         return start
 
     @property
+    def place(self) -> Ints:
+        """The place, in the order of all that happened, from which on each piece can work: where its wait ends."""
+        first = self._first + (self._held_until[self._first + 1] > NO_WAIT)
+        return self._graph.place(self._event[first], self._is_end[first])
+
+    @property
     def row(self) -> Ids:
         """The operator that starts in each piece, else the one around it, else its first call or the one around."""
         owner = self._owner[self._first]
@@ -105,21 +114,24 @@ class CpuWork:
     def until(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just before each event's start or end; -1 where its thread begins there or does not work."""
         place = self._places_of(events, at_end=at_end)
-        known = (place >= 0) & ~self._is_first[place]
-        return np.where(known, self._piece[place - 1], -1)
+        known = (place >= 0) & ~picked(self._is_first, place)
+        before: Ints = picked(self._piece, np.where(known, place - 1, -1))
+        return before
 
     def since(self, events: Ids | Ints, *, at_end: Bools | bool) -> Ints:
         """Return the piece just after each event's start or end; of a thread's last moment the one before it."""
         place = self._places_of(events, at_end=at_end)
-        return np.where(place >= 0, self._piece[place - self._is_last[place]], -1)
+        after: Ints = picked(self._piece, place - picked(self._is_last, place, otherwise=False))
+        return after
 
     def launching(self, calls: Ids) -> Ints:
-        """Return the piece at whose end each call has launched; -1 where the call is its thread's first row.
+        """Return the piece at whose end each call launches; -1 where the call is its thread's first row.
 
-        A call that also waited launched before it did: its return is held by what it launched.
+        That is where the call starts: work may begin before it returns, and holds its return where it waits. A call
+        that takes long, waits for nothing and returns about when its work begins (it loads a module) launches at its
+        end; so does a thread's first row.
         """
-        waited = self._held_until[self._places_of(calls, at_end=True)] > NO_WAIT
-        return self.until(calls, at_end=~waited)
+        return self.until(calls, at_end=self._launches_late[calls])
 
     def holding(self, events: Ids, *, at_end: Bools) -> Ints:
         """Return the piece that begins with the wait that ends at each event's start or end."""
@@ -153,7 +165,7 @@ class CpuWork:
 
     def _piece_begins(self) -> Bools:
         """Mark the starts and ends at which a piece begins."""
-        marks = self._is_first | self._is_idle | self._has_launched() | self._hands_over()
+        marks = self._is_first | self._is_idle | self._launches() | self._hands_over()
         waits = np.flatnonzero((self._held_until > NO_WAIT) & ~self._is_first)
         marks[waits - 1] = True
         # After a mark that is no operator's start the piece has no name yet: the next operator gives it its own and
@@ -165,17 +177,35 @@ class CpuWork:
         begins: Bools = (marks | (self._starts_operator & ~unnamed)) & ~self._is_last
         return begins
 
-    def _has_launched(self) -> Bools:
-        """Mark the ends of calls that launched something and did not wait for it."""
+    @cached_property
+    def _launches_late(self) -> Bools:
+        """Mark the calls (by event) that launch when they return."""
+        events, edges = self._events, self._graph.edges_of(EdgeKind.LAUNCH)
+        first = np.full(len(events), np.iinfo(np.int64).max)
+        np.minimum.at(first, edges.source, events.start[edges.target])
+        late = (events.end - events.start > LONG_CALL_NS) & (first > events.end - LONG_CALL_NS)
+        thread_begins = self._event[self._is_first]
+        late[thread_begins] |= first[thread_begins] >= events.end[thread_begins]
+        # What waits inside a call may wait for what the call launched.
+        waits = np.cumsum(self._held_until > NO_WAIT)
+        begin, end = (self._places_of(edges.source, at_end=at_end) for at_end in (False, True))
+        late[edges.source] &= waits[begin] == waits[end]
+        return freeze(late)
+
+    def _launches(self) -> Bools:
+        """Mark where calls launch something: at their starts, or their ends."""
         launches = np.zeros(len(self._events), np.bool_)
         launches[self._graph.edges_of(EdgeKind.LAUNCH).source] = True
-        marks: Bools = self._is_end & (self._held_until == NO_WAIT) & launches[self._event]
+        marks: Bools = launches[self._event] & (self._is_end == self._launches_late[self._event])
         return marks
 
     def _hands_over(self) -> Bools:
-        """Mark where a thread hands work to another one."""
+        """Mark where a thread hands work to another one, and where backward needs what forward has made."""
         marks = np.zeros(len(self._event), np.bool_)
-        edges = self._graph.edges_of(EdgeKind.THREAD_HANDOFF)
-        place = self._places_of(edges.source, at_end=edges.from_end)
-        marks[place[place >= 0]] = True
+        handed, needed = (self._graph.edges_of(k) for k in (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD))
+        for place in (
+            self._places_of(handed.source, at_end=handed.from_end),
+            self._places_of(needed.target, at_end=needed.to_end),
+        ):
+            marks[place[place >= 0]] = True
         return marks

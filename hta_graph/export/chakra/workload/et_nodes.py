@@ -1,4 +1,4 @@
-"""A rank's nodes as protobuf messages: ids in the order of issue, delays as nodes, microseconds that add up."""
+"""A rank's nodes as protobuf messages: ids in the order in which they start, and idle time as nodes of its own."""
 
 from __future__ import annotations
 
@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU
-from hta_graph.export.chakra.workload.issue_order import issue_order
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU, DELAY
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, Ints
+from hta_graph.model import Ints
 
-__all__ = ["DELAY", "SHORT_DELAY_NS", "Exchange", "Numbering", "metadata", "node_messages"]
-
-DELAY = "[delay]"
-"""The name of a node that stands for time in which its slot idled for no recorded reason."""
-
-SHORT_DELAY_NS = 10_000
-"""A longer delay is a node of its own; a shorter one (launch latency, a gap between kernels) is part of its node."""
-
+__all__ = ["Exchange", "Numbering", "metadata", "node_messages"]
 
 Exchanges = Mapping[int, "Exchange"]
 """What each communication does, by its place among the nodes."""
@@ -34,16 +26,16 @@ Describe = Callable[[int, Any], None]
 
 @dataclass(frozen=True)
 class Exchange:
-    """A communication as the simulator needs it; ``group`` is the key of its group of ranks, ``duration`` in ns.
+    """A communication as the simulator needs it; ``group`` is the key of its group of ranks.
 
-    ``tag`` is its number in its channel, so that simulators which pair by content pair the right ones.
-    ``name`` is the node's, if not that of its event.
+    ``transfer`` is how long it took without waiting for others (ns). ``tag`` is its number in its channel, so that
+    simulators which pair by content pair the right ones. ``name`` is the node's, if not that of its event.
     """
 
     kind: str
     size: int
     group: str
-    duration: int
+    transfer: int
     source: int = -1
     target: int = -1
     tag: int = 0
@@ -52,21 +44,19 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Numbering:
-    """Ids from 1, in the order of issue: a node's own, and that of the delay before it (0: none)."""
+    """Ids from 1, in the order in which nodes start: a node's own, and that of the delay before it (0: none)."""
 
-    order: Ints
     node: Ints
     delay: Ints
 
     @classmethod
-    def of(cls, nodes: Nodes, times: ReplayTimes) -> Numbering:
-        """Number nodes and the delays that are nodes of their own."""
-        order = issue_order(nodes)
-        has_delay = times.delay > SHORT_DELAY_NS
-        node, delay = np.empty(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-        node[order] = np.arange(1, len(nodes) + 1) + np.cumsum(has_delay[order])
+    def of(cls, times: ReplayTimes) -> Numbering:
+        """Number nodes and delays; a simulator gives a free slot to the lowest id."""
+        has_delay = times.own_node
+        node, delay = np.empty(len(has_delay), np.int64), np.zeros(len(has_delay), np.int64)
+        node[times.order] = np.arange(1, len(has_delay) + 1) + np.cumsum(has_delay[times.order])
         delay[has_delay] = node[has_delay] - 1
-        return cls(order, node, delay)
+        return cls(node, delay)
 
 
 def metadata(**known: str | int) -> bytes:
@@ -93,8 +83,9 @@ def node_messages(
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
     writer = _NodeWriter(graph, nodes, times, exchanges, describe)
-    for at in writer.numbering.order.tolist():
+    for at in times.order.tolist():
         yield from writer.messages(at)
+    yield from writer.closing_messages(times)
 
 
 class _NodeWriter:
@@ -108,54 +99,43 @@ class _NodeWriter:
         exchanges: Exchanges,
         describe: Describe,
     ) -> None:
-        self.numbering = Numbering.of(nodes, times)
+        numbering = Numbering.of(times)
         self._exchanges, self._describe = exchanges, describe
         events = graph.event_table
         # Columns become lists at once, for nodes are written one by one and single elements of arrays are slow to read.
-        own_delay = self.numbering.delay > 0
-        delay_micros, work_micros = _rounded_microseconds(nodes, times, own_delay)
-        self._id, self._delay_id = self.numbering.node.tolist(), self.numbering.delay.tolist()
-        self._dependencies = self._ids_waited_for(nodes)
+        self._id, self._delay_id = numbering.node.tolist(), numbering.delay.tolist()
+        self._dependencies = _ids_waited_for(nodes, numbering)
+        self._delay_after = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
         self._start, self._end = nodes.start.tolist(), nodes.end.tolist()
-        self._delay, self._delay_micros, self._micros = (
-            times.delay.tolist(),
-            delay_micros.tolist(),
-            work_micros.tolist(),
-        )
+        self._micros, self._delay_micros = times.work.tolist(), times.delay.tolist()
         self._index = events.index[nodes.row].tolist()
         known = nodes.operator >= 0
         self._external = np.where(known, events.external_id[nodes.operator], -1).tolist()
         self._place = [_lane_numbers(graph, lane) for lane in range(len(graph.lanes.labels))]
         self._lane = nodes.lane.tolist()
 
-    def _ids_waited_for(self, nodes: Nodes) -> list[list[int]]:
-        """List the ids that each node waits for, ascending."""
-        ids = self.numbering.node[nodes.source]
-        order = np.lexsort((ids, nodes.target))
-        ids = ids[order].tolist()
-        first = np.searchsorted(nodes.target[order], np.arange(len(nodes) + 1)).tolist()
-        return [ids[first[at] : first[at + 1]] for at in range(len(nodes))]
-
     def messages(self, at: int) -> Iterator[bytes]:
-        """Yield a node, after the delay that is a node of its own."""
+        """Yield a node, after the delay before it."""
+        if self._row[at] < 0:
+            yield self._host_message(at)
+            return
         sources, start = self._dependencies[at], self._start[at]
         if self._delay_id[at]:
-            yield self._delay_message(at)
+            delay = self._delay_micros[at]
+            on_cpu = self._slot[at] == CPU
+            yield self._delay_message(self._delay_id[at], at, start - 1000 * delay, 1000 * delay, on_cpu=on_cpu)
             sources = [*sources, self._delay_id[at]]
         node = Node(id=self._id[at], name=self._name[at], data_deps=sources, start_time_micros=max(start, 0) // 1000)
-        on_cpu = self._slot[at] == CPU
         add = node.attr.add
-        add(name="is_cpu_op", bool_val=on_cpu)
+        add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
         if self._slot[at] == COMMUNICATION:
             self._add_exchange(node, self._exchanges[at])
         else:
             node.type = _COMPUTE
-            node.duration_micros = self._micros[at]
-            if self._delay[at] and not self._delay_id[at]:
-                add(name="delay_nanos", int64_val=self._delay[at])
+        node.duration_micros = self._micros[at]
         add(name="start_nanos", int64_val=start)
         add(name="duration_nanos", int64_val=self._end[at] - start)
         for name, value in self._place[self._lane[at]]:
@@ -166,34 +146,61 @@ class _NodeWriter:
         self._describe(self._operator[at], node)
         yield node.SerializeToString()
 
-    def _delay_message(self, at: int) -> bytes:
-        start = self._start[at] - self._delay[at]
-        node = Node(
-            id=self._delay_id[at], name=DELAY, type=_COMPUTE, data_deps=self._dependencies[at],
-            start_time_micros=max(start, 0) // 1000, duration_micros=self._delay_micros[at],
-        )  # fmt: skip
-        node.attr.add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
-        node.attr.add(name="start_nanos", int64_val=start)
-        node.attr.add(name="duration_nanos", int64_val=self._delay[at])
+    def _host_message(self, at: int) -> bytes:
+        """Make a node of host time that is no one event's; what idled before it is part of it."""
+        idle = 1000 * self._delay_micros[at]
+        start = self._start[at] - idle
+        return self._delay_message(self._id[at], at, start, self._end[at] - start, on_cpu=True)
+
+    def closing_messages(self, times: ReplayTimes) -> Iterator[bytes]:
+        """Yield the delay until the recording ended, on the slot of what ended last."""
+        if times.closing:
+            at = max(times.last, key=self._end.__getitem__)
+            micros, number = times.closing, max(self._id) + 1
+            sources = sorted(self._id[one] for one in times.last)
+            start = self._end[at] - 1000 * micros
+            yield _delay_node(number, sources, start, 1000 * micros, on_cpu=self._slot[at] == CPU).SerializeToString()
+
+    def _delay_message(self, number: int, at: int, start: int, duration: int, *, on_cpu: bool) -> bytes:
+        """Make a node of idle time before a node; it waits for all that the node waits for, and for its slot."""
+        sources = self._dependencies[at]
+        if (holder := self._delay_after[at]) and holder not in sources:
+            sources = [*sources, holder]
+        node = _delay_node(number, sources, start, duration, on_cpu=on_cpu)
+        node.duration_micros = self._delay_micros[at] + (self._micros[at] if self._row[at] < 0 else 0)
+        for name, value in self._place[self._lane[at]]:
+            node.attr.add(name=name, int64_val=value)
         return bytes(node.SerializeToString())
 
     @staticmethod
     def _add_exchange(node: Any, exchange: Exchange) -> None:
         node.name = exchange.name or node.name
         node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", _COLLECTIVE)
-        node.duration_micros = max((exchange.duration + 500) // 1000, 1)
         add = node.attr.add
         if node.type == _COLLECTIVE:
             add(name="comm_type", int64_val=COLLECTIVES[exchange.kind])
         add(name="comm_size", int64_val=exchange.size)
         add(name="pg_name", string_val=exchange.group)
         add(name="comm_tag", int32_val=exchange.tag)
+        add(name="transfer_nanos", int64_val=exchange.transfer)
         if exchange.source >= 0:
             add(name="comm_src", int32_val=exchange.source)
             add(name="comm_dst", int32_val=exchange.target)
 
 
 _COMPUTE, _COLLECTIVE = NODE_TYPES["COMP_NODE"], NODE_TYPES["COMM_COLL_NODE"]
+
+
+def _delay_node(number: int, sources: list[int], start: int, duration: int, *, on_cpu: bool) -> Any:
+    """Make a node of idle time from its start and duration (ns)."""
+    node = Node(
+        id=number, name=DELAY, type=_COMPUTE, data_deps=sources,
+        start_time_micros=max(start, 0) // 1000, duration_micros=duration // 1000,
+    )  # fmt: skip
+    node.attr.add(name="is_cpu_op", bool_val=on_cpu)
+    node.attr.add(name="start_nanos", int64_val=start)
+    node.attr.add(name="duration_nanos", int64_val=duration)
+    return node
 
 
 def _lane_numbers(graph: DependencyGraph, lane: int) -> list[tuple[str, int]]:
@@ -205,15 +212,10 @@ def _lane_numbers(graph: DependencyGraph, lane: int) -> list[tuple[str, int]]:
     return [("tid", int(number))] if number.isdecimal() and len(number) < 19 else []
 
 
-def _rounded_microseconds(nodes: Nodes, times: ReplayTimes, own_delay: Bools) -> tuple[Ints, Ints]:
-    """Round each node's delay and work so that the sums along its thread or stream stay right."""
-    # Rounded one by one, a million nodes of half a microsecond would be off by half a second: so their running sum
-    # is rounded, and what is left over goes to the next.
-    delay = np.where(own_delay, times.delay, 0)
-    work = times.work + times.delay - delay
-    order = np.argsort(nodes.lane, kind="stable")
-    total = np.cumsum(np.stack([delay[order], work[order]], axis=1).ravel())
-    rounded = np.diff((total + 500) // 1000, prepend=0).reshape(-1, 2)
-    result = np.empty_like(rounded)
-    result[order] = rounded
-    return result[:, 0], result[:, 1]
+def _ids_waited_for(nodes: Nodes, numbering: Numbering) -> list[list[int]]:
+    """List the ids that each node waits for, ascending."""
+    ids = numbering.node[nodes.source]
+    order = np.lexsort((ids, nodes.target))
+    ids = ids[order].tolist()
+    first = np.searchsorted(nodes.target[order], np.arange(len(nodes) + 1)).tolist()
+    return [ids[first[at] : first[at + 1]] for at in range(len(nodes))]

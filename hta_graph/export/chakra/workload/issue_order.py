@@ -1,26 +1,24 @@
-"""The order in which nodes are issued: that of launches, and never before what they depend on."""
+"""The order in which nodes are issued: that in which they are due, and never before what they depend on."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.dependency_order import topological_order
+from hta_graph.export.chakra.simulator.dependency_order import causes_first
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
 __all__ = ["issue_order"]
 
 
-def issue_order(nodes: Nodes) -> Ints:
+def issue_order(nodes: Nodes, due: Ints | None = None) -> Ints:
     """Return the nodes in the order in which they were issued; simulators give a free slot to the lowest number.
 
-    Where a node would come before one that it depends on (clocks that disagree, collectives put into another order) it
-    is issued right after that one. Nodes that wait for themselves through others are left out.
+    That is the order of ``due`` (ns), by default of their starts, and of launches where these are equal. Where a node
+    would come before one that it depends on (clocks that disagree, collectives put into another order) it is issued
+    right after that one. Nodes that wait for themselves through others are left out.
     """
-    order = np.argsort(nodes.issued, kind="stable")
-    place = np.empty(len(nodes), np.int64)
-    place[order] = np.arange(len(nodes))
-    # Clocks nearly always agree, and then there is nothing to put right.
-    if (place[nodes.source] < place[nodes.target]).all():
-        return order
-    return order[topological_order(place[nodes.source], place[nodes.target], len(nodes))]
+    order = np.lexsort((nodes.issued, nodes.start if due is None else due))
+    wanted = np.empty(len(nodes), np.int64)
+    wanted[order] = np.arange(len(nodes))
+    return causes_first(wanted, nodes.source, nodes.target)

@@ -5,7 +5,7 @@ That is written as recorded: ranks wait for each other, and then the time passes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,24 +54,16 @@ def met_communications(
     unknown = {rank: {row for row, _ in own.unknown} for rank, own in found.items()}
     on_cpu = {rank: set(own.row[~own.on_gpu].tolist()) for rank, own in members.items()}
     met: dict[int, dict[int, KnownCommunication]] = {rank: {} for rank in found}
-    for number, at in _meetings(matched):
-        ranks, places = matched.rank[at].tolist(), matched.place[at].tolist()
-        rows = [(rank, int(members[rank].row[place])) for rank, place in zip(ranks, places, strict=True)]
-        items = [known[rank].get(row) for rank, row in rows]
-        is_unknown = any(
-            row in unknown[rank] or _is_broadcast(item) for (rank, row), item in zip(rows, items, strict=True)
-        )
-        if (
-            is_unknown
-            and as_recorded
-            and all(item or row in unknown[rank] for (rank, row), item in zip(rows, items, strict=True))
-        ):
-            for item, (rank, row) in zip(_as_recorded(number, at, matched, members), rows, strict=True):
-                met[rank][row] = item
-        elif any(row in on_cpu[rank] for rank, row in rows) and _is_whole(items, ranks, found):
-            for one, (rank, row) in zip(items, rows, strict=True):
-                if one:
-                    met[rank][row] = replace(one, meeting=number)
+    for number in range(len(matched)):
+        meeting = _Meeting.of(number, matched, members, known)
+        if as_recorded and meeting.asks_for_recording(unknown):
+            items = meeting.as_recorded()
+        elif meeting.any_among(on_cpu) and meeting.is_whole(found):
+            items = meeting.as_known()
+        else:
+            continue
+        for rank, item in zip(meeting.ranks, items, strict=True):
+            met[rank][item.event] = item
     return MetCommunications(
         {
             rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in met[rank]]
@@ -84,49 +76,99 @@ def met_communications(
     )
 
 
-def _meetings(matched: Collectives) -> Iterator[tuple[int, Ints]]:
-    """Yield the number of each meeting of several ranks, and its members' places."""
-    for number, at in enumerate(np.split(np.arange(len(matched.number)), matched.first[1:])):
-        if len(at) > 1:
-            yield number, at
+@dataclass(frozen=True)
+class _Meeting:
+    """What several ranks did together: per member its rank, event, what is known of it, whom it waits for, its times.
 
+    ``start`` and ``end`` of the work are in the job's time (ns).
+    """
 
-def _is_broadcast(item: KnownCommunication | None) -> bool:
-    return item is not None and item.kind == "BROADCAST"
+    number: int
+    ranks: list[int]
+    rows: list[int]
+    items: list[KnownCommunication | None]
+    needed: list[int]
+    start: Ints
+    end: Ints
+    on_gpu: bool
+    is_message: bool
 
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        matched: Collectives,
+        members: Mapping[int, RankMembers],
+        known: Mapping[int, Mapping[int, KnownCommunication]],
+    ) -> _Meeting:
+        end = matched.first[number + 1] if number + 1 < len(matched) else len(matched.number)
+        at = slice(matched.first[number], end)
+        ranks, places = matched.rank[at].tolist(), matched.place[at].tolist()
+        own = list(zip([members[rank] for rank in ranks], places, strict=True))
+        rows = [int(member.row[place]) for member, place in own]
+        is_message = own[0][0].is_message[places[0]]
+        needed = [int(member.needed[place]) for member, place in own]
+        if is_message:
+            # A sender waits for nobody.
+            receives = [member.said["Collective name"][place] == "recv" for member, place in own]
+            needed = [one if waits else NOBODY for one, waits in zip(needed, receives, strict=True)]
+        items = [known[rank].get(row) for rank, row in zip(ranks, rows, strict=True)]
+        on_gpu = all(bool(member.on_gpu[place]) for member, place in own)
+        return cls(number, ranks, rows, items, needed, matched.start[at], matched.end[at], on_gpu, is_message)
 
-def _is_whole(items: Sequence[KnownCommunication | None], ranks: Sequence[int], given: Collection[int]) -> bool:
-    """Tell whether all members know the same of what they did, and none that is given is missing."""
-    first = items[0]
-    if first is None or any(item is None or item.group.ranks != first.group.ranks for item in items):
-        return False
-    return first.partners & set(given) <= set(ranks)
+    def any_among(self, rows: Mapping[int, Collection[int]]) -> bool:
+        """Tell whether any member's event is one of these."""
+        return any(row in rows[rank] for rank, row in zip(self.ranks, self.rows, strict=True))
 
+    def asks_for_recording(self, unknown: Mapping[int, Collection[int]]) -> bool:
+        """Tell whether a simulator could not compute it, and all members take part in the workload."""
+        members = list(zip(self.ranks, self.rows, self.items, strict=True))
+        asks = self.any_among(unknown) or any(item is not None and item.kind == "BROADCAST" for item in self.items)
+        return asks and all(item is not None or row in unknown[rank] for rank, row, item in members)
 
-def _as_recorded(
-    number: int, at: Ints, matched: Collectives, members: Mapping[int, RankMembers]
-) -> Iterator[KnownCommunication]:
-    """Describe the members of one meeting, in their order."""
-    ranks, places = matched.rank[at].tolist(), matched.place[at].tolist()
-    own = [(members[rank], place) for rank, place in zip(ranks, places, strict=True)]
-    group = Group("", tuple(sorted(ranks)))
-    needed = [int(member.needed[place]) for member, place in own]
-    lasted = np.array([member.end[place] - member.start[place] for member, place in own])
-    is_message = own[0][0].is_message[own[0][1]]
-    if is_message:
-        needed = [other if _receives(*one) else NOBODY for other, one in zip(needed, own, strict=True)]
-    ways = _ways_to_wait(ranks, needed)
-    # Where all wait for all, the one that came last tells how long it took, whatever the clocks say.
-    transfer = np.minimum(lasted, matched.transfer[at]) if ways else np.full(len(at), lasted.min())
-    for rank, (member, place), ns in zip(ranks, own, transfer.tolist(), strict=True):
-        kind, others = ways.get(rank, (MEETING, ()))
-        yield KnownCommunication(
-            int(member.row[place]), kind, MEETING_BYTES, group, meeting=number, transfer=ns, others=others
-        )
+    def is_whole(self, given: Collection[int]) -> bool:
+        """Tell whether all members know what they did, and none that is given is missing."""
+        items = [item for item in self.items if item is not None]
+        if len(items) < len(self.items) or len({item.group.ranks for item in items}) > 1:
+            return False
+        ranks = {items[0].peer, *self.ranks} if self.is_message else items[0].group.ranks
+        return set(ranks) & set(given) <= set(self.ranks)
 
+    def as_known(self) -> list[KnownCommunication]:
+        """Return what is known of it, with how long the transfer took each member."""
+        transfers = self._transfers()
+        if self.is_message:
+            # A message is one transfer: until it was received.
+            transfers = transfers[[one != NOBODY for one in self.needed]].repeat(2)
+        items = [item for item in self.items if item is not None]
+        return [
+            replace(item, meeting=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
+        ]
 
-def _receives(member: RankMembers, place: int) -> bool:
-    return bool(member.said["Collective name"][place] == "recv")
+    def as_recorded(self) -> list[KnownCommunication]:
+        """Return it as the simulator only replays it."""
+        group = Group("", tuple(sorted(self.ranks)))
+        ways = _ways_to_wait(self.ranks, self.needed)
+        transfers = self._transfers()
+        if self.on_gpu and not ways:
+            # The kernel of the rank that came last waited for nobody, whatever the clocks say.
+            transfers = np.full(len(transfers), (self.end - self.start).min())
+        return [
+            KnownCommunication(
+                row, kind, MEETING_BYTES, group, meeting=self.number, transfer=ns, is_recorded=True, others=others
+            )
+            for row, ns, (kind, others) in zip(
+                self.rows, transfers.tolist(), [ways.get(rank, (MEETING, ())) for rank in self.ranks], strict=True
+            )
+        ]
+
+    def _transfers(self) -> Ints:
+        """Return how long each member's work took once those were there for whom it waits (ns)."""
+        start = dict(zip(self.ranks, self.start.tolist(), strict=True))
+        last = int(self.start.max())
+        came = [start.get(one, last) if one != NOBODY else 0 for one in self.needed]
+        transfers: Ints = np.clip(self.end - np.array(came), 0, self.end - self.start)
+        return transfers
 
 
 def _ways_to_wait(ranks: Sequence[int], needed: Sequence[int]) -> dict[int, tuple[str, tuple[int, ...]]]:

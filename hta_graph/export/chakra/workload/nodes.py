@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.columns import picked
+from hta_graph.export.chakra.simulator.dependency_order import causes_first
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, Ids, Ints
 
 __all__ = ["Nodes", "Pairs", "nodes_of"]
-
-"""Edges between activities."""
 
 Pairs = tuple[Ints, Ints]
 """Dependencies: the nodes that are waited for, and those that wait."""
@@ -74,8 +74,7 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     other even where they overlap a little (programmatic dependent launch, graph branches shown on one stream).
     """
     events, work = graph.event_table, CpuWork(graph)
-    activities = np.flatnonzero(graph.is_activity)
-    activities = activities[np.argsort(graph.place(activities))]
+    activities = _in_order_of_causes(graph, work)
     calls = graph.launching_call[activities]
     launcher = np.where(calls >= 0, work.launching(calls), _calling_pieces(graph, work)[activities])
     slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
@@ -90,19 +89,27 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
         source=np.empty(0, np.int64),
         target=np.empty(0, np.int64),
     )
-    node = np.full(len(events), -1, np.int64)
-    node[activities] = np.arange(len(work), len(nodes))
-    launched = np.flatnonzero(launcher >= 0)
-    launches = launcher[launched], len(work) + launched
-    edges = graph.edges_of(*BETWEEN_ACTIVITIES)
-    between_activities = node[edges.source], node[edges.target]
-    return nodes.depending(
-        launches,
-        _in_turn(nodes, graph),
-        between_activities,
-        _held_by_work(graph, work, node, nodes.next_on_lane),
-        _forward_backward(graph, work),
-    )
+    on_lanes = nodes.next_on_lane
+    # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.
+    before = np.full(len(nodes), -1, np.int64)
+    before[on_lanes[1]] = on_lanes[0]
+    return nodes.depending(_in_turn(nodes, graph), *_reasons_to_wait(graph, work, activities, before))
+
+
+def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
+    """Return the activities in the order in which they ran, which is that of their times where clocks agree.
+
+    Where they do not, an activity can seem to run before what it waited for. By time it would then come first on its
+    stream, and wait for itself; so causes come first. Every dependency between nodes leads forward in this order.
+    """
+    activities = np.flatnonzero(graph.is_activity)
+    activities = activities[np.argsort(graph.place(activities))]
+    everything = np.arange(len(work) + len(activities))
+    on_threads = np.flatnonzero(np.diff(work.lane) == 0)
+    pairs = [(on_threads, on_threads + 1), *_reasons_to_wait(graph, work, activities, everything)]
+    source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
+    order = causes_first(np.append(work.place, graph.place(activities)), source, target)
+    return activities[order[order >= len(work)] - len(work)]
 
 
 def _in_turn(nodes: Nodes, graph: DependencyGraph) -> Pairs:
@@ -133,27 +140,36 @@ def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
     return issued
 
 
-def _held_by_work(graph: DependencyGraph, work: CpuWork, node: Ints, previous: Pairs) -> Pairs:
+def _reasons_to_wait(graph: DependencyGraph, work: CpuWork, activities: Ints, started: Ints) -> list[Pairs]:
+    """Return what nodes wait for by the graph's edges; ``started`` is the node that stands for each node's start."""
+    node = np.full(len(graph.event_table), -1, np.int64)
+    node[activities] = np.arange(len(work), len(work) + len(activities))
+    launch = graph.edges_of(EdgeKind.LAUNCH)
+    # That work ends no earlier than other work says nothing about when it begins.
+    between = graph.edges_of(*BETWEEN_ACTIVITIES)
+    begins = ~between.to_end
+    forward = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
+    pairs = [
+        (work.launching(launch.source), node[launch.target]),
+        (_calling_pieces(graph, work)[activities], node[activities]),
+        (node[between.source[begins]], node[between.target[begins]]),
+        _held_by_work(graph, work, node, started),
+        (
+            work.until(forward.source, at_end=forward.from_end),
+            work.since(forward.target, at_end=forward.to_end),
+        ),
+    ]
+    known = [(source >= 0) & (target >= 0) for source, target in pairs]
+    return [(source[kept], target[kept]) for (source, target), kept in zip(pairs, known, strict=True)]
+
+
+def _held_by_work(graph: DependencyGraph, work: CpuWork, node: Ints, started: Ints) -> Pairs:
     """Link what held a thread to the piece that begins with the wait.
 
-    Where an activity's start held it (a full launch queue, a kernel that the host polls), that is the end of the
-    activity before it on its stream.
+    An activity's start holds it where the launch queue is full, or the host polls the kernel.
     """
     edges = graph.edges_of(*HOLDING)
-    # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.
-    before = np.full(int(max(node.max(initial=-1), len(work))) + 2, -1, np.int64)
-    before[previous[1]] = previous[0]
     activity = node[edges.source]
-    is_gpu = activity >= 0
-    held_by = np.where(is_gpu & ~edges.from_end, before[activity], activity)
-    held_by = np.where(is_gpu, held_by, work.until(edges.source, at_end=edges.from_end))
-    known = held_by >= 0
-    return held_by[known], work.holding(edges.target[known], at_end=edges.to_end[known])
-
-
-def _forward_backward(graph: DependencyGraph, work: CpuWork) -> Pairs:
-    edges = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
-    forward = work.until(edges.source, at_end=edges.from_end)
-    backward = work.since(edges.target, at_end=edges.to_end)
-    known = (forward >= 0) & (backward >= 0)
-    return forward[known], backward[known]
+    held_by = np.where(edges.from_end, activity, picked(started, activity))
+    held_by = np.where(activity >= 0, held_by, work.until(edges.source, at_end=edges.from_end))
+    return held_by, work.holding(edges.target, at_end=edges.to_end)

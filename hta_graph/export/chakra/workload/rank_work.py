@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hta_graph.columns import picked
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
 from hta_graph.export.chakra.workload.channels import Group, alone
 from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
@@ -17,21 +18,25 @@ from hta_graph.export.chakra.workload.communications import (
     ReadDetails,
     communications,
 )
+from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
 from hta_graph.export.chakra.workload.gloo_work import gloo_work
+from hta_graph.export.chakra.workload.host_lane import with_host_lane
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.meeting_nodes import with_meetings
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
+from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.model import Ints
+from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import read_details
+from hta_graph.trace.vocabulary import MESSAGE_ROWS
 
 FIRST_TAG = 1 << 24
 """From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
@@ -72,7 +77,14 @@ class RankWork:
             self.found = self.found.beside(gloo_work(graph, self.members, given.details))
             self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
         nodes = nodes_of(graph, graph.marks.communicates | self.on_cpu)
+        nodes = without(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._lanes_of_workers()))
         self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
+
+    def _lanes_of_workers(self) -> Ids:
+        """Return the threads whose work is the communication itself: Gloo's workers, not who sends and receives."""
+        rows = np.flatnonzero(self.on_cpu)
+        codes = [code for code, name in enumerate(self.graph.names) if name in MESSAGE_ROWS]
+        return self._given.event_table.lane[rows[~np.isin(self.graph.event_table.name[rows], codes)]]
 
     @property
     def members(self) -> RankMembers:
@@ -98,7 +110,7 @@ class RankWork:
         self,
         recorded: RecordedRank,
         agreed: Agreement,
-        profile: str,
+        options: ConvertOptions,
         groups: Mapping[Group, str],
         npu: Mapping[int, int],
     ) -> FinishedRank:
@@ -124,17 +136,23 @@ class RankWork:
                 f"{self.graph.path}: collectives of several groups wait for each other in one order here, in "
                 "another one on other ranks; a simulated rank does one at a time and would stall"
             )
-        # Nodes are taken out last: what the GPU waited for the CPU stays as time between what is left.
-        removed = (nodes.slot == CPU) & (profile == "gpu")
+        removed = np.zeros(len(nodes), np.bool_)
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)
+        if options.profile == "gpu":
+            kept = with_host_lane(kept)
         meets = {item.event: (self.rank, at) for at, item in enumerate(recorded.known) if item.is_recorded}
         transfer = {event: agreed.duration[place] for event, place in meets.items()}
         counts = {event: max(len(recorded.known[at].others), 1) for event, (_, at) in meets.items()}
         kept, meetings = with_meetings(kept, transfer, counts)
+        work = kept.end - kept.start
+        # Several threads of Gloo work at once, where a simulated rank does one communication after the other.
+        shared = np.full(len(kept), options.overlap == "share") | picked(self.on_cpu, kept.row, otherwise=False)
+        if shared.any():
+            work = np.where(shared, shared_out(kept), work)
         exchanges = self._exchanges(kept, meetings, recorded, agreed, groups, npu)
         origin = agreed.clock[self.rank]
-        return FinishedRank(self, kept, replay_times(kept, origin), exchanges, origin)
+        return FinishedRank(self, kept, replay_times(kept, work, origin), exchanges, origin)
 
     def _exchanges(
         self,
@@ -190,11 +208,18 @@ class FinishedRank:
         return int(self.nodes.end.max(initial=self.origin)) - self.origin
 
     def delay_ns(self, slot: int) -> int:
-        """How long a slot idles for no known reason."""
+        """How long a slot idles for no known reason, or for the host where its operators are left out."""
         of_slot = self.nodes.slot == slot
         if slot == COMPUTE:
             of_slot = self.nodes.slot != CPU
-        return int(self.times.delay[of_slot].sum())
+        host = of_slot & (self.nodes.row < 0)
+        return 1000 * int(self.times.delay[of_slot].sum() + self.times.work[host].sum())
+
+    @property
+    def overlaps(self) -> dict[str, int]:
+        """How much longer the nodes of CPU, GPU and communication took than the time in which any ran (ns)."""
+        slots = {"CPU": CPU, "GPU": COMPUTE, "communication": COMMUNICATION}
+        return {name: overlap_ns(self.nodes, slot) for name, slot in slots.items()}
 
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""

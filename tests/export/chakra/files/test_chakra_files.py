@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from hta_graph.algorithms.time.intervals import union
 from hta_graph.export.chakra.files.et_file import framed, read_et
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
 from hta_graph.export.chakra.simulator.dependency_order import first_in_cycle, topological_order
@@ -18,6 +19,7 @@ from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import replay_times
+from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
 from tests.support.depth import for_all
 
 SCALARS = (
@@ -82,7 +84,7 @@ def nodes_in_lanes(draw: st.DrawFn) -> Nodes:
     more = draw(st.lists(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), max_size=30))
     pairs = sorted({(int(b), int(a)) for a, b in [*chain, *((min(p), max(p)) for p in more if p[0] != p[1])]})
     target, source = np.array(pairs, np.int64).reshape(-1, 2).T
-    length = np.array(draw(st.lists(st.integers(0, 9), min_size=size, max_size=size)), np.int64)
+    length = np.array(draw(st.lists(st.integers(0, 30), min_size=size, max_size=size)), np.int64)
     start = 10 * number
     slot = np.where(lane % 2, COMPUTE, CPU).astype(np.int8)
     row = number.astype(np.int32)
@@ -107,15 +109,27 @@ def test_pruning_keeps_who_depends_on_whom(nodes: Nodes, data: st.DataObject) ->
 
 
 @for_all(nodes_in_lanes(), examples=800)
-def test_the_time_of_a_slot_is_shared_out_and_not_more(nodes: Nodes) -> None:
-    """Work and delays of a slot never exceed the recording; work is never longer than recorded."""
-    times = replay_times(nodes, 0)
-    assert (times.work >= 0).all()
-    assert (times.delay >= 0).all()
-    assert (times.work <= nodes.end - nodes.start).all()
+def test_time_that_is_shared_out_is_that_of_the_slot(nodes: Nodes) -> None:
+    work = shared_out(nodes)
+    assert (work >= 0).all()
+    assert (work <= nodes.end - nodes.start).all()
     for slot in (CPU, COMPUTE):
         own = nodes.slot == slot
-        assert (times.work + times.delay)[own].sum() <= nodes.end.max()
+        assert work[own].sum() == union(nodes.start[own], nodes.end[own]).total
+        assert overlap_ns(nodes, slot) == (nodes.end - nodes.start - work)[own].sum()
+
+
+@for_all(nodes_in_lanes(), examples=800)
+def test_a_replay_is_never_ahead_of_its_delays_nor_of_its_dependencies(nodes: Nodes) -> None:
+    times = replay_times(nodes, nodes.end - nodes.start, 0)
+    assert (times.delay >= 0).all()
+    assert (np.abs(1000 * times.work - (nodes.end - nodes.start)) < 1000).all()
+    assert sorted(times.order.tolist()) == list(range(len(nodes)))
+    place = np.argsort(times.order)
+    assert (place[nodes.source] < place[nodes.target]).all()
+    held = times.after >= 0
+    assert (place[times.after[held]] < place[held]).all()
+    assert (times.delay[~times.own_node & (nodes.row >= 0)] == 0).all()
 
 
 @for_all(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20), examples=800)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.files.et_folder import read_folder
+from hta_graph.export.chakra.simulator.et_program import EtProgram
+from hta_graph.export.chakra.simulator.executor import execute
 from hta_graph.export.chakra.simulator.simulate import simulate
+from hta_graph.export.chakra.simulator.simulated import DELAY
 from hta_graph.export.chakra.workload.convert import convert
-from hta_graph.export.chakra.workload.et_nodes import DELAY
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from tests.proof import read
 from tests.simulator import Dialect, write
@@ -31,13 +34,24 @@ def test_a_kernel_follows_the_work_up_to_its_launch_and_not_the_rest_of_its_oper
     trace.launch("gemm", (10, 14), (20, 120), 1)
     trace.op("aten::add", 30, 40)
     folder = workload(tmp_path, trace)
-    first, kernel, second = nodes(folder)
-    assert (first.name, first.after, first.micros, first.on_cpu) == ("aten::mm", [], 14, True)
+    first, kernel, second, closing = nodes(folder)
+    assert (first.name, first.after, first.micros, first.on_cpu) == ("aten::mm", [], 10, True)
     assert (kernel.name, kernel.after, kernel.on_cpu) == ("gemm", ["aten::mm"], False)
-    assert (second.name, second.after, second.micros) == ("aten::add", ["aten::mm"], 26)
-    assert kernel.micros == 106
+    assert (second.name, second.after, second.micros) == ("aten::add", ["aten::mm"], 30)
+    assert kernel.micros == 100
     assert kernel.values["duration_nanos"] == 100_000
-    assert kernel.values["delay_nanos"] == 6_000
+    # The usual latency of launches comes back at the end.
+    assert (closing.name, set(closing.after), closing.micros) == (DELAY, {"gemm", "aten::add"}, 10)
+
+
+def test_a_call_that_loads_a_module_launches_when_it_returns(tmp_path: Path) -> None:
+    trace = one_rank()
+    trace.op("aten::mm", 0, 600)
+    trace.launch("gemm", (10, 514), (512, 532), 1)
+    trace.op("aten::add", 600, 610)
+    first, kernel, *_ = nodes(workload(tmp_path, trace))
+    assert (first.name, first.micros) == ("aten::mm", 514)
+    assert (kernel.name, kernel.after, kernel.micros) == ("gemm", ["aten::mm"], 20)
 
 
 def test_a_blocking_call_is_no_work_and_what_follows_waits_for_the_gpu(tmp_path: Path) -> None:
@@ -49,9 +63,9 @@ def test_a_blocking_call_is_no_work_and_what_follows_waits_for_the_gpu(tmp_path:
     trace.op("aten::add", 210, 220)
     folder = workload(tmp_path, trace)
     add = named(folder, "aten::add")
-    assert set(add.after) == {"gemm", "aten::item"}
+    assert set(add.after) == {"gemm", "aten::item", DELAY}
     assert add.micros == 220 - 200
-    assert named(folder, "aten::item").micros == 12 - 8
+    assert named(folder, "aten::item").micros == 12 - 2
     assert simulate(folder).ranks[0].simulated_ns == 220_000
 
 
@@ -62,11 +76,9 @@ def test_a_copy_that_blocks_is_launched_before_the_wait_for_it(tmp_path: Path) -
     trace.copy("Memcpy DtoH (Device -> Pageable)", 20, 45, 1)
     trace.op("aten::add", 60, 70)
     folder = workload(tmp_path, trace)
-    assert named(folder, "Memcpy").after == ["[delay]", "aten::item"] or named(folder, "Memcpy").after == [
-        "aten::item",
-        "[delay]",
-    ]
-    assert set(named(folder, "aten::add").after) == {"aten::item", "Memcpy DtoH (Device -> Pageable)"}
+    assert named(folder, "Memcpy").after == ["aten::item"]
+    assert named(folder, "Memcpy").micros == 25
+    assert set(named(folder, "aten::add").after) == {"aten::item", "Memcpy DtoH (Device -> Pageable)", DELAY}
     assert named(folder, "aten::add").micros == 70 - 45
 
 
@@ -84,28 +96,34 @@ def test_a_stream_runs_in_order_and_a_wait_for_an_event_joins_two(tmp_path: Path
     assert "first" not in named(folder, "other").after
 
 
-def test_work_that_overlaps_its_predecessor_on_a_stream_keeps_the_order_and_the_sum(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("overlap", "micros", "whole"), [("keep", 12, 62), ("share", 10, 60)])
+def test_work_that_overlaps_its_predecessor_on_a_stream_keeps_the_order(
+    tmp_path: Path, overlap: str, micros: int, whole: int
+) -> None:
     trace = one_rank()
     trace.launch("first", (0, 2), (2, 50), 1)
     trace.launch("second", (2, 4), (48, 60), 2)
-    folder = workload(tmp_path, trace)
-    assert set(named(folder, "second").after) == {"cudaLaunchKernel", "first"}
-    assert (named(folder, "first").micros, named(folder, "second").micros) == (48, 10)
+    folder = workload(tmp_path, trace, overlap=overlap)
+    assert set(named(folder, "second").after) == {DELAY, "first"}
+    assert (named(folder, "first").micros, named(folder, "second").micros) == (48, micros)
     assert named(folder, "second").values["duration_nanos"] == 12_000
+    assert simulate(folder).ranks[0].simulated_ns == whole * 1_000
 
 
-def test_python_between_operators_is_a_delay_of_its_own_where_it_is_long(tmp_path: Path) -> None:
+def test_python_between_operators_is_a_delay_as_soon_as_there_is_enough_of_it(tmp_path: Path) -> None:
     trace = one_rank()
-    trace.op("aten::a", 0, 10)
-    trace.op("aten::b", 15, 20)
-    trace.op("aten::c", 120, 130)
+    for at in range(6):
+        trace.op(f"aten::a{at}", 10_000 * at, 10_000 * at + (9_996 if at < 5 else 10_000))
     found = nodes(workload(tmp_path, trace))
+    # 4 µs between two, in a recording of 60 ms: worth a node when they are 12.
     assert [(node.name, node.micros) for node in found] == [
-        ("aten::a", 10), ("aten::b", 10), ("[delay]", 100), ("aten::c", 10),
+        ("aten::a0", 9_996), ("aten::a1", 9_996), ("aten::a2", 9_996), (DELAY, 12), ("aten::a3", 9_996),
+        ("aten::a4", 9_996), ("aten::a5", 10_000), (DELAY, 8),
     ]  # fmt: skip
-    assert found[1].values["delay_nanos"] == 5_000
-    assert "delay_nanos" not in found[3].values
-    assert found[3].after == ["aten::b", "[delay]"]
+    assert found[3].after == ["aten::a2"]
+    assert (found[3].values["start_nanos"], found[3].values["duration_nanos"]) == (29_988_000, 12_000)
+    assert found[4].after == ["aten::a2", DELAY]
+    assert found[3].on_cpu
 
 
 def test_the_thread_that_waits_for_backward_does_not_work_meanwhile(tmp_path: Path) -> None:
@@ -122,27 +140,35 @@ def test_the_thread_that_waits_for_backward_does_not_work_meanwhile(tmp_path: Pa
     assert backward.micros in (80, 90)
 
 
-def test_two_threads_at_work_at_once_take_no_longer_than_they_did(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("overlap", "other", "whole"), [("keep", 90, 220), ("share", 0, 130)])
+def test_threads_at_work_at_once_take_turns_or_share_their_time(
+    tmp_path: Path, overlap: str, other: int, whole: int
+) -> None:
     trace = one_rank()
     for at in range(10):
         trace.op(f"aten::busy{at}", 10 * at, 10 * at + 10)
     trace.op("aten::other", 5, 95, tid=2)
     trace.op("aten::late", 95, 130, tid=2)
-    folder = workload(tmp_path, trace)
-    assert named(folder, "aten::other").micros == 0
+    conversion = converted(tmp_path, trace, overlap=overlap)
+    folder = read_folder(tmp_path / "work")
+    assert named(folder, "aten::other").micros == other
     assert named(folder, "aten::other").values["duration_nanos"] == 90_000
-    assert named(folder, "aten::late").micros == 30
-    assert simulate(folder).ranks[0].simulated_ns == pytest.approx(130_000, abs=20)
+    assert named(folder, "aten::late").micros == (35 if overlap == "keep" else 30)
+    assert simulate(folder).ranks[0].simulated_ns == pytest.approx(1_000 * whole + 5_000 * (overlap == "keep"), abs=20)
+    assert len([note for note in conversion.notes if "rank 0: 0.095 ms on the CPU" in note]) == 1
 
 
-def test_streams_at_work_at_once_take_no_longer_than_they_did(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("overlap", "side", "whole"), [("keep", 130, 278), ("share", 30, 178)])
+def test_streams_at_work_at_once_take_turns_or_share_their_time(
+    tmp_path: Path, overlap: str, side: int, whole: int
+) -> None:
     trace = one_rank()
     trace.launch("main", (0, 2), (2, 100), 1)
     trace.launch("tail", (2, 4), (100, 150), 2)
     trace.launch("side", (4, 6), (50, 180), 3, stream=20)
-    folder = workload(tmp_path, trace)
-    assert named(folder, "side").micros == 30
-    assert simulate(folder).ranks[0].simulated_ns == 180_000
+    folder = workload(tmp_path, trace, overlap=overlap)
+    assert named(folder, "side").micros == side
+    assert simulate(folder).ranks[0].simulated_ns == pytest.approx(1_000 * whole, abs=2_000)
 
 
 def test_a_watchdogs_polls_are_no_work(tmp_path: Path) -> None:
@@ -152,14 +178,14 @@ def test_a_watchdogs_polls_are_no_work(tmp_path: Path) -> None:
     assert [node.name for node in nodes(workload(tmp_path, trace))] == ["aten::a"]
 
 
-def test_ids_count_up_from_one_in_the_order_of_launches(tmp_path: Path) -> None:
+def test_ids_count_up_from_one_in_the_order_of_starts(tmp_path: Path) -> None:
     trace = one_rank()
     trace.launch("late", (0, 2), (200, 210), 1, stream=20)
     trace.launch("early", (2, 4), (10, 190), 2)
     found = nodes(workload(tmp_path, trace))
     assert [node.id for node in found] == list(range(1, len(found) + 1))
-    gpu = [node.name for node in found if not node.on_cpu and node.name != "[delay]"]
-    assert gpu == ["late", "early"]
+    gpu = [node.name for node in found if not node.on_cpu and node.name != DELAY]
+    assert gpu == ["early", "late"]
 
 
 def test_rounding_to_microseconds_does_not_add_up(tmp_path: Path) -> None:
@@ -171,20 +197,44 @@ def test_rounding_to_microseconds_does_not_add_up(tmp_path: Path) -> None:
     assert abs(sum(micros) - 1_400) <= 1
 
 
-def test_without_the_cpu_its_waits_become_dependencies_and_its_time_delays(tmp_path: Path) -> None:
+def test_without_operators_the_host_is_delays_between_launches_and_waits(tmp_path: Path) -> None:
     trace = one_rank()
-    trace.launch("first", (0, 2), (5, 50), 1)
-    trace.call("cudaStreamSynchronize", 2, 55, 2)
-    trace.op("aten::slow", 55, 155)
-    trace.launch("second", (156, 158), (160, 200), 3, stream=20)
+    trace.op("aten::mm", 0, 4)
+    trace.launch("first", (2, 4), (5, 50), 1)
+    trace.op("aten::item", 4, 55)
+    trace.call("cudaStreamSynchronize", 5, 55, 2)
+    for at in range(10):
+        trace.op(f"aten::slow{at}", 55 + 10 * at, 65 + 10 * at)
+    trace.op("aten::mm", 155, 158)
+    trace.launch("second", (156, 158), (159, 200), 3, stream=20)
+    trace.op("aten::unseen", 160, 300)
     folder = workload(tmp_path, trace, profile="gpu")
     found = nodes(folder)
-    assert [node.name for node in found] == ["first", "[delay]", "second"]
-    assert not any(node.on_cpu for node in found)
-    assert found[1].after == ["first"]
-    assert (found[1].micros, found[2].micros) == (110, 40)
-    assert found[0].values["delay_nanos"] == 5_000
+    assert [(node.name, node.on_cpu, node.micros) for node in found] == [
+        (DELAY, True, 2), ("first", False, 45), (DELAY, True, 3), (DELAY, True, 109), ("second", False, 41),
+        (DELAY, False, 3),
+    ]  # fmt: skip
+    assert [node.after for node in found[1:5]] == [[DELAY], [DELAY], ["first", DELAY], [DELAY]]
     assert simulate(folder).ranks[0].simulated_ns == 200_000
+
+
+def test_what_the_gpu_waits_for_is_the_same_in_both_profiles(tmp_path: Path) -> None:
+    """Kernels twice as long: both profiles say the same, for the host's time stays and its waits grow."""
+    ends = {}
+    for profile in ("full", "gpu"):
+        trace = one_rank()
+        for at in range(0, 1_000, 100):
+            trace.op("aten::mm", at, at + 100)
+            trace.launch(f"k{at}", (at + 10, at + 14), (at + 16, at + 76), at + 1)
+            trace.call("cudaStreamSynchronize", at + 20, at + 80, at + 2)
+        trace.launch("last", (1_000, 1_004), (1_006, 1_106), 1_001)
+        program = EtProgram(0, workload(tmp_path, trace, profile=profile, force=True).files[0])
+        kernels = {at for at, name in enumerate(program.names) if name.startswith(("k", "last"))}
+        plain = program.program()
+        longer = [ns * (2 if at in kernels else 1) for at, ns in enumerate(plain.duration)]
+        runs = (execute({0: replace(plain, duration=duration)}, {}) for duration in (plain.duration, longer))
+        ends[profile] = [max(run.end[0]) for run in runs]
+    assert ends["full"] == ends["gpu"] == [1_106_000, 1_806_000]
 
 
 def test_a_trace_without_a_gpu_has_no_gpu_profile(tmp_path: Path) -> None:

@@ -1,0 +1,204 @@
+"""How long each rank computed and communicated in a run of ASTRA-sim, by its log: delays and CPU work apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hta_graph.algorithms.time.intervals import Intervals, union
+from hta_graph.errors import TraceError
+from hta_graph.export.chakra.files.schema import NODE_TYPES
+from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
+from hta_graph.export.chakra.simulator.simulated import DELAY
+from hta_graph.export.chakra.simulator.simulator_log import LogEvents, SimulatorLog
+from hta_graph.model import Bools
+
+__all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_document"]
+
+COMPUTATION = NODE_TYPES["COMP_NODE"]
+
+LOST = (
+    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB, about 420,000 nodes of all ranks); "
+    "what ran when is not known, only when ranks ended"
+)
+UNTOLD = (
+    "the log does not say which nodes are work of the CPU, the workload does; without it only communication and delays "
+    "are known"
+)
+
+
+@dataclass(frozen=True)
+class RankStatistics:
+    """One rank of a run; times in ns, ``None`` where they are not known.
+
+    Attributes:
+        rank: its number in the simulation.
+        end_ns: when it ended.
+        nodes: how many nodes its file has.
+        issued: how many nodes began.
+        called_back: how many ended.
+        gpu_ns: how long any compute node ran that is neither a delay nor work of the CPU.
+        communication_ns: how long any communication ran, waiting for other ranks included.
+        overlap_ns: how long both ran.
+        exposed_communication_ns: how long communication ran and the GPU did not compute.
+        idle_ns: how long neither ran.
+        cpu_ns: how long any operator of the CPU ran.
+        delay_ns: how long any delay ran.
+    """
+
+    rank: int
+    end_ns: int | None
+    nodes: int | None
+    issued: int
+    called_back: int
+    gpu_ns: int | None = None
+    communication_ns: int | None = None
+    overlap_ns: int | None = None
+    exposed_communication_ns: int | None = None
+    idle_ns: int | None = None
+    cpu_ns: int | None = None
+    delay_ns: int | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all its nodes began and ended, and it noticed that it was done."""
+        return self.end_ns is not None and self.nodes == self.issued == self.called_back
+
+
+@dataclass(frozen=True)
+class LogStatistics:
+    """What a log says of each rank; ``notes`` tell what it does not."""
+
+    ranks: list[RankStatistics]
+    notes: list[str]
+
+
+def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None = None) -> LogStatistics:
+    """Add up what ran when, rank by rank.
+
+    GPU time, exposed communication and idle time tile a rank's time to its end, to the nanosecond.
+
+    Args:
+        log: the log of one run.
+        programs: what each rank ran; without it nobody knows which compute nodes are work of the CPU.
+
+    Raises:
+        TraceError: the log is of several runs, or of another workload.
+    """
+    here = {*np.unique(log.events.rank).tolist(), *log.finished}
+    if programs and (strangers := sorted(here - set(programs))):
+        cause = f"is not of {_workload_of(programs)}, which has no rank {strangers[0]}"
+        raise TraceError(log.path, cause, "name the workload that was run")
+    known = programs or {}
+    runs = [_RankRun(log, rank, known.get(rank)) for rank in sorted(here | set(known))]
+    is_lost = any(run.lost_entries for run in runs)
+    notes = [note for condition, note in ((is_lost, LOST), (not programs, UNTOLD)) if condition]
+    for run in runs:
+        notes += run.unfinished_lines(is_lost=is_lost)
+    return LogStatistics([run.statistics(is_lost=is_lost) for run in runs], notes)
+
+
+def statistics_document(found: LogStatistics) -> dict[str, Any]:
+    """Return the result as a document of schema ``hta-graph/chakra-statistics/1``; times in ns."""
+    ranks = [asdict(rank) for rank in found.ranks]
+    return {"schema": "hta-graph/chakra-statistics/1", "ranks": ranks, "notes": found.notes}
+
+
+def _workload_of(programs: Mapping[int, EtProgram]) -> Path:
+    return next(iter(programs.values())).file.path.parent
+
+
+class _RankRun:
+    """The nodes of one rank, from issue to callback; of its file, places by ascending id."""
+
+    def __init__(self, log: SimulatorLog, rank: int, program: EtProgram | None) -> None:
+        self.rank, self.end, self._program = rank, log.finished.get(rank), program
+        own = log.events.take(log.events.rank == rank)
+        self._issues = _by_node(log.path, own.take(own.is_issue))
+        self._callbacks = _by_node(log.path, own.take(~own.is_issue))
+        self._check_workload(log.path)
+        _, began, ended = np.intersect1d(
+            self._issues.node, self._callbacks.node, assume_unique=True, return_indices=True
+        )
+        self._whole, self._ended = self._issues.take(began), self._callbacks.tick[ended]
+
+    @property
+    def lost_entries(self) -> bool:
+        """Whether the log lacks some of the rank's beginning: a rank issues its first node at once."""
+        without_issue = len(self._callbacks.node) > len(self._whole.node)
+        return without_issue or (len(self._issues.node) > 0 and int(self._issues.tick.min()) > 0)
+
+    def unfinished_lines(self, *, is_lost: bool) -> Iterator[str]:
+        """Tell what the rank did not do."""
+        if self.end is None:
+            yield f"rank {self.rank} never ended"
+        waiting = np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)
+        if len(waiting):
+            yield f"rank {self.rank}: nodes that never ended: {len(waiting):,}, such as node {waiting[0]}"
+        if self._program and not is_lost:
+            absent = np.setdiff1d(self._program.ids, self._issues.node)
+            if len(absent):
+                yield f"rank {self.rank}: nodes that never began: {len(absent):,}, such as node {absent[0]}"
+
+    def statistics(self, *, is_lost: bool) -> RankStatistics:
+        """Count, and add up times where they are known."""
+        nodes = len(self._program) if self._program else None
+        counts = self.rank, self.end, nodes, len(self._issues.node), len(self._callbacks.node)
+        if is_lost:
+            return RankStatistics(*counts)
+        talk = self._when(np.isin(self._whole.kind, COMMUNICATION_TYPES))
+        if self._program:
+            return RankStatistics(*counts, **self._known_times(self._program, talk))
+        delays = self._when(self._computes & self._whole.is_delay)
+        return RankStatistics(*counts, communication_ns=talk.total, delay_ns=delays.total)
+
+    def _known_times(self, program: EtProgram, talk: Intervals) -> dict[str, Any]:
+        place = np.searchsorted(program.ids, self._whole.node)
+        # The workload knows a node's whole name; in the log another one may look like a delay's.
+        is_delay = np.array([name == DELAY for name in program.names], np.bool_)[place]
+        on_cpu = np.array(program.on_cpu, np.bool_)[place]
+        gpu = self._when(self._computes & ~is_delay & ~on_cpu)
+        exposed = talk.subtract(gpu).total
+        return {
+            "gpu_ns": gpu.total,
+            "communication_ns": talk.total,
+            "overlap_ns": talk.total - exposed,
+            "exposed_communication_ns": exposed,
+            "idle_ns": None if self.end is None else self.end - gpu.total - exposed,
+            "cpu_ns": self._when(self._computes & ~is_delay & on_cpu).total,
+            "delay_ns": self._when(self._computes & is_delay).total,
+        }
+
+    @property
+    def _computes(self) -> Bools:
+        found: Bools = self._whole.kind == COMPUTATION
+        return found
+
+    def _when(self, rows: Bools) -> Intervals:
+        return union(self._whole.tick[rows], self._ended[rows])
+
+    def _check_workload(self, path: Path) -> None:
+        if not self._program:
+            return
+        types = np.array(self._program.types, np.int64)
+        for events in (self._issues, self._callbacks):
+            known = np.isin(events.node, self._program.ids)
+            known[known] = types[np.searchsorted(self._program.ids, events.node[known])] == events.kind[known]
+            if not known.all():
+                cause = f"is not of {self._program.file.path}, in which rank {self.rank} has no such node"
+                raise TraceError(path, f"{cause} {events.node[~known][0]}", "name the workload that was run")
+
+
+def _by_node(path: Path, events: LogEvents) -> LogEvents:
+    order = np.argsort(events.node, kind="stable")
+    events = events.take(order)
+    again = events.node[1:] == events.node[:-1]
+    if again.any():
+        what = f"node {events.node[1:][again][0]} of rank {events.rank[0]}"
+        remedy = "empty the logging folder before each run, since ASTRA-sim goes on with an earlier log"
+        raise TraceError(path, f"holds more than one run: {what} is there twice", remedy)
+    return events
