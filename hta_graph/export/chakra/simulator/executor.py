@@ -69,8 +69,8 @@ def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]
     A rank runs one CPU node, one compute node and one communication at a time, whatever their thread or stream; of the
     nodes whose dependencies have ended the lowest takes a free slot. The n-th collective that a rank starts in a group
     meets the n-th of the other members; it ends for all of them its shortest duration after the last one started, or
-    for each its own transfer, where these are known. A message arrives its duration after its send started; a receive
-    ends when it has arrived. Nothing takes less than 1 ns.
+    for each its own transfer, where these are known. A message arrives its duration after its send started (the
+    receive's transfer, where that is known); a receive ends when it has arrived. Nothing takes less than 1 ns.
 
         rank 0    |-- node 1 ---|======= all-reduce of 5 =======|
         rank 1    |----------- node 1 -----------|==== of 3 ====|    both end 3 after the later start
@@ -135,7 +135,7 @@ class _RunningRanks:
         self._count = 0
         self._number: dict[tuple[int, str], int] = defaultdict(int)
         self._met: dict[tuple[str, int], list[NodePlace]] = defaultdict(list)
-        self._arrived: dict[Message, list[int]] = defaultdict(list)
+        self._sent: dict[Message, list[tuple[int, int]]] = defaultdict(list)
         self._expected: dict[Message, list[NodePlace]] = defaultdict(list)
 
     def begin(self) -> None:
@@ -163,15 +163,14 @@ class _RunningRanks:
             if at in program.collective:
                 self._join_collective(program.collective[at], (rank, at), now)
             elif at in program.receives:
-                arrived = self._arrived[program.receives[at]]
-                if arrived:
-                    self._schedule_end((rank, at), max(now, arrived.pop(0)))
-                else:
-                    self._expected[program.receives[at]].append((rank, at))
+                self._expected[program.receives[at]].append((rank, at))
+                self._deliver(program.receives[at], now)
             else:
+                took = max(state.duration[at], 1)
                 if at in program.sends:
-                    self._send_message(program.sends[at], now + max(state.duration[at], 1))
-                self._schedule_end((rank, at), now + max(state.duration[at], 1))
+                    self._sent[program.sends[at]].append((now, took))
+                    self._deliver(program.sends[at], now)
+                self._schedule_end((rank, at), now + took)
 
     def _schedule_end(self, place: NodePlace, time: int) -> None:
         # The count keeps events of one instant in the order of their making.
@@ -190,8 +189,12 @@ class _RunningRanks:
             for rank, at in self._met.pop((group, number)):
                 self._schedule_end((rank, at), now + max(self._ranks[rank].duration[at] if known else shortest, 1))
 
-    def _send_message(self, message: Message, arrival: int) -> None:
-        if self._expected[message]:
-            self._schedule_end(self._expected[message].pop(0), arrival)
-        else:
-            self._arrived[message].append(arrival)
+    def _deliver(self, message: Message, now: int) -> None:
+        """Let a receive end when its message has arrived, if both have begun."""
+        if not self._sent[message] or not self._expected[message]:
+            return
+        sent, took = self._sent[message].pop(0)
+        rank, at = self._expected[message].pop(0)
+        if at in self._programs[rank].transfers:
+            took = max(self._ranks[rank].duration[at], 1)
+        self._schedule_end((rank, at), max(now, sent + took))

@@ -62,7 +62,8 @@ class Agreement:
     """What the ranks have in common.
 
     ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
-    (ns): that of the rank that came last, which waited for nobody. ``cut`` are each rank's places of communications
+    (ns): that of the rank that came last, which waited for nobody. ``alone`` is how long a collective was the only one
+    of its rank (ns). ``cut`` are each rank's places of communications
     that not all recorded. ``order`` are each rank's places of collectives in the one order in which all ranks issue
     theirs. ``clock`` is what to subtract from a rank's times: then they count from the beginning of the first
     recording, and ranks that did something together can be compared. ``notes`` are for the user.
@@ -71,6 +72,7 @@ class Agreement:
     number: dict[KnownPlace, int] = field(default_factory=dict)
     size: dict[KnownPlace, int] = field(default_factory=dict)
     duration: dict[KnownPlace, int] = field(default_factory=dict)
+    alone: dict[KnownPlace, int] = field(default_factory=dict)
     cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     order: dict[int, list[int]] = field(default_factory=dict)
     clock: dict[int, int] = field(default_factory=dict)
@@ -175,17 +177,22 @@ def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, Rec
 
         first     |=======|
         second        |=======|         takes the time from the end of the first one
+
+    On CPUs members leave at different times, so each has its own time from when the last one could begin.
     """
-    alone: dict[KnownPlace, int] = {}
+    begin: dict[KnownPlace, int] = {}
     for rank, order in agreed.order.items():
         end, places = recorded[rank].end[order], [(rank, at) for at in order]
         before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
-        after = end - np.maximum(recorded[rank].start[order], np.minimum(before, end))
-        alone |= dict(zip(places, after.tolist(), strict=True))
+        could_begin = np.maximum(recorded[rank].start[order], np.minimum(before, end))
+        begin |= dict(zip(places, could_begin.tolist(), strict=True))
+        agreed.alone |= dict(zip(places, (end - could_begin).tolist(), strict=True))
     for meeting in collectives:
+        least = min(agreed.alone[place] for place in meeting.items())
+        last = max(begin[place] - agreed.clock[place[0]] for place in meeting.items())
         for item, place in zip(_items_of(meeting, recorded), meeting.items(), strict=True):
-            least = alone[place] if item.meeting >= 0 else min(alone[other] for other in meeting.items())
-            agreed.duration[place] = min(agreed.duration[place], least)
+            left = begin[place] + agreed.alone[place] - agreed.clock[place[0]]
+            agreed.duration[place] = max(left - last, 0) if item.on_cpu else min(agreed.duration[place], least)
 
 
 def _one_order(

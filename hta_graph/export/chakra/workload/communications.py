@@ -67,7 +67,7 @@ class KnownCommunication:
     ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
     ``transfer`` how long it then took once those were there for whom it waits (ns). Of what ASTRA-sim cannot run that
     is all that is known (``is_recorded``); ``kind`` says how ranks wait: all in one collective, or with messages to or
-    from ``others``.
+    from ``others``. ``on_cpu``: Gloo did it.
     """
 
     event: int
@@ -80,6 +80,7 @@ class KnownCommunication:
     transfer: int = 0
     is_recorded: bool = False
     others: tuple[int, ...] = ()
+    on_cpu: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.size:,} bytes"

@@ -43,6 +43,7 @@ from hta_graph.export.chakra.workload.channels import GroupChannel, alone
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
+from hta_graph.export.chakra.workload.exchanges import Numbers
 from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
@@ -169,7 +170,7 @@ class _Workload:
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, options, self._groups, self._npu)
+            work.finished(own, agreed, options, Numbers(self._groups, self._npu))
             for work, own in zip(works, recorded, strict=True)
         ]
         self.notes += _overlap_notes(self._finished, options.overlap)

@@ -131,7 +131,7 @@ class _NodeWriter:
         node = Node(id=self._id[at], name=self._name[at], data_deps=sources, start_time_micros=max(start, 0) // 1000)
         add = node.attr.add
         add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
-        if self._slot[at] == COMMUNICATION:
+        if self._slot[at] >= COMMUNICATION:
             self._add_exchange(node, self._exchanges[at])
         else:
             node.type = _COMPUTE

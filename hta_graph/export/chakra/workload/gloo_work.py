@@ -63,4 +63,5 @@ def _described_rows(
         elif kind in ("SEND", "RECV") and needed < 0:
             yield row, "its other rank is not recorded"
         else:
-            yield KnownCommunication(row, kind, sum(sizes), listed, needed if kind in ("SEND", "RECV") else -1)
+            peer = needed if kind in ("SEND", "RECV") else -1
+            yield KnownCommunication(row, kind, sum(sizes), listed, peer, on_cpu=True)

@@ -114,7 +114,9 @@ class _Meeting:
             needed = [one if waits else NOBODY for one, waits in zip(needed, receives, strict=True)]
         items = [known[rank].get(row) for rank, row in zip(ranks, rows, strict=True)]
         on_gpu = all(bool(member.on_gpu[place]) for member, place in own)
-        return cls(number, ranks, rows, items, needed, matched.start[at], matched.end[at], on_gpu, is_message)
+        # A message is on its way from the call on.
+        start = (matched.arrival if is_message else matched.start)[at]
+        return cls(number, ranks, rows, items, needed, start, matched.end[at], on_gpu, is_message)
 
     def any_among(self, rows: Mapping[int, Collection[int]]) -> bool:
         """Tell whether any member's event is one of these."""
@@ -138,8 +140,9 @@ class _Meeting:
         """Return what is known of it, with how long the transfer took each member."""
         transfers = self._transfers()
         if self.is_message:
-            # A message is one transfer: until it was received.
-            transfers = transfers[[one != NOBODY for one in self.needed]].repeat(2)
+            # A message is one transfer, from when it was sent to when it was received.
+            receives = [one != NOBODY for one in self.needed]
+            transfers = np.full(2, max(int(self.end[receives].max() - self.start[np.invert(receives)].min()), 0))
         items = [item for item in self.items if item is not None]
         return [
             replace(item, meeting=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
@@ -155,7 +158,15 @@ class _Meeting:
             transfers = np.full(len(transfers), (self.end - self.start).min())
         return [
             KnownCommunication(
-                row, kind, MEETING_BYTES, group, meeting=self.number, transfer=ns, is_recorded=True, others=others
+                row,
+                kind,
+                MEETING_BYTES,
+                group,
+                meeting=self.number,
+                transfer=ns,
+                is_recorded=True,
+                others=others,
+                on_cpu=not self.on_gpu,
             )
             for row, ns, (kind, others) in zip(
                 self.rows, transfers.tolist(), [ways.get(rank, (MEETING, ())) for rank in self.ranks], strict=True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +11,6 @@ import numpy as np
 
 from hta_graph.columns import picked
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import Group, alone
 from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
     KnownCommunication,
@@ -20,10 +19,10 @@ from hta_graph.export.chakra.workload.communications import (
 )
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
+from hta_graph.export.chakra.workload.exchanges import Numbers, RankExchanges
 from hta_graph.export.chakra.workload.gloo_work import gloo_work
 from hta_graph.export.chakra.workload.host_lane import with_host_lane
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.meeting_nodes import with_meetings
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
@@ -34,12 +33,9 @@ from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.model import Ids, Ints
+from hta_graph.model import Bools, Ids
 from hta_graph.trace.details import read_details
 from hta_graph.trace.vocabulary import MESSAGE_ROWS
-
-FIRST_TAG = 1 << 24
-"""From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
 
 __all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
 
@@ -78,13 +74,29 @@ class RankWork:
             self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
         nodes = nodes_of(graph, graph.marks.communicates | self.on_cpu)
         nodes = without(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._lanes_of_workers()))
+        nodes = self._from_calls_on(nodes)
         self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
 
     def _lanes_of_workers(self) -> Ids:
         """Return the threads whose work is the communication itself: Gloo's workers, not who sends and receives."""
-        rows = np.flatnonzero(self.on_cpu)
+        rows = np.flatnonzero(self.on_cpu & ~self._is_message)
+        lanes: Ids = self._given.event_table.lane[rows]
+        return lanes
+
+    @property
+    def _is_message(self) -> Bools:
         codes = [code for code, name in enumerate(self.graph.names) if name in MESSAGE_ROWS]
-        return self._given.event_table.lane[rows[~np.isin(self.graph.event_table.name[rows], codes)]]
+        return self.on_cpu & np.isin(self.graph.event_table.name, codes)
+
+    def _from_calls_on(self, nodes: Nodes) -> Nodes:
+        """Let messages of the CPU begin with their calls, in which their rows begin late."""
+        messages = np.flatnonzero((nodes.slot == COMMUNICATION) & picked(self._is_message, nodes.row, otherwise=False))
+        if not len(messages):
+            return nodes
+        arrival = dict(zip(self.members.row.tolist(), self.members.arrival.tolist(), strict=True))
+        start = nodes.start.copy()
+        start[messages] = [arrival[row] for row in nodes.row[messages].tolist()]
+        return replace(nodes, start=start)
 
     @property
     def members(self) -> RankMembers:
@@ -111,8 +123,7 @@ class RankWork:
         recorded: RecordedRank,
         agreed: Agreement,
         options: ConvertOptions,
-        groups: Mapping[Group, str],
-        npu: Mapping[int, int],
+        numbers: Numbers,
     ) -> FinishedRank:
         """Cut what is not on every rank, put the collectives in order, and find out how long each node takes.
 
@@ -141,50 +152,16 @@ class RankWork:
         kept = without(chained, removed)
         if options.profile == "gpu":
             kept = with_host_lane(kept)
-        meets = {item.event: (self.rank, at) for at, item in enumerate(recorded.known) if item.is_recorded}
-        transfer = {event: agreed.duration[place] for event, place in meets.items()}
-        counts = {event: max(len(recorded.known[at].others), 1) for event, (_, at) in meets.items()}
-        kept, meetings = with_meetings(kept, transfer, counts)
-        work = kept.end - kept.start
-        # Several threads of Gloo work at once, where a simulated rank does one communication after the other.
-        shared = np.full(len(kept), options.overlap == "share") | picked(self.on_cpu, kept.row, otherwise=False)
-        if shared.any():
-            work = np.where(shared, shared_out(kept), work)
-        exchanges = self._exchanges(kept, meetings, recorded, agreed, groups, npu)
+        exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers)
+        if self.on_cpu.any():
+            ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
+            alone = {item.event: agreed.alone[place] for item, place in ours if place in agreed.alone}
+            exchanges = exchanges.on_host(alone, {item.event for item, _ in ours if item.kind == "SEND"})
+        nodes, work = exchanges.nodes, exchanges.work
+        if options.overlap == "share":
+            work = np.minimum(work, shared_out(nodes))
         origin = agreed.clock[self.rank]
-        return FinishedRank(self, kept, replay_times(kept, work, origin), exchanges, origin)
-
-    def _exchanges(
-        self,
-        nodes: Nodes,
-        meetings: Ints,
-        recorded: RecordedRank,
-        agreed: Agreement,
-        groups: Mapping[Group, str],
-        npu: Mapping[int, int],
-    ) -> dict[int, Exchange]:
-        """Say what each communication does, by its place among the nodes."""
-        item_of = {item.event: (item, (self.rank, at)) for at, item in enumerate(recorded.known)}
-        found = {}
-        for at in np.flatnonzero(nodes.slot == COMMUNICATION).tolist():
-            item, place = item_of[int(nodes.row[at])]
-            number, transfer = agreed.number[place], agreed.duration[place]
-            if not item.is_recorded:
-                number += FIRST_TAG if item.meeting >= 0 else 0
-                source, target = (npu.get(rank, -1) for rank in item.ends(self.rank))
-                found[at] = Exchange(
-                    item.kind, agreed.size[place], groups[item.group], transfer, source, target, number
-                )
-            elif meetings[at] < 0:
-                found[at] = Exchange("BROADCAST", 0, groups[alone(self.rank)], transfer, tag=number)
-            else:
-                one = replace(item, peer=item.others[meetings[at]]) if item.others else item
-                source, target = (npu.get(rank, -1) for rank in one.ends(self.rank))
-                name = f"meeting of {self.graph.name_of(item.event)}"
-                found[at] = Exchange(
-                    item.kind, item.size, groups[item.group], 0, source, target, FIRST_TAG + number, name
-                )
-        return found
+        return FinishedRank(self, nodes, replay_times(nodes, work, origin), exchanges.by_place, origin)
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""
