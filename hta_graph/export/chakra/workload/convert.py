@@ -181,22 +181,22 @@ class _Workload:
         Raises:
             ConversionError: there are some, and nobody said what to do.
         """
+        keeps = self._options.unknown == "as-recorded"
         for work in works:
             self._refuse_nothing(work)
-            if work.found.alone:
+            if alone_ones := int(np.count_nonzero(~work.on_cpu[work.found.alone])):
                 self.notes.append(
-                    f"rank {work.rank}: {len(work.found.alone):,} collectives of groups of one rank stay compute nodes"
+                    f"rank {work.rank}: {alone_ones:,} collectives of groups of one rank stay compute nodes"
                 )
-        asked = self._options.unknown
-        for work in works:
-            if work.found.unknown and asked == "error":
+            if work.unknown_kernels and self._options.unknown == "error":
                 raise ConversionError(_unknown_line(work), GO_ON)
-        met = self._met(works, as_recorded=asked == "as-recorded")
+            if work.unknown_kernels and not keeps:
+                self.notes.append(f"{_unknown_line(work)}; taken as compute")
+        met = self._met(works, as_recorded=keeps)
         if met is None:
-            self.notes += [f"{_unknown_line(work)}; taken as compute" for work in works if work.found.unknown]
             return {work.rank: work.found.known for work in works}
         self._clocks = met.clocks
-        self.notes += [note for work in works for note in _met_notes(work, met)]
+        self.notes += [note for work in works for note in _met_notes(work, met, keeps=keeps)]
         return met.known
 
     def _met(self, works: Sequence[RankWork], *, as_recorded: bool) -> MetCommunications | None:
@@ -275,21 +275,21 @@ def _cut_early(works: Sequence[RankWork]) -> list[str]:
 
 
 def _unknown_line(work: RankWork) -> str:
-    """Name a rank's first communication of which something is not known, and what."""
-    (event, why), count = work.found.unknown[0], len(work.found.unknown)
-    index, name = work.graph.event_table.index[event], work.graph.name_of(event)[:120]
-    more = f" (and {count - 1:,} more such rows)" if count > 1 else ""
-    return f"{work.graph.path}: event {index}, {name!r}: {why}{more}"
+    """Name a rank's first kernel whose communication is not known, and what is missing."""
+    (kernel, why), count = work.unknown_kernels[0], len(work.unknown_kernels)
+    index, name = work.graph.event_table.index[kernel], work.graph.name_of(kernel)[:120]
+    more = f" (and {count - 1:,} more such kernels)" if count > 1 else ""
+    return f"{work.graph.path}: event {index}, kernel {name!r}: {why}{more}"
 
 
-def _met_notes(work: RankWork, met: MetCommunications) -> Iterator[str]:
+def _met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterator[str]:
     """Tell what is as recorded, and what has no partner."""
     rank, unmatched = work.rank, np.array(sorted(met.unmatched[work.rank]), np.int64)
     on_cpu = int(np.count_nonzero(work.on_cpu[unmatched]))
     if met.recorded[rank]:
         yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
-    if len(unmatched) > on_cpu:
-        yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner and are taken as compute"
+    if keeps and len(unmatched) > on_cpu:
+        yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner; taken as compute"
     if on_cpu:
         yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
 

@@ -77,6 +77,11 @@ class RankWork:
         nodes = self._from_calls_on(nodes)
         self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
 
+    @property
+    def unknown_kernels(self) -> list[tuple[int, str]]:
+        """The communication kernels of which something is not known, and what."""
+        return [(row, why) for row, why in self.found.unknown if not self.on_cpu[row]]
+
     def _lanes_of_workers(self) -> Ids:
         """Return the threads whose work is the communication itself: Gloo's workers, not who sends and receives."""
         rows = np.flatnonzero(self.on_cpu & ~self._is_message)
