@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -204,21 +204,44 @@ def _one_order(
 
         rank 0    group 1, group 2        rank 0 waits in group 1 for rank 1,
         rank 1    group 2, group 1        which waits in group 2 for rank 0
+
+    Those of the CPU go in the order in which they ended, as far as no rank did them one after the other: of what
+    Gloo's workers do at once the first to end is not held up by others.
     """
     # Sorted by their meeting, a collective's place breaks ties between groups that no rank puts in order.
-    met = [max(int(recorded[rank].start[at]) - agreed.clock[rank] for rank, at in one.items()) for one in together]
-    by_meeting = sorted(range(len(together)), key=lambda at: met[at])
+    met, done = (
+        [
+            max(int(getattr(recorded[rank], side)[at]) - agreed.clock[rank] for rank, at in one.items())
+            for one in together
+        ]
+        for side in ("start", "end")
+    )
+    on_cpu = [any(item.on_cpu for item in _items_of(one, recorded)) for one in together]
+    by_meeting = sorted(range(len(together)), key=lambda at: done[at] if on_cpu[at] else met[at])
     listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}
     for place, at in enumerate(by_meeting):
         for rank, own in together[at].items():
             listed[rank].append((own, place))
-    steps = [(a[1], b[1]) for items in listed.values() for a, b in pairwise(sorted(items))]
+    steps = [step for rank, items in listed.items() for step in _known_steps(recorded[rank], sorted(items))]
     source, target = np.array(steps, np.int64).reshape(-1, 2).T
     order = topological_order(source, target, len(together))
     if len(order) < len(together):
         agreed.notes.append(
             "ranks launch collectives of several groups in different orders; all issue them as they met"
         )
-        order = np.arange(len(together))
+        order = np.argsort([met[at] for at in by_meeting], kind="stable")
     rank_of = {place: at for at, place in enumerate(order.tolist())}
     return {rank: [own for own, place in sorted(items, key=lambda i: rank_of[i[1]])] for rank, items in listed.items()}
+
+
+def _known_steps(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield what one rank did after what, of its collectives (place in its record, number among all) as launched."""
+    if not any(recorded.known[own].on_cpu for own, _ in items):
+        yield from ((a[1], b[1]) for a, b in pairwise(items))
+        return
+    start, end = (column[[own for own, _ in items]] for column in (recorded.start, recorded.end))
+    for at, (_, number) in enumerate(items):
+        before = end <= start[at]
+        # What ended before another one of these began is before it through that one.
+        last = before & (end > start[before].max(initial=np.iinfo(np.int64).min))
+        yield from ((items[one][1], number) for one in np.flatnonzero(last).tolist())
