@@ -246,7 +246,13 @@ class _Workload:
             self.name(rank.work.rank): framed(rank.messages(**known)) for rank in self._finished
         }
         files[GROUPS_FILE] = [
-            _json_bytes({key: [self._npu[rank] for rank in group.ranks] for group, key in self._groups.items()})
+            _json_bytes(
+                {
+                    # Of a group with missing ranks only messages between others are left.
+                    key: [self._npu[rank] for rank in group.ranks if rank in self._npu]
+                    for group, key in self._groups.items()
+                }
+            )
         ]
         names = {key: {"name": group.name, "ranks": list(group.ranks)} for group, key in self._groups.items()}
         npus = {str(npu): rank for rank, npu in self._npu.items()}

@@ -86,6 +86,6 @@ class RankExchanges:
                 # Of one that is cut in two the transfer counts first.
                 left = alone[rows[at]] - (self.by_place[at + 1].transfer if exchange.name else 0)
                 work[at] = min(work[at], max(left, 0))
-            elif rows[at] in sends:
+            elif rows[at] in sends or (exchange.name and exchange.kind == "SEND"):
                 work[at], by_place[at] = 0, replace(exchange, transfer=0)
         return replace(self, by_place=by_place, work=work)

@@ -179,6 +179,9 @@ class _Meeting:
         last = int(self.start.max())
         came = [start.get(one, last) if one != NOBODY else 0 for one in self.needed]
         transfers: Ints = np.clip(self.end - np.array(came), 0, self.end - self.start)
+        if self.is_message and not self.on_gpu:
+            # The row of a send on the CPU goes on until somebody asks whether it arrived.
+            transfers[[one == NOBODY for one in self.needed]] = 0
         return transfers
 
 

@@ -159,7 +159,7 @@ class RankWork:
         if self.on_cpu.any():
             ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
             alone = {item.event: agreed.alone[place] for item, place in ours if place in agreed.alone}
-            exchanges = exchanges.on_host(alone, {item.event for item, _ in ours if item.kind == "SEND"})
+            exchanges = exchanges.on_host(alone, {i.event for i, _ in ours if i.kind == "SEND" and not i.is_recorded})
         nodes, work = exchanges.nodes, exchanges.work
         if options.overlap == "share":
             work = np.minimum(work, shared_out(nodes))
