@@ -103,6 +103,78 @@ def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
 
 
+def of_simulators(name: str, file: str, old: str, new: str, test: str) -> Mutation:
+    """Make a mistake in what is read from ASTRA-sim, or written for it."""
+    return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, (f"tests/export/chakra/{test}.py",))
+
+
+SIMULATORS = (
+    of_simulators(
+        "delays are time of the GPU",
+        "simulator/log_statistics",
+        "gpu = self._when(self._computes & ~is_delay & ~on_cpu)",
+        "gpu = self._when(self._computes & ~on_cpu)",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "work of the CPU is time of the GPU",
+        "simulator/log_statistics",
+        "gpu = self._when(self._computes & ~is_delay & ~on_cpu)",
+        "gpu = self._when(self._computes & ~is_delay)",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "a log without its beginning is whole",
+        "simulator/log_statistics",
+        "is_lost = any(run.lost_entries for run in runs)",
+        "is_lost = False",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "two runs in a log are one",
+        "simulator/log_statistics",
+        "    if again.any():\n",
+        "    if False:\n",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "names in a log end at a comma",
+        "simulator/simulator_log",
+        "node->name=(.*?), ",
+        "node->name=([^,]*), ",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "delays scale with the GPU",
+        "workload/scaling",
+        "is_kept = node.name == DELAY and not (on_cpu and factors.scales_delays)",
+        "is_kept = False",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "the host of the profile gpu never scales",
+        "workload/scaling",
+        'scales_delays=file.metadata.get("profile") == "gpu"',
+        "scales_delays=False",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "a scaled workload was measured",
+        "workload/scaling",
+        '    if "measured_nanos" in known:\n',
+        "    if False:\n",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "scaling twice is scaling once",
+        "workload/scaling",
+        'for name in ("scaled_nanos", "duration_nanos"):',
+        'for name in ("duration_nanos",):',
+        "workload/test_scaling",
+    ),
+)
+"""Mistakes in what a simulator's user reads and changes."""
+
 ORACLE = (
     of_oracle("messages of nothing count", "rules", "if not _is_outside(operation, way, work.values())]", "]"),
     of_oracle("a missing first receive shifts nothing", "rules", "shift = int(way ==", "shift = 0 * int(way =="),
@@ -1859,10 +1931,102 @@ REPLAYED = (
     ),
 )
 
+WORKLOAD = (
+    "tests/export/chakra/workload/test_chakra_nodes.py", "tests/export/chakra/files/test_chakra_files.py",
+    "tests/export/chakra/workload/test_chakra_collectives.py", "tests/export/chakra/test_chakra_replay.py",
+    "tests/export/chakra/workload/test_dependency_cycles.py",
+)  # fmt: skip
+
+
+def of_workloads(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in what simulators are given."""
+    return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, WORKLOAD)
+
+
+WORKLOADS = (
+    of_workloads(
+        "launches have no latency", "workload/replay_times", "nodes.start - usual)", "nodes.start - 0 * usual)"
+    ),
+    of_workloads(
+        "a kernel waits for its call's return",
+        "workload/cpu_work",
+        "self.until(calls, at_end=self._launches_late[calls])",
+        "self.until(calls, at_end=True)",
+    ),
+    of_workloads(
+        "modules are loaded while the CPU goes on",
+        "workload/cpu_work",
+        "LONG_CALL_NS = 20_000",
+        "LONG_CALL_NS = 1 << 60",
+    ),
+    of_workloads(
+        "delays do not wait for their slot", "workload/replay_times", "after[at] = idle, holder", "after[at] = idle, -1"
+    ),
+    of_workloads(
+        "streams go by time where clocks disagree",
+        "workload/nodes",
+        "return activities[order[",
+        "return activities[by_place[",
+    ),
+    of_workloads("launches wait for what is inside their call", "workload/cpu_work", "(end == begin + 1) & ", ""),
+    of_workloads(
+        "launches without an edge are waited for",
+        "workload/nodes",
+        "(work.launching(launch.source), node[launch.target]),",
+        "(work.launching(graph.launching_call[activities]), node[activities]),",
+    ),
+    of_workloads(
+        "a backward operator begins no piece",
+        "workload/cpu_work",
+        "            self._places_of(needed.target, at_end=needed.to_end),\n",
+        "",
+    ),
+    of_workloads(
+        "threads that do no work are held",
+        "workload/nodes",
+        "(source >= 0) & (target >= 0)",
+        "(source >= 0) & (target >= -1)",
+    ),
+    of_workloads("tensors are ready by time alone", "workload/tensors", " & (place[source] < place[target])", ""),
+    of_workloads(
+        "a circle of nodes is laid on collectives",
+        "workload/order_error",
+        "if circle := cycle_in(",
+        "if False and cycle_in(",
+    ),
+    of_workloads("the end is early", "workload/et_nodes", "if times.closing:", "if times.closing < 0:"),
+    of_workloads(
+        "short delays are lost",
+        "workload/replay_times",
+        "end[at] = free[slot] = begin + took[at]",
+        "end[at] = free[slot] = max(begin, starts[at]) + took[at]",
+    ),
+    of_workloads("host nodes go on over launches", "workload/host_lane", "& ~gives[previous] &", "&"),
+    of_workloads("host nodes go on over waits", "workload/host_lane", " & ~takes[following]", ""),
+    of_workloads(
+        "the host works where nobody waits for it",
+        "workload/host_lane",
+        "(contracted.slot != CPU) | _awaited",
+        "(contracted.slot != 9) | _awaited",
+    ),
+    of_workloads(
+        "communication lasts as long as its wait", "simulator/et_program", "durations[at] = transfer.value", "pass"
+    ),
+    of_workloads("overlap is taken away unasked", "workload/rank_work", 'options.overlap == "share"', "True"),
+    of_workloads(
+        "nodes are rounded one by one",
+        "workload/replay_times",
+        "np.diff((np.cumsum(work[order]) + 500) // 1000, prepend=0)",
+        "(work[order] + 500) // 1000",
+    ),
+)
+
 MUTATIONS = (
     *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
+    *SIMULATORS,
     *CHANGES,
     *REPLAYED,
+    *WORKLOADS,
 )  # fmt: skip
 
 

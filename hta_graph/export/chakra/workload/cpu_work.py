@@ -186,10 +186,9 @@ class CpuWork:
         late = (events.end - events.start > LONG_CALL_NS) & (first > events.end - LONG_CALL_NS)
         thread_begins = self._event[self._is_first]
         late[thread_begins] |= first[thread_begins] >= events.end[thread_begins]
-        # What waits inside a call may wait for what the call launched.
-        waits = np.cumsum(self._held_until > NO_WAIT)
-        begin, end = (self._places_of(edges.source, at_end=at_end) for at_end in (False, True))
-        late[edges.source] &= waits[begin] == waits[end]
+        begin, end = (self._places_of(edges.source, at_end=side) for side in (False, True))
+        # What is inside the call might wait for what it launched; then the launch must not wait for it.
+        late[edges.source] &= (end == begin + 1) & (self._held_until[end] == NO_WAIT)
         return freeze(late)
 
     def _launches(self) -> Bools:

@@ -108,7 +108,8 @@ def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
     on_threads = np.flatnonzero(np.diff(work.lane) == 0)
     pairs = [(on_threads, on_threads + 1), *_reasons_to_wait(graph, work, activities, everything)]
     source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
-    order = causes_first(np.append(work.place, graph.place(activities)), source, target)
+    by_place = np.argsort(np.append(work.place, graph.place(activities)), kind="stable")
+    order = causes_first(by_place, source, target)
     return activities[order[order >= len(work)] - len(work)]
 
 

@@ -24,13 +24,13 @@ from hta_graph.export.chakra.workload.gloo_work import gloo_work
 from hta_graph.export.chakra.workload.host_lane import with_host_lane
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
+from hta_graph.export.chakra.workload.order_error import order_error
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_graph import with_host_communication
-from hta_graph.job.matching.agreeing_shifts import CollectiveError
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Bools, Ids
@@ -134,6 +134,7 @@ class RankWork:
 
         Raises:
             CollectiveError: the common order contradicts what this rank waited for.
+            CycleError: nodes wait for each other without it.
         """
         cut = {recorded.known[at].event for at in agreed.cut[self.rank]} | set(self.found.early)
         # What ran on the CPU and is no communication of the workload stays time of the thread that waited for it.
@@ -148,10 +149,7 @@ class RankWork:
         chain = np.array([node[recorded.known[at].event] for at in agreed.order[self.rank]], np.int64)
         chained = nodes.depending((chain[:-1], chain[1:]))
         if len(issue_order(chained)) < len(chained):
-            raise CollectiveError(
-                f"{self.graph.path}: collectives of several groups wait for each other in one order here, in "
-                "another one on other ranks; a simulated rank does one at a time and would stall"
-            )
+            raise order_error(self.graph, nodes, chained)
         removed = np.zeros(len(nodes), np.bool_)
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)
