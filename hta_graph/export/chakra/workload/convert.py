@@ -61,10 +61,10 @@ GO_ON = Remedy(
     "--unknown-collectives as-recorded keeps where ranks meet and how long that took, as-compute only the time",
 )
 GIVE_ALL = Remedy(
-    "give all traces, or go on with missing='copy' (they do what the lowest given rank does) or 'as-compute' "
-    "(communication with them becomes compute nodes)",
-    "give all traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
-    "(communication with them becomes compute nodes)",
+    "give all traces, or go on with missing='as-recorded' (communication with them takes as long as it did), "
+    "'as-compute' (it becomes compute nodes) or 'copy' (they do what the lowest given rank does)",
+    "give all traces, or go on with --missing-ranks as-recorded (communication with them takes as long as it did), "
+    "as-compute (it becomes compute nodes) or copy (they do what the lowest given rank does)",
 )
 
 
@@ -153,6 +153,8 @@ class _Workload:
         self._options = options
         self.notes: list[str] = []
         self._clocks: JobClocks | None = None
+        # What waits for nobody and takes as long as it did, by rank.
+        self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
         missing = missing_ranks(own.record for own in recorded)
@@ -160,17 +162,21 @@ class _Workload:
         if missing:
             recorded = self._with_missing(works, recorded, missing)
         agreed = agree(recorded, self._clocks)
-        self.notes += [*_cut_early(works), *agreed.notes]
+        self.notes += [*_early_notes(works), *agreed.notes]
         # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
         self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
         if any(rank != npu for rank, npu in self._npu.items()):
             self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
         used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
-        used += [alone(own.rank) for own in recorded if any(item.meeting >= 0 for item in own.known)]
+        used += [
+            alone(own.rank)
+            for own in recorded
+            if self._lone[own.rank] or agreed.cut[own.rank] or any(item.meeting >= 0 for item in own.known)
+        ]
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, options, Numbers(self._groups, self._npu))
+            work.finished(own, agreed, options, Numbers(self._groups, self._npu), self._lone[work.rank])
             for work, own in zip(works, recorded, strict=True)
         ]
         self.notes += _overlap_notes(self._finished, options.overlap)
@@ -196,6 +202,9 @@ class _Workload:
         if met is None:
             return {work.rank: work.found.known for work in works}
         self._clocks = met.clocks
+        if keeps:
+            for work in works:
+                self._lone[work.rank] |= met.unmatched[work.rank]
         self.notes += [note for work in works for note in _met_notes(work, met, keeps=keeps)]
         return met.known
 
@@ -227,11 +236,16 @@ class _Workload:
         if self._options.missing == "copy":
             self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
             return list(recorded)
-        if self._options.missing != "as-compute":
+        if self._options.missing == "error":
             raise ConversionError(
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
             )
-        self.notes.append(f"without a trace: {listed}; communication with them becomes compute nodes")
+        keeps = self._options.missing == "as-recorded"
+        becomes = "takes as long as it did" if keeps else "becomes compute nodes"
+        self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
+        if keeps:
+            for own in recorded:
+                self._lone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
         kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 
@@ -272,12 +286,12 @@ class _Workload:
             )
 
 
-def _cut_early(works: Sequence[RankWork]) -> list[str]:
+def _early_notes(works: Sequence[RankWork]) -> list[str]:
     early = {work.rank: len(work.found.early) for work in works if work.found.early}
     if not early:
         return []
     listed = ", ".join(f"{count} on rank {rank}" for rank, count in list(early.items())[:16])
-    return [f"communication launched before the recording is cut: {listed}"]
+    return [f"communication launched before the recording waits for nobody and takes as long as it did: {listed}"]
 
 
 def _unknown_line(work: RankWork) -> str:
@@ -295,7 +309,8 @@ def _met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterat
     if met.recorded[rank]:
         yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
     if keeps and len(unmatched) > on_cpu:
-        yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner; taken as compute"
+        kernels = len(unmatched) - on_cpu
+        yield f"rank {rank}: {kernels:,} communication kernels have no partner; they take as long as they did"
     if on_cpu:
         yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
 
