@@ -154,8 +154,10 @@ def test_a_broken_rank_is_an_error_and_not_left_out(tmp_path: Path, capsys: pyte
     traces = two_ranks(tmp_path / "traces")
     whole = (traces / "rank1.json").read_text()
     (traces / "rank1.json").write_text(whole[: len(whole) // 2])
-    assert run("convert", traces, "-o", tmp_path / "work", "--missing-ranks", "copy") == 1
-    assert "rank1.json" in capsys.readouterr().err
+    for jobs in ("1", "2"):
+        assert run("convert", traces, "-o", tmp_path / "work", "--missing-ranks", "copy", "--jobs", jobs) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"hta-graph: {traces / 'rank1.json'}: the JSON breaks off")
     assert not (tmp_path / "work").exists()
 
 
