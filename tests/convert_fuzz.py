@@ -23,10 +23,16 @@ from tests.fuzz import make_case
 from tests.job_fuzz import damaged
 from tests.support.properties import require
 
-TRUE_REFUSALS = (
-    "holds nothing to simulate", "holds no GPU activity", "is not JSON", "the JSON breaks off", "is not a trace",
-    "the gzip data", "holds no traceEvents",
+OF_FILES = (
+    "is not JSON", "breaks off", "is corrupt", "nests JSON values too deeply", "has traceEvents of type",
+    "is JSON without traceEvents", "holds nothing to simulate", "holds no GPU activity",
 )  # fmt: skip
+"""Why a trace can be refused by itself."""
+OF_JOBS = (
+    "claims rank", "trace among these files", "recorded nothing", "the ranks disagree", "the one order in which",
+    "ASTRA-sim would not run this",
+)  # fmt: skip
+"""Why ranks can be refused that do not fit together, or copies of one."""
 
 
 @dataclass
@@ -63,20 +69,22 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
         BrokenRuleError: the outcome is not what it must be; whatever else goes wrong is raised as it is.
     """
     rng = random.Random(f"{seed} {number} workload")
+    missing, is_job = rng.choice(("as-compute", "as-compute", "copy")), number % 3 == 2
     traces = folder / "traces"
     traces.mkdir()
-    if number % 3 == 2:
+    if is_job:
         for rank, raw in enumerate(damaged(number, seed)):
             (traces / f"rank{rank}.json").write_bytes(raw)
     else:
         raw = make_case(seed, number).raw
         (traces / ("case.json.gz" if raw[:2] == b"\x1f\x8b" else "case.json")).write_bytes(raw)
-    work, options = folder / "work", ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
-    status, error = _ask_command(
-        ["convert", str(traces), "-o", str(work), "--unknown-collectives", "as-compute", "--missing-ranks",
-         rng.choice(("as-compute", "as-compute", "copy")), *options],
-    )  # fmt: skip
+    work = folder / "work"
+    options = ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
+    options += ["--unknown-collectives", "as-compute", "--missing-ranks", missing]
+    status, error = _ask_command(["convert", str(traces), "-o", str(work), *options])
     if status:
+        known = OF_FILES + OF_JOBS if is_job or missing == "copy" else OF_FILES
+        require(any(words in error for words in known), f"a refusal that nobody has judged: {error}")
         require({path.name for path in folder.iterdir()} == {"traces"}, "something is left behind")
         return _without_names(error, folder)
     for command in ("check", "simulate"):

@@ -175,7 +175,9 @@ class _Workload:
         """
         graph, found = work.graph, work.found
         if not len(work.nodes):
-            raise TraceError(graph.path, "holds nothing to simulate: no operator, call or GPU activity")
+            raise TraceError(
+                graph.path, "holds nothing to simulate: no operator, no call that launches or waits, no GPU activity"
+            )
         if self._options.profile == "gpu" and not graph.is_gpu.any():
             raise TraceError(graph.path, "holds no GPU activity", FULL_PROFILE)
         if found.unknown:
