@@ -84,6 +84,27 @@ def test_an_output_that_exists_is_kept_unless_forced(tmp_path: Path, capsys: pyt
     assert sorted(path.name for path in work.glob("*.et")) == ["other.0.et", "other.1.et"]
 
 
+@pytest.mark.parametrize("name", ["old", "new", ".old", "trace.0.et"])
+@pytest.mark.parametrize("prefix", ["trace", "old"])
+def test_a_workload_of_any_name_can_be_replaced_again_and_again(tmp_path: Path, name: str, prefix: str) -> None:
+    traces, work = two_ranks(tmp_path / "traces"), tmp_path / "OUT" / name
+    work.parent.mkdir()
+    for _ in range(3):
+        assert run("convert", traces, "-o", work, "--force", "--prefix", prefix) == 0
+        assert sorted(path.name for path in work.glob("*.et")) == [f"{prefix}.0.et", f"{prefix}.1.et"]
+        assert [path.name for path in work.parent.iterdir()] == [name]
+
+
+def test_where_a_link_leads_is_replaced(tmp_path: Path) -> None:
+    traces, work, link = two_ranks(tmp_path / "traces"), tmp_path / "work", tmp_path / "link"
+    work.mkdir()
+    link.symlink_to(work)
+    for _ in range(2):
+        assert run("convert", traces, "-o", link, "--force") == 0
+        assert link.is_symlink()
+        assert {path.name for path in work.iterdir()} >= {"trace.0.et", "trace.1.et"}
+
+
 def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
