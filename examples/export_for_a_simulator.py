@@ -1,6 +1,7 @@
 """From profiler files of all ranks to a folder that ASTRA-sim runs, with its settings and its command line.
 
 ``python examples/export_for_a_simulator.py [FOLDER] [-o WORKLOAD]``; export_for_a_simulator.md explains each step.
+Further options (such as ``--profile gpu``) are those of ``hta-graph chakra convert``.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import shutil
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,14 +30,15 @@ SYSTEM = {
     "collective-optimization": "localBWAware",
     "local-mem-bw": 1600,
     "boost-mode": 0,
-    "trace-enabled": 1,  # notes when every node is done: the only proof that all ran
+    "trace-enabled": 1,  # notes when every node begins and ends: the only proof that all ran
 }
 MEMORY = {"memory-type": "NO_MEMORY_EXPANSION"}
 
 
-def network(npus: int) -> dict[str, list[object]]:
-    """Return a ring of 50 GB/s and 500 ns: put your own network here."""
-    return {"topology": ["Ring"], "npus_count": [npus], "bandwidth": [50.0], "latency": [500.0]}
+def network(npus: int, bandwidth: float) -> dict[str, list[object]]:
+    """Return a ring with links of some GB/s and 500 ns; two NPUs on a ring abort in the congestion-aware back end."""
+    topology = "FullyConnected" if npus == 2 else "Ring"
+    return {"topology": [topology], "npus_count": [npus], "bandwidth": [bandwidth], "latency": [500.0]}
 
 
 def run(*arguments: str) -> None:
@@ -45,10 +48,19 @@ def run(*arguments: str) -> None:
         raise SystemExit(status)
 
 
-def astra_sim(workload: Path, settings: Path) -> list[str]:
+def add_second_rank(workload: Path) -> None:
+    """Copy the file of a rank that is alone: ASTRA-sim needs at least two NPUs."""
+    ranks = list(workload.glob("*.et"))
+    if len(ranks) == 1:
+        shutil.copyfile(ranks[0], workload / "trace.1.et")
+        print(f"\n{workload}: one rank, and ASTRA-sim needs two: trace.1.et is a copy; look at rank 0 alone")
+
+
+def astra_sim(workload: Path, settings: Path, bandwidth: float, *, replay_only: bool) -> list[str]:
     """Write ASTRA-sim's settings and return its command line."""
     npus = len(list(workload.glob("*.et")))
-    documents = {"system": SYSTEM, "network": network(npus), "remote-memory": MEMORY}
+    system = SYSTEM | ({"replay-only": 1} if replay_only else {})
+    documents = {"system": system, "network": network(npus, bandwidth), "remote-memory": MEMORY}
     settings.mkdir(exist_ok=True)
     for name, document in documents.items():
         # JSON is YAML too, in which earlier versions read the network
@@ -63,15 +75,21 @@ def astra_sim(workload: Path, settings: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("traces", nargs="?", default=str(SAMPLE), help="a folder of rank files (a simulated sample)")
     parser.add_argument("-o", "--output", default="workload", help="the folder to write (%(default)s)")
-    options = parser.parse_args()
+    parser.add_argument("--settings-for", metavar="DIR", help="convert nothing: write the settings for this workload")
+    parser.add_argument("--bandwidth", type=float, default=50.0, metavar="GB/s", help="of each link (%(default)s)")
+    parser.add_argument("--replay-only", action="store_true", help="no network: communication lasts as it did")
+    options, more = parser.parse_known_args()
 
-    run("chakra", "convert", options.traces, "--output", options.output)
-    run("chakra", "check", options.output)
-    run("chakra", "simulate", options.output)
-    command = astra_sim(Path(options.output), Path("astra_sim"))
+    workload = Path(options.settings_for or options.output)
+    if not options.settings_for:
+        run("chakra", "convert", options.traces, "--output", options.output, *more)
+        add_second_rank(workload)
+        run("chakra", "check", options.output)
+        run("chakra", "simulate", options.output)
+    command = astra_sim(workload, Path("astra_sim"), options.bandwidth, replay_only=options.replay_only)
     print("\nNow ASTRA-sim runs it:\n" + " \\\n    ".join(map(shlex.quote, command)))
 
 

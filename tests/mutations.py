@@ -103,6 +103,78 @@ def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
 
 
+def of_simulators(name: str, file: str, old: str, new: str, test: str) -> Mutation:
+    """Make a mistake in what is read from ASTRA-sim, or written for it."""
+    return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, (f"tests/export/chakra/{test}.py",))
+
+
+SIMULATORS = (
+    of_simulators(
+        "delays are time of the GPU",
+        "simulator/log_statistics",
+        "gpu = self._when(self._computes & ~is_delay & ~on_cpu)",
+        "gpu = self._when(self._computes & ~on_cpu)",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "work of the CPU is time of the GPU",
+        "simulator/log_statistics",
+        "gpu = self._when(self._computes & ~is_delay & ~on_cpu)",
+        "gpu = self._when(self._computes & ~is_delay)",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "a log without its beginning is whole",
+        "simulator/log_statistics",
+        "is_lost = any(run.lost_entries for run in runs)",
+        "is_lost = False",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "two runs in a log are one",
+        "simulator/log_statistics",
+        "    if again.any():\n",
+        "    if False:\n",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "names in a log end at a comma",
+        "simulator/simulator_log",
+        "node->name=(.*?), ",
+        "node->name=([^,]*), ",
+        "simulator/test_simulator_log",
+    ),
+    of_simulators(
+        "delays scale with the GPU",
+        "workload/scaling",
+        "is_kept = node.name == DELAY and not (on_cpu and factors.scales_delays)",
+        "is_kept = False",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "the host of the profile gpu never scales",
+        "workload/scaling",
+        'scales_delays=file.metadata.get("profile") == "gpu"',
+        "scales_delays=False",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "a scaled workload was measured",
+        "workload/scaling",
+        '    if "measured_nanos" in known:\n',
+        "    if False:\n",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "scaling twice is scaling once",
+        "workload/scaling",
+        'for name in ("scaled_nanos", "duration_nanos"):',
+        'for name in ("duration_nanos",):',
+        "workload/test_scaling",
+    ),
+)
+"""Mistakes in what a simulator's user reads and changes."""
+
 ORACLE = (
     of_oracle("messages of nothing count", "rules", "if not _is_outside(operation, way, work.values())]", "]"),
     of_oracle("a missing first receive shifts nothing", "rules", "shift = int(way ==", "shift = 0 * int(way =="),
@@ -1938,7 +2010,7 @@ WORKLOADS = (
         "(contracted.slot != 9) | _awaited",
     ),
     of_workloads(
-        "communication lasts as long as its wait", "simulator/et_program", "durations[at] = transfer.value", "pass"
+        "communication lasts as long as its wait", "simulator/et_program", "duration[at] = transfer\n", "pass\n"
     ),
     of_workloads("overlap is taken away unasked", "workload/rank_work", 'options.overlap == "share"', "True"),
     of_workloads(
@@ -1951,6 +2023,7 @@ WORKLOADS = (
 
 MUTATIONS = (
     *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
+    *SIMULATORS,
     *CHANGES,
     *REPLAYED,
     *WORKLOADS,

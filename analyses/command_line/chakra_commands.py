@@ -163,6 +163,8 @@ def statistics(options: argparse.Namespace) -> None:
         write_json(options.json, statistics_document(found))
     else:
         print_lines(_statistics_lines(found), wide=options.wide)
+    if options.workload and not found.is_lost and not all(rank.is_complete for rank in found.ranks):
+        raise HtaGraphError(f"{options.log}: ASTRA-sim did not run all nodes to their end")
 
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:

@@ -19,7 +19,11 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
+from hta_graph.export.chakra.simulator.log_statistics import RankStatistics, log_statistics
+from hta_graph.export.chakra.simulator.simulator_log import read_log
 from tests.simulator import idioms
+from tests.support.astra_sim import needs_astra_sim, program_path
+from tests.support.host_builder import host_of
 from tests.support.make_sample import FOLDER, STRAGGLER, TRANSFER_NS, samples
 from tests.support.notebooks import EXAMPLES, run_here, shown, shown_words
 
@@ -135,24 +139,89 @@ def test_a_workload_is_written_with_the_simulators_settings(
     ]
     network = json.loads((tmp_path / "astra_sim" / "network.json").read_text(encoding="utf-8"))
     assert network["npus_count"] == [4]
-    for option in re.findall(r"--[a-z-]+-configuration=\S+", WALK_THROUGH):
+    for option in re.findall(r"--[a-z-]+-configuration=astra_sim\S+", WALK_THROUGH):
         assert option in said
 
 
-def test_the_walk_through_runs(
+def test_a_rank_alone_gets_a_second_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    rank = str(FOLDER / "four_ranks" / "rank_0.json.gz")
+    asked = (rank, "--missing-ranks", "as-compute", "--bandwidth", "12.5", "--replay-only")
+    run_here_with("export_for_a_simulator.py", *asked, folder=tmp_path, patch=monkeypatch)
+    said = capsys.readouterr().out
+    assert "ASTRA-sim needs two: trace.1.et is a copy" in said
+    assert (tmp_path / "workload/trace.0.et").read_bytes() == (tmp_path / "workload/trace.1.et").read_bytes()
+    network, system = (
+        json.loads((tmp_path / "astra_sim" / f"{name}.json").read_text()) for name in ("network", "system")
+    )
+    assert network == {"topology": ["FullyConnected"], "npus_count": [2], "bandwidth": [12.5], "latency": [500.0]}
+    assert system["replay-only"] == 1
+
+
+def prepare_walk_through(folder: Path) -> None:
+    """Give what the walk-through says is there: the script, traces, and a host trace."""
+    shutil.copy(EXAMPLES / "export_for_a_simulator.py", folder)
+    shutil.copytree(FOLDER / "four_ranks", folder / "traces")
+    graph = hg.build_graph(hg.read_trace(folder / "traces" / "rank_0.json.gz"))
+    host_of(graph).write(folder / "host_rank_0.json")
+
+
+def test_the_walk_through_runs_without_the_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All commands but those that run ASTRA-sim or read its log."""
+    prepare_walk_through(tmp_path)
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(FOLDER / "four_ranks", "traces")
-    commands = [line for line in _shell_lines(WALK_THROUGH) if line.startswith("hta-graph") and "host" not in line]
-    assert [shlex.split(command)[2] for command in commands] == ["convert", "check", "simulate"]
-    for command in commands:
-        assert main(shlex.split(command)[1:]) == 0
+    own, asked = 0, []
+    for line in (line for block in _shell_blocks(WALK_THROUGH) if "()" not in block for line in block.splitlines()):
+        program, *words = shlex.split(line)
+        if program == "astra_sim" or words[1:2] == ["statistics"]:
+            own += 1
+        elif program == "hta-graph":
+            assert main(words) == 0, line
+            asked.append(words[1])
+        elif program == "python":
+            run_here_with(words[0], *words[1:], folder=tmp_path, patch=monkeypatch)
+        else:
+            assert program == "cp"
+            shutil.copyfile(*words)
+    assert own == 7
+    assert asked == ["convert", "link", "convert", "check", "simulate", "scale"]
     assert "nothing found" in capsys.readouterr().out
 
 
-def _shell_lines(text: str) -> list[str]:
-    return [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+@pytest.mark.slow
+@pytest.mark.shared
+def test_the_walk_through_runs_with_the_simulator(tmp_path: Path) -> None:
+    needs_astra_sim()
+    prepare_walk_through(tmp_path)
+    (tmp_path / "hta-graph").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m analyses.command_line.cli "$@"\n')
+    (tmp_path / "hta-graph").chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    path = os.pathsep.join([str(tmp_path), str(program_path("unaware").parent), os.environ["PATH"]])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}
+    script = "set -euo pipefail\n" + "\n".join(_shell_blocks(WALK_THROUGH))
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    ends = {name: [rank.end_ns or 0 for rank in _ranks_of_log(tmp_path / name)] for name in LOGS}
+    assert max(ends["log_slow_network"]) > 1.01 * max(ends["log"])
+    assert max(ends["log_faster"]) < 0.99 * max(ends["log"])
+
+
+LOGS = ("log", "log_slow_network", "log_replay", "log_faster")
+
+
+def _ranks_of_log(folder: Path) -> list[RankStatistics]:
+    ranks = log_statistics(read_log(folder)).ranks
+    assert len(ranks) == 4
+    return ranks
+
+
+def _shell_blocks(text: str) -> list[str]:
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("page", sorted(EXAMPLES.glob("*.md")), ids=lambda path: path.stem)

@@ -22,12 +22,16 @@ __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_docu
 COMPUTATION = NODE_TYPES["COMP_NODE"]
 
 LOST = (
-    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB, about 420,000 nodes of all ranks); "
+    "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); "
     "what ran when is not known, only when ranks ended"
 )
 UNTOLD = (
     "the log does not say which nodes are work of the CPU, the workload does; without it only communication and delays "
     "are known"
+)
+TAKEN_FOR_GPU = (
+    "no two nodes computed at once, as in workloads of the profile gpu: all are taken for the GPU's; the workload "
+    "would tell for certain"
 )
 
 
@@ -71,10 +75,11 @@ class RankStatistics:
 
 @dataclass(frozen=True)
 class LogStatistics:
-    """What a log says of each rank; ``notes`` tell what it does not."""
+    """What a log says of each rank; ``notes`` tell what it does not. ``is_lost``: its beginning is gone."""
 
     ranks: list[RankStatistics]
     notes: list[str]
+    is_lost: bool = False
 
 
 def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None = None) -> LogStatistics:
@@ -84,7 +89,8 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
 
     Args:
         log: the log of one run.
-        programs: what each rank ran; without it nobody knows which compute nodes are work of the CPU.
+        programs: what each rank ran. Without it nobody knows which compute nodes are work of the CPU; but where none
+            of them ran at once they are of one slot, the GPU's.
 
     Raises:
         TraceError: the log is of several runs, or of another workload.
@@ -96,10 +102,13 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
     known = programs or {}
     runs = [_RankRun(log, rank, known.get(rank)) for rank in sorted(here | set(known))]
     is_lost = any(run.lost_entries for run in runs)
-    notes = [note for condition, note in ((is_lost, LOST), (not programs, UNTOLD)) if condition]
+    on_one_slot = all(run.computes_on_one_slot for run in runs)
+    unsure = TAKEN_FOR_GPU if on_one_slot else UNTOLD
+    notes = [note for condition, note in ((is_lost, LOST), (not programs, unsure)) if condition]
     for run in runs:
         notes += run.unfinished_lines(is_lost=is_lost)
-    return LogStatistics([run.statistics(is_lost=is_lost) for run in runs], notes)
+    found = [run.statistics(is_lost=is_lost, on_one_slot=on_one_slot) for run in runs]
+    return LogStatistics(found, notes, is_lost)
 
 
 def statistics_document(found: LogStatistics) -> dict[str, Any]:
@@ -144,34 +153,40 @@ class _RankRun:
             if len(absent):
                 yield f"rank {self.rank}: nodes that never began: {len(absent):,}, such as node {absent[0]}"
 
-    def statistics(self, *, is_lost: bool) -> RankStatistics:
+    @property
+    def computes_on_one_slot(self) -> bool:
+        """Whether no two nodes computed at once, but for delays."""
+        own = self._computes & ~self._whole.is_delay
+        return int((self._ended - self._whole.tick)[own].sum()) == self._when(own).total
+
+    def statistics(self, *, is_lost: bool, on_one_slot: bool) -> RankStatistics:
         """Count, and add up times where they are known."""
         nodes = len(self._program) if self._program else None
         counts = self.rank, self.end, nodes, len(self._issues.node), len(self._callbacks.node)
         if is_lost:
             return RankStatistics(*counts)
         talk = self._when(np.isin(self._whole.kind, COMMUNICATION_TYPES))
+        is_delay, on_cpu = self._whole.is_delay, np.zeros(len(self._whole.node), np.bool_)
         if self._program:
-            return RankStatistics(*counts, **self._known_times(self._program, talk))
-        delays = self._when(self._computes & self._whole.is_delay)
-        return RankStatistics(*counts, communication_ns=talk.total, delay_ns=delays.total)
-
-    def _known_times(self, program: EtProgram, talk: Intervals) -> dict[str, Any]:
-        place = np.searchsorted(program.ids, self._whole.node)
-        # The workload knows a node's whole name; in the log another one may look like a delay's.
-        is_delay = np.array([name == DELAY for name in program.names], np.bool_)[place]
-        on_cpu = np.array(program.on_cpu, np.bool_)[place]
+            place = np.searchsorted(self._program.ids, self._whole.node)
+            # The workload knows a node's whole name; in the log another one may look like a delay's.
+            is_delay = np.array([name == DELAY for name in self._program.names], np.bool_)[place]
+            on_cpu = np.array(self._program.on_cpu, np.bool_)[place]
+        delays = self._when(self._computes & is_delay).total
+        if not self._program and not on_one_slot:
+            return RankStatistics(*counts, communication_ns=talk.total, delay_ns=delays)
         gpu = self._when(self._computes & ~is_delay & ~on_cpu)
         exposed = talk.subtract(gpu).total
-        return {
-            "gpu_ns": gpu.total,
-            "communication_ns": talk.total,
-            "overlap_ns": talk.total - exposed,
-            "exposed_communication_ns": exposed,
-            "idle_ns": None if self.end is None else self.end - gpu.total - exposed,
-            "cpu_ns": self._when(self._computes & ~is_delay & on_cpu).total,
-            "delay_ns": self._when(self._computes & is_delay).total,
-        }
+        return RankStatistics(
+            *counts,
+            gpu_ns=gpu.total,
+            communication_ns=talk.total,
+            overlap_ns=talk.total - exposed,
+            exposed_communication_ns=exposed,
+            idle_ns=None if self.end is None else self.end - gpu.total - exposed,
+            cpu_ns=self._when(self._computes & ~is_delay & on_cpu).total if self._program else None,
+            delay_ns=delays,
+        )
 
     @property
     def _computes(self) -> Bools:

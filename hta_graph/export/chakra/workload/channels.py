@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Group", "GroupChannel"]
+__all__ = ["Group", "GroupChannel", "alone"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,13 @@ class Group:
     def __str__(self) -> str:
         ranks = self.ranks
         listed = ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
-        return f"group {self.name} [{listed}]" if self.name else f"the group [{listed}]"
+        # Names can be of any length, and stand before the reason why something is refused.
+        return f"group {self.name[:60]} [{listed}]" if self.name else f"the group [{listed}]"
+
+
+def alone(rank: int) -> Group:
+    """Return the group in which a rank waits for nobody."""
+    return Group("", (rank,))
 
 
 @dataclass(frozen=True)

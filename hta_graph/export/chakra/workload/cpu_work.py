@@ -201,9 +201,13 @@ class CpuWork:
     def _hands_over(self) -> Bools:
         """Mark where a thread hands work to another one, and where backward needs what forward has made."""
         marks = np.zeros(len(self._event), np.bool_)
-        handed, needed = (self._graph.edges_of(k) for k in (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD))
+        kinds = (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD, EdgeKind.THREAD_ORDER)
+        handed, needed, followed = (self._graph.edges_of(kind) for kind in kinds)
+        # Messages to other ranks are on no thread: what follows the point that asks for one does not wait for it.
+        asks = self._graph.is_activity[followed.target] & ~self._graph.is_activity[followed.source]
         for place in (
             self._places_of(handed.source, at_end=handed.from_end),
+            self._places_of(followed.source[asks], at_end=followed.from_end[asks]),
             self._places_of(needed.target, at_end=needed.to_end),
         ):
             marks[place[place >= 0]] = True

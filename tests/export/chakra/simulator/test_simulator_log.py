@@ -55,6 +55,16 @@ def test_without_the_workload_nobody_knows_what_is_work_of_the_gpu(tmp_path: Pat
     assert "the workload does" in found.notes[0]
 
 
+def test_where_no_two_nodes_compute_at_once_they_are_those_of_the_gpu(tmp_path: Path) -> None:
+    """So it is in workloads of the profile gpu, in which the host is delays."""
+    host = Ran(1, 0, 20, DELAY, on_cpu=True)
+    found = statistics(tmp_path, [host, *NODES[1:]], workload=False)
+    (rank,) = found.ranks
+    assert (rank.gpu_ns, rank.communication_ns, rank.overlap_ns, rank.exposed_communication_ns) == (60, 60, 30, 30)
+    assert (rank.nodes, rank.cpu_ns, rank.idle_ns) == (None, None, 10)
+    assert "all are taken for the GPU's" in found.notes[0]
+
+
 HOSTILE = [
     "gemm<float, 4>, node->type=5", "two\nlines", "a, node->name=delay", "sys[0] finished, 5 cycles", "", "ä\r\n",
     f"x\n{STAMP} [workload] [debug] issue,sys->id=0, tick=3, node->id=1, node->name=delay, node->type=4",
@@ -202,6 +212,17 @@ def test_the_command_prints_and_writes_what_is_known(tmp_path: Path, capsys: pyt
     status, out, _ = run_command(capsys, *arguments)
     assert status == 0
     assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_run_that_did_not_end_fails_after_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "log.log").write_text(log_text([NODES[:3]]))
+    work = write_workload(tmp_path / "work", [NODES])
+    status, out, err = run_command(capsys, "chakra", "statistics", tmp_path / "log", "--workload", work)
+    assert status == 1
+    assert "3/7" in out
+    assert "nodes that never began: 4, such as node 4" in err
+    assert err.endswith("ASTRA-sim did not run all nodes to their end\n")
 
 
 def test_a_log_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

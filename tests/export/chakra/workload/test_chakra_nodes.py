@@ -171,6 +171,21 @@ def test_streams_at_work_at_once_take_turns_or_share_their_time(
     assert simulate(folder).ranks[0].simulated_ns == pytest.approx(1_000 * whole, abs=2_000)
 
 
+def test_an_unexplained_wait_begins_when_other_streams_leave_the_gpu(tmp_path: Path) -> None:
+    """Nothing says why the last kernel waits so long; in between another stream works, and the GPU has one slot."""
+    trace = one_rank()
+    trace.launch("before", (0, 2), (4, 10), 1)
+    trace.launch("unexplained", (2, 4), (1_010, 1_020), 2)
+    trace.op("aten::slow", 4, 500)
+    trace.launch("between", (500, 502), (504, 904), 3, stream=20)
+    folder = workload(tmp_path, trace)
+    delay = next(node for node in nodes(folder) if not node.on_cpu and node.name == DELAY and node.micros > 50)
+    assert "between" in delay.after
+    found = simulate(folder)
+    at = found.programs[0].names.index("unexplained")
+    assert found.execution.start[0][at] == pytest.approx(1_010_000, abs=5_000)
+
+
 def test_a_watchdogs_polls_are_no_work(tmp_path: Path) -> None:
     trace = one_rank()
     trace.op("aten::a", 0, 10)

@@ -81,6 +81,13 @@ def test_operators_scale_and_their_delays_stay(tmp_path: Path) -> None:
     assert all(factors == {ONE} for factors in found.values())
 
 
+def test_delays_of_the_cpu_are_its_work_where_operators_are_left_out(tmp_path: Path) -> None:
+    found = changes(*scaled(tmp_path, cpu=TWO, profile="gpu"))
+    assert found.pop("cpu delay") == {TWO}
+    assert "gpu work" in found
+    assert all(factors == {ONE} for factors in found.values())
+
+
 def test_everything_else_stays_as_it_was(tmp_path: Path) -> None:
     before, after = scaled(tmp_path, gpu=HALF)
     for (node, known), (other, told) in zip(nodes_of_rank(before), nodes_of_rank(after), strict=True):
@@ -96,7 +103,7 @@ def test_everything_else_stays_as_it_was(tmp_path: Path) -> None:
 def test_fractions_of_a_microsecond_are_kept(tmp_path: Path) -> None:
     _, after = scaled(tmp_path, gpu=Fraction(1, 3))
     kernels = [known for node, known in nodes_of_rank(after) if node.name == "gemm"]
-    assert [known["scaled_nanos"] for known in kernels][::2] == [15_041, 1_667]
+    assert [known["scaled_nanos"] for known in kernels] == [15_041, 133, 1_667]
     assert [known["duration_nanos"] for known in kernels] == [45_123, 400, 5_000]
 
 
