@@ -80,7 +80,8 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
         (traces / ("case.json.gz" if raw[:2] == b"\x1f\x8b" else "case.json")).write_bytes(raw)
     work = folder / "work"
     options = ["--profile", rng.choice(("full", "gpu")), "--overlap", rng.choice(("keep", "share"))]
-    options += ["--unknown-collectives", "as-compute", "--missing-ranks", missing]
+    unknown = rng.choice(("as-compute", "as-recorded"))
+    options += ["--unknown-collectives", unknown, "--missing-ranks", missing]
     status, error = _ask_command(["convert", str(traces), "-o", str(work), *options])
     if status:
         known = OF_FILES + OF_JOBS if is_job or missing == "copy" else OF_FILES

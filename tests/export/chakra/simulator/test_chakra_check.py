@@ -102,6 +102,17 @@ def wait_in_a_circle(nodes: list[Any]) -> None:
     nodes[1].data_deps.append(nodes[0].id)
 
 
+def set_duration(node: Any, micros: int) -> None:
+    node.duration_micros = micros
+
+
+def lengthen(nodes: list[Any], count: int) -> None:
+    """Add nodes of 2^53 ns each; two ranks may have 512 of them."""
+    first = max(node.id for node in nodes) + 1
+    last = {"name": "long", "type": NODE_TYPES["COMP_NODE"], "duration_micros": 2**53 // 1000}
+    nodes += [Node(id=number, **last) for number in range(first, first + count)]
+
+
 def same_id(nodes: list[Any]) -> None:
     nodes.append(Node.FromString(nodes[0].SerializeToString()))
 
@@ -113,6 +124,9 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("node-type", 0, set_type("METADATA_NODE"), "its type is METADATA_NODE"),
     ("node-type", 0, set_type("MEM_LOAD_NODE"), "its type is MEM_LOAD_NODE"),
     ("node-type", 0, set_type("INVALID_NODE"), "its type is INVALID_NODE"),
+    ("duration", 0, lambda nodes: set_duration(nodes[0], 2**64 - 1), "it lasts 18,446,744,073,709,551,615,000 ns"),
+    ("duration", 0, lambda nodes: set_duration(nodes[0], 2**54 // 1000), "it lasts 18,014,398,509,481,000 ns"),
+    ("duration", 1, lambda nodes: lengthen(nodes, 600), r"with it the nodes up to its id last 4,\d*,[\d,]* ns"),
     ("absent-dependency", 0, lambda nodes: nodes[2].data_deps.append(999), "it waits for id 999"),
     ("absent-dependency", 0, lambda nodes: nodes[2].ctrl_deps.append(999), "it waits for id 999"),
     ("self-dependency", 0, wait_for_itself, "it waits for itself"),
@@ -124,6 +138,15 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("comm-type", 0, set_attribute(COLL, "comm_type", string_val="0"), r"'0' \(string_val\)"),
     ("comm-size", 0, drop_attribute(COLL, "comm_size"), "comm_size is absent"),
     ("comm-size", 0, set_attribute(SEND, "comm_size", float_val=1.0), "float_val"),
+    ("comm-size", 0, set_attribute(COLL, "comm_size", int64_val=2**53 + 1), "comm_size is '9007199254740993'"),
+    ("comm-size", 0, set_attribute(COLL, "comm_size", uint64_val=2**64 - 1), "comm_size is '18446744073709551615'"),
+    ("comm-size", 0, set_attribute(COLL, "comm_size", int64_val=-1), "comm_size is '-1'"),
+    ("group", 0, set_attribute(COLL, "pg_name", string_val="2147483648"), "pg_name is '2147483648'"),
+    ("group", 0, set_attribute(COLL, "pg_name", string_val="9" * 5_000), "pg_name is '9999"),
+    ("group", 0, set_attribute(COLL, "pg_name", string_val="\u0661"), "pg_name is"),
+    ("message", 0, set_attribute(SEND, "comm_tag", int64_val=2**31), "comm_tag is '2147483648'"),
+    ("message", 0, set_attribute(SEND, "comm_tag", int32_val=-1), "comm_tag is '-1'"),
+    ("message", 0, set_attribute(SEND, "comm_dst", uint64_val=2**64 - 1), "comm_dst is '18446744073709551615'"),
     ("group", 0, drop_attribute(COLL, "pg_name"), "pg_name is absent"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="0"), "pg_name is '0'"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="default_pg"), "default_pg"),
