@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from analyses.command_line.cli import main
 from hta_graph.errors import OutputError, UsageError
+from hta_graph.export.chakra.files.et_file import framed
 from hta_graph.export.chakra.files.et_folder import check_target, read_folder, write_folder
 from hta_graph.export.chakra.linked.linked_input import read_linked
 from tests.support.chakra_builder import ALL_REDUCE, RankBuilder, named, nodes
@@ -128,6 +130,16 @@ def test_outputs_that_cannot_be_are_refused_first(tmp_path: Path, name: str, mes
         check_target(tmp_path / name, force=True)
 
 
+def test_only_the_path_that_is_named_may_not_hold_the_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ASTRA-sim looks at the path that it is given, not at where that lies."""
+    traces, inside = two_ranks(tmp_path / "traces"), tmp_path / "empty"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    assert run("convert", traces, "-o", "work") == 0
+    assert run("check", "work") == 0
+    assert run("check", inside / "work") == 1
+
+
 @pytest.mark.parametrize("name", [".", "..", "a/.."])
 def test_a_folder_without_a_name_of_its_own_is_no_target(name: str) -> None:
     with pytest.raises(OutputError, match="name a folder inside it"):
@@ -156,7 +168,7 @@ def test_an_interruption_keeps_what_was_there(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_folder(work, {"trace.0.et": [b"new"]}, {}, lambda _: None)
+        write_folder(work, {"trace.0.et": framed([b""])}, {}, lambda _: None)
     assert [(path.name, path.read_bytes()) for path in work.iterdir()] == [("trace.0.et", b"old")]
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
@@ -437,6 +449,13 @@ def test_a_group_needs_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "usage: hta-graph chakra" in capsys.readouterr().err
 
 
+def test_a_plain_installation_writes_workloads() -> None:
+    """What the exports for simulators need comes without an extra; the name of the old one still works."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [line for line in project["dependencies"] if line.startswith("protobuf")]
+    assert project["optional-dependencies"]["chakra"] == []
+
+
 def test_without_protobuf_one_line_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['google.protobuf'] = None; from analyses.command_line.cli import main; "
@@ -444,7 +463,4 @@ def test_without_protobuf_one_line_says_what_to_install(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (
-        "hta-graph: reading and writing .et files needs an optional package; "
-        "install it with: pip install 'hta-graph[chakra]'\n"
-    )
+    assert done.stderr == "hta-graph: .et files need protobuf; install it with: pip install 'protobuf>=4.25'\n"
