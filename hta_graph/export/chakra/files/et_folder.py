@@ -65,8 +65,10 @@ def _read_groups(path: Path) -> dict[str, list[int]] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise TraceError(path, f"cannot be read: {error}", "write it again") from None
+    except OSError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(path, f"cannot be read, it is no JSON: {error}", "write it again") from None
     if not isinstance(found, dict) or not all(_is_rank_list(ranks) for ranks in found.values()):
         raise TraceError(path, 'is not an object of rank lists such as {"1": [0, 1]}')
     return found

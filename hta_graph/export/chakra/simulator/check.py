@@ -74,7 +74,8 @@ class Finding:
     def __str__(self) -> str:
         happens, remedy = RULES[self.rule]
         place = self.file if self.node is None else f"{self.file}: node {self.node}"
-        return f"{place}: {self.rule}: {self.what}; {happens}; {remedy}"
+        # Names of files and nodes may hold ends of lines.
+        return " ".join(f"{place}: {self.rule}: {self.what}; {happens}; {remedy}".split())
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ def _check_groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterat
     for key, ranks in (folder.groups or {}).items():
         absent = [rank for rank in ranks if rank not in programs]
         if not is_group_key(key):
-            yield Finding(GROUPS_FILE, None, "groups-file", f"{key!r} is no key of a group")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"{key[:40]!r} is no key of a group")
         if absent:
-            yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key} has no file")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key[:40]} has no file")
         if len(set(ranks)) < len(ranks):
-            yield Finding(GROUPS_FILE, None, "groups-file", f"group {key} names a rank twice")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"group {key[:40]} names a rank twice")
