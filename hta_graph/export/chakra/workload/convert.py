@@ -31,9 +31,9 @@ from hta_graph.export.chakra.files.et_file import framed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
     NAMES_FILE,
+    EtFolder,
     check_prefix,
     check_target,
-    read_folder,
     write_folder,
 )
 from hta_graph.export.chakra.simulator.check import check
@@ -130,13 +130,13 @@ def conversion_document(conversion: Conversion) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-convert/1", "ranks": ranks, "notes": conversion.notes}
 
 
-def _checked_run(folder: Path, options: ConvertOptions) -> Execution:
+def _checked_run(folder: EtFolder, options: ConvertOptions) -> Execution:
     """Check what was written, and run it.
 
     Raises:
         ConversionError: ASTRA-sim would not run it.
     """
-    result = check(read_folder(folder))
+    result = check(folder)
     if result.execution is None or result.findings:
         first, count = result.findings[0], len(result.findings)
         others = f" (the first of {count} findings)" if count > 1 else ""
@@ -219,7 +219,8 @@ class _Workload:
 
     def _refuse_nothing(self, work: RankWork) -> None:
         if not len(work.nodes):
-            raise TraceError(work.graph.path, "holds nothing to simulate: no operator, call or GPU activity")
+            nothing = "holds nothing to simulate: no operator, no call that launches or waits, no GPU activity"
+            raise TraceError(work.graph.path, nothing)
         if self._options.profile == "gpu" and not work.graph.is_gpu.any():
             raise TraceError(work.graph.path, "holds no GPU activity", FULL_PROFILE)
 

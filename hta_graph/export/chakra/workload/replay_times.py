@@ -115,7 +115,7 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
             delay[at], after[at] = idle, holder
             begin += 1000 * idle
             ran.idle(COMPUTE if slot >= COMMUNICATION else slot, begin)
-        elif min(begin, starts[at]) - ready >= least:
+        elif slot >= COMMUNICATION and min(begin, starts[at]) - ready >= least:
             after[at] = holder
         end[at] = begin + took[at]
         ran.add(slot, at, end[at])
