@@ -2088,7 +2088,7 @@ WORKLOADS = (
         "(contracted.slot != 9) | _awaited",
     ),
     of_workloads(
-        "communication lasts as long as its wait", "simulator/et_program", "durations[at] = transfer.value", "pass"
+        "communication lasts as long as its wait", "simulator/et_program", "duration[at] = transfer\n", "pass\n"
     ),
     of_workloads("overlap is taken away unasked", "workload/rank_work", 'options.overlap == "share"', "True"),
     of_workloads(
