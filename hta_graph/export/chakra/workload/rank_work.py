@@ -204,7 +204,9 @@ class FinishedRank:
     def overlaps(self) -> dict[str, int]:
         """How much longer the nodes of CPU, GPU and communication took than the time in which any ran (ns)."""
         slots = {"CPU": CPU, "GPU": COMPUTE, "communication": COMMUNICATION}
-        return {name: overlap_ns(self.nodes, slot) for name, slot in slots.items()}
+        # What Gloo's workers did at once has been shared out.
+        nodes = self.nodes.keep(~picked(self.work.on_cpu, self.nodes.row, otherwise=False))
+        return {name: overlap_ns(nodes, slot) for name, slot in slots.items()}
 
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""

@@ -229,6 +229,31 @@ def test_messages_of_the_cpu_name_both_ends_and_may_overlap(tmp_path: Path) -> N
     assert [rank.simulated_ns for rank in conversion.ranks] == [rank.measured_ns for rank in conversion.ranks]
 
 
+def test_a_rank_ends_with_no_message(tmp_path: Path) -> None:
+    ranks = [GlooRank(rank, [0, 1]) for rank in range(2)]
+    for rank, trace in enumerate(ranks):
+        trace.called(("send", "recv")[rank], 0, 4)
+        trace.worked(("send", "recv")[rank], 2, 30, tid=MAIN)
+    _, folder = of_jobs(tmp_path, ranks)
+    for rank in range(2):
+        last = nodes(folder, rank)[-1]
+        assert (last.name, last.type) == ("delay", "COMP_NODE")
+        assert any(name.startswith("gloo") for name in last.after)
+
+
+def test_each_rank_leaves_a_collective_of_the_cpu_when_it_did(tmp_path: Path) -> None:
+    ranks = []
+    for rank, (arrival, end) in enumerate(((10, 60), (40, 75))):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mul", 0, arrival, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, end)
+        trace.op("aten::add", 90, 95, tid=MAIN)
+        ranks.append(trace)
+    _, folder = of_jobs(tmp_path, ranks)
+    assert ends(folder, "gloo:all_reduce") == [57, 72]
+
+
 def test_collectives_that_workers_do_at_once_do_not_count_twice(tmp_path: Path) -> None:
     ranks = []
     for rank in range(2):
