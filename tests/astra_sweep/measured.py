@@ -140,7 +140,9 @@ def measured(
     with_second_rank(work)
     programs = programs_in(work)
     found.nodes = {npu: len(program) for npu, program in programs.items()}
-    own = {rank.npu: ranks[rank.rank] for rank in found.simulated if rank.rank in ranks}
+    # Of copies of a rank the first one is compared with its trace.
+    first = {rank.rank: rank.npu for rank in reversed(found.simulated) if rank.rank in ranks}
+    own = {npu: ranks[rank] for rank, npu in sorted(first.items(), key=lambda item: item[1]) if rank is not None}
     found.written = {npu: WrittenTimes.of(own[npu], programs[npu]) for npu in own}
     found.recorded = {npu: RecordedTimes.of_trace(graph) for npu, graph in own.items()}
     for factor in dict.fromkeys(case.gpu for case in cases):
