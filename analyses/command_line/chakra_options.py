@@ -51,8 +51,10 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
         "after them, or share the time in which any of them ran (keep)",
     )  # fmt: skip
     parser.add_argument(
-        "--unknown-collectives", choices=("error", "as-compute"), default="error",
-        help="what becomes of communication kernels whose type, size or group is not known (error)",
+        "--unknown-collectives", choices=("error", "as-recorded", "as-compute"), default="error",
+        help="what becomes of communication whose type, size or group is not known, or that ASTRA-sim does not run: "
+        "as-recorded lets the ranks wait for each other and the recorded transfer pass, as-compute makes compute "
+        "nodes (error)",
     )  # fmt: skip
     parser.add_argument(
         "--missing-ranks", choices=("error", "copy", "as-compute"), default="error",

@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.check_communication import Breach
-from hta_graph.export.chakra.simulator.dependency_order import first_in_cycle
+from hta_graph.export.chakra.simulator.dependency_order import circle_text, cycle_in
 from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
 
 __all__ = ["dependency_breaches", "node_breaches"]
@@ -38,6 +38,7 @@ def dependency_breaches(program: EtProgram) -> Iterator[Breach]:
     itself = source == target
     for at in source[itself].tolist():
         yield at, "self-dependency", "it waits for itself"
-    stuck = first_in_cycle(source[~itself], target[~itself], len(program))
-    if stuck >= 0:
-        yield stuck, "cycle", "it waits for itself, through others"
+    circle = cycle_in(source[~itself], target[~itself], len(program))
+    if circle:
+        through = circle_text([f"{program.ids[at]} ({program.names[at][:40]})" for at in circle])
+        yield circle[0], "cycle", f"it waits for itself, through others: {through}"

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 
 from hta_graph.model import Ints
 
-__all__ = ["causes_first", "first_in_cycle", "topological_order"]
+__all__ = ["causes_first", "circle_text", "cycle_in", "topological_order"]
+
+MOST_NAMED = 4
+"""So many nodes of a circle are named."""
 
 
-def first_in_cycle(source: Ints, target: Ints, size: int) -> int:
-    """Return a node that waits for itself through others, the lowest of its circle; -1 if there is none."""
+def cycle_in(source: Ints, target: Ints, size: int) -> list[int]:
+    """Return numbers of which each waits for the next, and the last for the first, the lowest; none without a circle.
+
+    >>> cycle_in(np.array([0, 3, 1, 2]), np.array([1, 1, 2, 3]), 4)
+    [1, 3, 2]
+    """
     if (source < target).all():
-        return -1
+        return []
     # What cannot be put in order is in a circle or behind one: going back along what is waited for leads into it.
     stuck = np.ones(size, np.bool_)
     stuck[topological_order(source, target, size)] = False
     if not stuck.any():
-        return -1
+        return []
     among = stuck[source] & stuck[target]
     before = np.full(size, -1, np.int64)
     before[target[among]] = source[among]
@@ -27,22 +35,35 @@ def first_in_cycle(source: Ints, target: Ints, size: int) -> int:
     while at not in seen:
         seen[at] = len(seen)
         at = int(before[at])
-    return min(node for node, place in seen.items() if place >= seen[at])
+    circle = [node for node, place in seen.items() if place >= seen[at]]
+    lowest = circle.index(min(circle))
+    return circle[lowest:] + circle[:lowest]
+
+
+def circle_text(names: Sequence[str]) -> str:
+    """Say of nodes, of which each waits for the next and the last for the first, who waits for whom.
+
+    >>> circle_text(["a", "b"])
+    'a waits for b, which waits for a'
+    """
+    more = len(names) - MOST_NAMED
+    others = f", … ({more:,} more)" if more > 0 else ""
+    named = ", which waits for ".join(names[1:MOST_NAMED])
+    return f"{names[0]} waits for {named}{others}, which waits for {names[0]}"
 
 
 def causes_first(wanted: Ints, source: Ints, target: Ints) -> Ints:
-    """Sort numbers by their wanted places, but each behind what it depends on; what waits for itself is left out.
+    """Return numbers in the wanted order, but each behind what it depends on; what waits for itself is left out.
 
-    >>> causes_first(np.array([30, 20, 10]), np.array([0]), np.array([2])).tolist()
+    >>> causes_first(np.array([2, 1, 0]), np.array([0]), np.array([2])).tolist()
     [1, 0, 2]
     """
-    order = np.argsort(wanted, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    place = np.empty(len(wanted), np.int64)
+    place[wanted] = np.arange(len(wanted))
     # Clocks nearly always agree, and then there is nothing to put right.
     if (place[source] < place[target]).all():
-        return order
-    return order[topological_order(place[source], place[target], len(order))]
+        return wanted
+    return wanted[topological_order(place[source], place[target], len(wanted))]
 
 
 def topological_order(source: Ints, target: Ints, size: int) -> Ints:

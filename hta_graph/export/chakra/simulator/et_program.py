@@ -80,24 +80,29 @@ class EtProgram:
         """Return what the executor runs; every communication must have its attributes."""
         source, target = self.pairs
         of_type = {kind: [at for at in self.communication if self.types[at] == kind] for kind in COMMUNICATION_TYPES}
+        transfers = self._transfers()
+        duration = [1000 * micros for micros in self.micros]
+        for at, transfer in transfers.items():
+            duration[at] = transfer
         return Program(
             slot=[self._slot_of(kind, on_cpu=on_cpu) for kind, on_cpu in zip(self.types, self.on_cpu, strict=True)],
-            duration=self._durations(),
+            duration=duration,
             source=source,
             target=target,
             collective={at: str(self.communication[at]["pg_name"].value) for at in of_type[COLLECTIVE]},
             sends={at: self.message(at) for at in of_type[SEND]},
             receives={at: self.message(at) for at in of_type[RECEIVE]},
+            transfers=transfers.keys(),
         )
 
-    def _durations(self) -> list[int]:
-        """Return how long nodes take (ns): communication without its wait, where the file tells."""
-        durations = [1000 * micros for micros in self.micros]
-        for at, known in self.communication.items():
-            transfer = known.get("transfer_nanos")
-            if transfer is not None and isinstance(transfer.value, int) and transfer.value >= 0:
-                durations[at] = transfer.value
-        return durations
+    def _transfers(self) -> dict[int, int]:
+        """Return how long communication took without its wait (ns), where the file tells."""
+        said = {at: known.get("transfer_nanos") for at, known in self.communication.items()}
+        return {
+            at: found.value
+            for at, found in said.items()
+            if found is not None and isinstance(found.value, int) and found.value >= 0
+        }
 
     def message(self, at: int) -> Message:
         """Return the source, destination and tag of a SEND or RECV."""

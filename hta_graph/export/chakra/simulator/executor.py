@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +27,8 @@ NodePlace = tuple[int, int]
 class Program:
     """One rank's nodes by ascending id; a dependency is a pair of places, the second node waits for the first.
 
-    ``duration`` is in ns. ``collective`` names the group of nodes that meet those of other ranks.
+    ``duration`` is in ns. ``collective`` names the group of nodes that meet those of other ranks; of those among
+    ``transfers`` it is the time from when all have met.
     """
 
     slot: list[int]
@@ -37,6 +38,7 @@ class Program:
     collective: Mapping[int, str] = field(default_factory=dict)
     sends: Mapping[int, Message] = field(default_factory=dict)
     receives: Mapping[int, Message] = field(default_factory=dict)
+    transfers: Container[int] = ()
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -66,9 +68,9 @@ def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]
 
     A rank runs one CPU node, one compute node and one communication at a time, whatever their thread or stream; of the
     nodes whose dependencies have ended the lowest takes a free slot. The n-th collective that a rank starts in a group
-    meets the n-th of the other members; it ends for all of them its shortest duration after the last one started. A
-    message arrives its duration after its send started; a receive ends when it has arrived. Nothing takes less than
-    1 ns.
+    meets the n-th of the other members; it ends for all of them its shortest duration after the last one started, or
+    for each its own transfer, where these are known. A message arrives its duration after its send started (the
+    receive's transfer, where that is known); a receive ends when it has arrived. Nothing takes less than 1 ns.
 
         rank 0    |-- node 1 ---|======= all-reduce of 5 =======|
         rank 1    |----------- node 1 -----------|==== of 3 ====|    both end 3 after the later start
@@ -133,7 +135,7 @@ class _RunningRanks:
         self._count = 0
         self._number: dict[tuple[int, str], int] = defaultdict(int)
         self._met: dict[tuple[str, int], list[NodePlace]] = defaultdict(list)
-        self._arrived: dict[Message, list[int]] = defaultdict(list)
+        self._sent: dict[Message, list[tuple[int, int]]] = defaultdict(list)
         self._expected: dict[Message, list[NodePlace]] = defaultdict(list)
 
     def begin(self) -> None:
@@ -161,15 +163,14 @@ class _RunningRanks:
             if at in program.collective:
                 self._join_collective(program.collective[at], (rank, at), now)
             elif at in program.receives:
-                arrived = self._arrived[program.receives[at]]
-                if arrived:
-                    self._schedule_end((rank, at), max(now, arrived.pop(0)))
-                else:
-                    self._expected[program.receives[at]].append((rank, at))
+                self._expected[program.receives[at]].append((rank, at))
+                self._deliver(program.receives[at], now)
             else:
+                took = max(state.duration[at], 1)
                 if at in program.sends:
-                    self._send_message(program.sends[at], now + max(state.duration[at], 1))
-                self._schedule_end((rank, at), now + max(state.duration[at], 1))
+                    self._sent[program.sends[at]].append((now, took))
+                    self._deliver(program.sends[at], now)
+                self._schedule_end((rank, at), now + took)
 
     def _schedule_end(self, place: NodePlace, time: int) -> None:
         # The count keeps events of one instant in the order of their making.
@@ -183,12 +184,17 @@ class _RunningRanks:
         here.append(place)
         # The last member has come: until now all held their slots, which is how a wrong order stalls.
         if len(here) == len(self._groups[group]):
+            known = all(at in self._programs[rank].transfers for rank, at in here)
             shortest = min(self._ranks[rank].duration[at] for rank, at in here)
-            for member in self._met.pop((group, number)):
-                self._schedule_end(member, now + max(shortest, 1))
+            for rank, at in self._met.pop((group, number)):
+                self._schedule_end((rank, at), now + max(self._ranks[rank].duration[at] if known else shortest, 1))
 
-    def _send_message(self, message: Message, arrival: int) -> None:
-        if self._expected[message]:
-            self._schedule_end(self._expected[message].pop(0), arrival)
-        else:
-            self._arrived[message].append(arrival)
+    def _deliver(self, message: Message, now: int) -> None:
+        """Let a receive end when its message has arrived, if both have begun."""
+        if not self._sent[message] or not self._expected[message]:
+            return
+        sent, took = self._sent[message].pop(0)
+        rank, at = self._expected[message].pop(0)
+        if at in self._programs[rank].transfers:
+            took = max(self._ranks[rank].duration[at], 1)
+        self._schedule_end((rank, at), max(now, sent + took))

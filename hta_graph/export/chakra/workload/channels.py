@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Group", "GroupChannel"]
+__all__ = ["Group", "GroupChannel", "alone"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,11 @@ class Group:
         ranks = self.ranks
         listed = ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
         return f"group {self.name} [{listed}]" if self.name else f"the group [{listed}]"
+
+
+def alone(rank: int) -> Group:
+    """Return the group in which a rank waits for nobody."""
+    return Group("", (rank,))
 
 
 @dataclass(frozen=True)

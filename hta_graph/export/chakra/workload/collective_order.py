@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -14,10 +14,10 @@ from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.channels import GroupChannel
 from hta_graph.export.chakra.workload.communications import KnownCommunication
 from hta_graph.job.matching.clocks.clock_evidence import Attendance
-from hta_graph.job.matching.clocks.rank_clocks import compared_clocks
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks, compared_clocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
 from hta_graph.job.matching.rank_members import ALL, UNKNOWN, Recording
-from hta_graph.job.matching.rank_record import Meeting, RankRecord
+from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord
 from hta_graph.model import Ints
 
 __all__ = ["Agreement", "RecordedRank", "agree"]
@@ -41,13 +41,19 @@ class RecordedRank:
 
     @cached_property
     def record(self) -> RankRecord[GroupChannel]:
-        """What the matcher looks at."""
+        """What it did with whom."""
         return RankRecord(self.rank, [item.label(self.rank) for item in self.known], self.start, self.end)
+
+    @property
+    def unmatched(self) -> RankRecord[GroupChannel]:
+        """The same, where what the job's matcher brought together already is compared with nobody."""
+        labels = zip(self.known, self.record.labels, strict=True)
+        return replace(self.record, labels=[label if item.meeting < 0 else Label(None) for item, label in labels])
 
     @property
     def attendance(self) -> Attendance:
         """What its collectives tell about its clock; in a broadcast not all wait for all."""
-        needed = [UNKNOWN if item.kind == "BROADCAST" else ALL for item in self.known]
+        needed = [UNKNOWN if item.kind == "BROADCAST" or item.others else ALL for item in self.known]
         return Attendance(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
 
 
@@ -56,7 +62,8 @@ class Agreement:
     """What the ranks have in common.
 
     ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
-    (ns): that of the rank that came last, which waited for nobody. ``cut`` are each rank's places of communications
+    (ns): that of the rank that came last, which waited for nobody. ``alone`` is how long a collective was the only one
+    of its rank (ns). ``cut`` are each rank's places of communications
     that not all recorded. ``order`` are each rank's places of collectives in the one order in which all ranks issue
     theirs. ``clock`` is what to subtract from a rank's times: then they count from the beginning of the first
     recording, and ranks that did something together can be compared. ``notes`` are for the user.
@@ -65,38 +72,69 @@ class Agreement:
     number: dict[KnownPlace, int] = field(default_factory=dict)
     size: dict[KnownPlace, int] = field(default_factory=dict)
     duration: dict[KnownPlace, int] = field(default_factory=dict)
+    alone: dict[KnownPlace, int] = field(default_factory=dict)
     cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     order: dict[int, list[int]] = field(default_factory=dict)
     clock: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def agree(ranks: Sequence[RecordedRank]) -> Agreement:
+def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agreement:
     """Bring the communications of all ranks together.
+
+    Args:
+        ranks: what each rank did.
+        clocks: how far the ranks' clocks are apart, where the job's matcher found it; else their collectives tell.
 
     Raises:
         CollectiveError: the ranks disagree; the message names the ranks, which one, and what both are.
     """
     recorded = {item.rank: item for item in ranks}
-    records = [item.record for item in ranks]
     agreed = Agreement()
     collectives: list[Meeting] = []
-    for matched in match_ranks(records, strict=True):
+    for matched in match_ranks([item.unmatched for item in ranks], strict=True):
         for rank, cut in matched.cut.items():
             agreed.cut[rank] += cut
         agreed.notes += _cut_notes(matched)
-        _settle_sizes(matched.together, recorded, agreed)
+        _settle_sizes(enumerate(matched.together), recorded, agreed)
         if matched.channel.is_collective:
             collectives += matched.together
-    agreed.clock = _common_clock(recorded, collectives)
+    met = _already_met(ranks)
+    _settle_sizes(met.items(), recorded, agreed)
+    collectives += [meeting for meeting in met.values() if all(map(_in_common_order, _items_of(meeting, recorded)))]
+    agreed.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
     agreed.order = _one_order(recorded, collectives, agreed)
+    _settle_transfers(collectives, recorded, agreed)
     return agreed
 
 
-def _common_clock(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> dict[int, int]:
-    """Return what to subtract from each rank's times so that they count from the beginning of the first recording."""
+def _already_met(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
+    """Return what the job's matcher brought together, by number."""
+    met: dict[int, dict[int, int]] = defaultdict(dict)
+    for own in ranks:
+        for at, item in enumerate(own.known):
+            if item.meeting >= 0:
+                met[item.meeting][own.rank] = at
+    return dict(met)
+
+
+def _items_of(meeting: Meeting, recorded: Mapping[int, RecordedRank]) -> list[KnownCommunication]:
+    return [recorded[rank].known[at] for rank, at in meeting.items()]
+
+
+def _in_common_order(item: KnownCommunication) -> bool:
+    """Tell whether a simulated rank waits in it until all others have come."""
+    return item.peer < 0 and not item.others
+
+
+def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> JobClocks:
     attended = {rank: own.attendance for rank, own in recorded.items()}
-    clocks = compared_clocks(collectives, attended, dict.fromkeys(recorded, Recording())).by_rank
+    return compared_clocks(collectives, attended, dict.fromkeys(recorded, Recording()))
+
+
+def _common_clock(recorded: Mapping[int, RecordedRank], compared: JobClocks) -> dict[int, int]:
+    """Return what to subtract from each rank's times so that they count from the beginning of the first recording."""
+    clocks = compared.by_rank
     begin: dict[int, int] = {}
     for rank, clock in clocks.items():
         own = recorded[rank].begin - clock.line.ahead
@@ -115,17 +153,46 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
     return [f"{matched.channel}: what not every rank recorded is cut at the ends: {listed}"]
 
 
-def _settle_sizes(together: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: Agreement) -> None:
+def _settle_sizes(
+    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], agreed: Agreement
+) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
-    for number, meeting in enumerate(together):
-        sizes = {recorded[rank].known[at].size for rank, at in meeting.items()}
+    for number, meeting in together:
+        items = _items_of(meeting, recorded)
+        sizes = {item.size for item in items}
         duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in meeting.items())
         uneven += len(sizes) > 1
-        for place in meeting.items():
-            agreed.number[place], agreed.size[place], agreed.duration[place] = number, max(sizes), duration
+        for item, place in zip(items, meeting.items(), strict=True):
+            agreed.number[place], agreed.size[place] = number, max(sizes)
+            agreed.duration[place] = item.transfer if item.meeting >= 0 else duration
     if uneven:
         agreed.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
+
+
+def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: Agreement) -> None:
+    """Take from each collective the time in which the one before it in the common order still ran.
+
+    A rank of a simulator does one after the other:
+
+        first     |=======|
+        second        |=======|         takes the time from the end of the first one
+
+    On CPUs members leave at different times, so each has its own time from when the last one could begin.
+    """
+    begin: dict[KnownPlace, int] = {}
+    for rank, order in agreed.order.items():
+        end, places = recorded[rank].end[order], [(rank, at) for at in order]
+        before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
+        could_begin = np.maximum(recorded[rank].start[order], np.minimum(before, end))
+        begin |= dict(zip(places, could_begin.tolist(), strict=True))
+        agreed.alone |= dict(zip(places, (end - could_begin).tolist(), strict=True))
+    for meeting in collectives:
+        least = min(agreed.alone[place] for place in meeting.items())
+        last = max(begin[place] - agreed.clock[place[0]] for place in meeting.items())
+        for item, place in zip(_items_of(meeting, recorded), meeting.items(), strict=True):
+            left = begin[place] + agreed.alone[place] - agreed.clock[place[0]]
+            agreed.duration[place] = max(left - last, 0) if item.on_cpu else min(agreed.duration[place], least)
 
 
 def _one_order(
@@ -137,21 +204,44 @@ def _one_order(
 
         rank 0    group 1, group 2        rank 0 waits in group 1 for rank 1,
         rank 1    group 2, group 1        which waits in group 2 for rank 0
+
+    Those of the CPU go in the order in which they ended, as far as no rank did them one after the other: of what
+    Gloo's workers do at once the first to end is not held up by others.
     """
     # Sorted by their meeting, a collective's place breaks ties between groups that no rank puts in order.
-    met = [max(int(recorded[rank].start[at]) - agreed.clock[rank] for rank, at in one.items()) for one in together]
-    by_meeting = sorted(range(len(together)), key=lambda at: met[at])
+    met, done = (
+        [
+            max(int(getattr(recorded[rank], side)[at]) - agreed.clock[rank] for rank, at in one.items())
+            for one in together
+        ]
+        for side in ("start", "end")
+    )
+    on_cpu = [any(item.on_cpu for item in _items_of(one, recorded)) for one in together]
+    by_meeting = sorted(range(len(together)), key=lambda at: done[at] if on_cpu[at] else met[at])
     listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}
     for place, at in enumerate(by_meeting):
         for rank, own in together[at].items():
             listed[rank].append((own, place))
-    steps = [(a[1], b[1]) for items in listed.values() for a, b in pairwise(sorted(items))]
+    steps = [step for rank, items in listed.items() for step in _known_steps(recorded[rank], sorted(items))]
     source, target = np.array(steps, np.int64).reshape(-1, 2).T
     order = topological_order(source, target, len(together))
     if len(order) < len(together):
         agreed.notes.append(
             "ranks launch collectives of several groups in different orders; all issue them as they met"
         )
-        order = np.arange(len(together))
+        order = np.argsort([met[at] for at in by_meeting], kind="stable")
     rank_of = {place: at for at, place in enumerate(order.tolist())}
     return {rank: [own for own, place in sorted(items, key=lambda i: rank_of[i[1]])] for rank, items in listed.items()}
+
+
+def _known_steps(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield what one rank did after what, of its collectives (place in its record, number among all) as launched."""
+    if not any(recorded.known[own].on_cpu for own, _ in items):
+        yield from ((a[1], b[1]) for a, b in pairwise(items))
+        return
+    start, end = (column[[own for own, _ in items]] for column in (recorded.start, recorded.end))
+    for at, (_, number) in enumerate(items):
+        before = end <= start[at]
+        # What ended before another one of these began is before it through that one.
+        last = before & (end > start[before].max(initial=np.iinfo(np.int64).min))
+        yield from ((items[one][1], number) for one in np.flatnonzero(last).tolist())

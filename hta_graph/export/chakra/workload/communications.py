@@ -64,6 +64,10 @@ class KnownCommunication:
     """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
 
     ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
+    ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
+    ``transfer`` how long it then took once those were there for whom it waits (ns). Of what ASTRA-sim cannot run that
+    is all that is known (``is_recorded``); ``kind`` says how ranks wait: all in one collective, or with messages to or
+    from ``others``. ``on_cpu``: Gloo did it.
     """
 
     event: int
@@ -72,15 +76,22 @@ class KnownCommunication:
     group: Group
     peer: int = -1
     sequence: int = -1
+    meeting: int = -1
+    transfer: int = 0
+    is_recorded: bool = False
+    others: tuple[int, ...] = ()
+    on_cpu: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.size:,} bytes"
 
     def label(self, rank: int) -> Label[GroupChannel]:
-        """Return what a rank's communication is matched by.
+        """Return what a rank's communication is matched by; what is as recorded needs no partner besides.
 
         Ranks give equal bytes into a collective, but for an all-to-all; both ends of a message name its bytes.
         """
+        if self.is_recorded:
+            return Label(None)
         channel = GroupChannel(self.group, *self.ends(rank))
         if not channel.is_collective:
             return Label(channel, ("message", self.size), text=str(self))
@@ -109,6 +120,17 @@ class RankCommunications:
     early: list[int]
     alone: list[int]
     unknown: list[tuple[int, str]]
+
+    @property
+    def broadcasts(self) -> set[int]:
+        """The events of known broadcasts."""
+        return {item.event for item in self.known if item.kind == "BROADCAST"}
+
+    def beside(self, other: RankCommunications) -> RankCommunications:
+        """Return these, and then others of the same rank."""
+        return RankCommunications(
+            self.known + other.known, self.early + other.early, self.alone + other.alone, self.unknown + other.unknown
+        )
 
 
 def communications(

@@ -39,11 +39,14 @@ from hta_graph.export.chakra.files.et_folder import (
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Execution
 from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import GroupChannel
+from hta_graph.export.chakra.workload.channels import GroupChannel, alone
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
+from hta_graph.export.chakra.workload.exchanges import Numbers
+from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
 from hta_graph.shown import milliseconds
 
@@ -53,7 +56,10 @@ SCHEMA = "hta-graph/chakra-et/1"
 
 ASK_LESS = Remedy("missing='as-compute' asks less of the ranks", "--missing-ranks as-compute asks less of the ranks")
 FULL_PROFILE = Remedy("profile='full' simulates its CPU work", "--profile full simulates its CPU work")
-GO_ON = Remedy("unknown='as-compute' goes on", "--unknown-collectives as-compute goes on")
+GO_ON = Remedy(
+    "unknown='as-recorded' keeps where ranks meet and how long that took, 'as-compute' only the time",
+    "--unknown-collectives as-recorded keeps where ranks meet and how long that took, as-compute only the time",
+)
 GIVE_ALL = Remedy(
     "give all traces, or go on with missing='copy' (they do what the lowest given rank does) or 'as-compute' "
     "(communication with them becomes compute nodes)",
@@ -146,53 +152,67 @@ class _Workload:
     def __init__(self, works: Sequence[RankWork], options: ConvertOptions) -> None:
         self._options = options
         self.notes: list[str] = []
-        known = [self._known_communications(work) for work in works]
-        recorded = [work.recorded(items) for work, items in zip(works, known, strict=True)]
+        self._clocks: JobClocks | None = None
+        known = self._communications(works)
+        recorded = [work.recorded(known[work.rank]) for work in works]
         missing = missing_ranks(own.record for own in recorded)
         self.copied = sorted(missing) if options.missing == "copy" else []
         if missing:
             recorded = self._with_missing(works, recorded, missing)
-        agreed = agree(recorded)
+        agreed = agree(recorded, self._clocks)
         self.notes += [*_cut_early(works), *agreed.notes]
         # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
         self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
         if any(rank != npu for rank, npu in self._npu.items()):
             self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
         used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
+        used += [alone(own.rank) for own in recorded if any(item.meeting >= 0 for item in own.known)]
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, options, self._groups, self._npu)
+            work.finished(own, agreed, options, Numbers(self._groups, self._npu))
             for work, own in zip(works, recorded, strict=True)
         ]
         self.notes += _overlap_notes(self._finished, options.overlap)
 
-    def _known_communications(self, work: RankWork) -> list[KnownCommunication]:
-        """Return a rank's communications; tell of those that are not known.
+    def _communications(self, works: Sequence[RankWork]) -> dict[int, list[KnownCommunication]]:
+        """Return each rank's communications; tell of those that are not known.
 
         Raises:
             ConversionError: there are some, and nobody said what to do.
         """
-        graph, found = work.graph, work.found
+        keeps = self._options.unknown == "as-recorded"
+        for work in works:
+            self._refuse_nothing(work)
+            if alone_ones := int(np.count_nonzero(~work.on_cpu[work.found.alone])):
+                self.notes.append(
+                    f"rank {work.rank}: {alone_ones:,} collectives of groups of one rank stay compute nodes"
+                )
+            if work.unknown_kernels and self._options.unknown == "error":
+                raise ConversionError(_unknown_line(work), GO_ON)
+            if work.unknown_kernels and not keeps:
+                self.notes.append(f"{_unknown_line(work)}; taken as compute")
+        met = self._met(works, as_recorded=keeps)
+        if met is None:
+            return {work.rank: work.found.known for work in works}
+        self._clocks = met.clocks
+        self.notes += [note for work in works for note in _met_notes(work, met, keeps=keeps)]
+        return met.known
+
+    def _met(self, works: Sequence[RankWork], *, as_recorded: bool) -> MetCommunications | None:
+        """Ask the job's matcher where order and contents alone do not tell."""
+        if not any(
+            work.on_cpu.any() or (as_recorded and (work.found.unknown or work.found.broadcasts)) for work in works
+        ):
+            return None
+        found, members = ({work.rank: getattr(work, name) for work in works} for name in ("found", "members"))
+        return met_communications(found, members, as_recorded=as_recorded)
+
+    def _refuse_nothing(self, work: RankWork) -> None:
         if not len(work.nodes):
-            raise TraceError(graph.path, "holds nothing to simulate: no operator, call or GPU activity")
-        if self._options.profile == "gpu" and not graph.is_gpu.any():
-            raise TraceError(graph.path, "holds no GPU activity", FULL_PROFILE)
-        if found.unknown:
-            kernel, why = found.unknown[0]
-            index, name = graph.event_table.index[kernel], graph.name_of(kernel)[:120]
-            place = f"{graph.path}: event {index}, kernel {name!r}: {why}"
-            more = f" (and {len(found.unknown) - 1:,} more such kernels)" if len(found.unknown) > 1 else ""
-            if self._options.unknown != "as-compute":
-                raise ConversionError(f"{place}{more}", GO_ON)
-            self.notes.append(f"{place}{more}; taken as compute")
-        if gloo := int(np.count_nonzero(graph.marks.gloo_collective)):
-            self.notes.append(f"rank {work.rank}: {gloo:,} collectives of Gloo run on the CPU and show as CPU time")
-        if found.alone:
-            self.notes.append(
-                f"rank {work.rank}: {len(found.alone):,} collectives of groups of one rank stay compute nodes"
-            )
-        return found.known
+            raise TraceError(work.graph.path, "holds nothing to simulate: no operator, call or GPU activity")
+        if self._options.profile == "gpu" and not work.graph.is_gpu.any():
+            raise TraceError(work.graph.path, "holds no GPU activity", FULL_PROFILE)
 
     def _with_missing(
         self, works: Sequence[RankWork], recorded: Sequence[RecordedRank], missing: Mapping[int, GroupChannel]
@@ -226,7 +246,13 @@ class _Workload:
             self.name(rank.work.rank): framed(rank.messages(**known)) for rank in self._finished
         }
         files[GROUPS_FILE] = [
-            _json_bytes({key: [self._npu[rank] for rank in group.ranks] for group, key in self._groups.items()})
+            _json_bytes(
+                {
+                    # Of a group with missing ranks only messages between others are left.
+                    key: [self._npu[rank] for rank in group.ranks if rank in self._npu]
+                    for group, key in self._groups.items()
+                }
+            )
         ]
         names = {key: {"name": group.name, "ranks": list(group.ranks)} for group, key in self._groups.items()}
         npus = {str(npu): rank for rank, npu in self._npu.items()}
@@ -252,6 +278,26 @@ def _cut_early(works: Sequence[RankWork]) -> list[str]:
         return []
     listed = ", ".join(f"{count} on rank {rank}" for rank, count in list(early.items())[:16])
     return [f"communication launched before the recording is cut: {listed}"]
+
+
+def _unknown_line(work: RankWork) -> str:
+    """Name a rank's first kernel whose communication is not known, and what is missing."""
+    (kernel, why), count = work.unknown_kernels[0], len(work.unknown_kernels)
+    index, name = work.graph.event_table.index[kernel], work.graph.name_of(kernel)[:120]
+    more = f" (and {count - 1:,} more such kernels)" if count > 1 else ""
+    return f"{work.graph.path}: event {index}, kernel {name!r}: {why}{more}"
+
+
+def _met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterator[str]:
+    """Tell what is as recorded, and what has no partner."""
+    rank, unmatched = work.rank, np.array(sorted(met.unmatched[work.rank]), np.int64)
+    on_cpu = int(np.count_nonzero(work.on_cpu[unmatched]))
+    if met.recorded[rank]:
+        yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
+    if keeps and len(unmatched) > on_cpu:
+        yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner; taken as compute"
+    if on_cpu:
+        yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
 
 
 def _overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:

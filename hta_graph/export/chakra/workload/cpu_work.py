@@ -186,10 +186,9 @@ class CpuWork:
         late = (events.end - events.start > LONG_CALL_NS) & (first > events.end - LONG_CALL_NS)
         thread_begins = self._event[self._is_first]
         late[thread_begins] |= first[thread_begins] >= events.end[thread_begins]
-        # What waits inside a call may wait for what the call launched.
-        waits = np.cumsum(self._held_until > NO_WAIT)
-        begin, end = (self._places_of(edges.source, at_end=at_end) for at_end in (False, True))
-        late[edges.source] &= waits[begin] == waits[end]
+        begin, end = (self._places_of(edges.source, at_end=side) for side in (False, True))
+        # What is inside the call might wait for what it launched; then the launch must not wait for it.
+        late[edges.source] &= (end == begin + 1) & (self._held_until[end] == NO_WAIT)
         return freeze(late)
 
     def _launches(self) -> Bools:
@@ -202,9 +201,13 @@ class CpuWork:
     def _hands_over(self) -> Bools:
         """Mark where a thread hands work to another one, and where backward needs what forward has made."""
         marks = np.zeros(len(self._event), np.bool_)
-        handed, needed = (self._graph.edges_of(k) for k in (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD))
+        kinds = (EdgeKind.THREAD_HANDOFF, EdgeKind.FORWARD_BACKWARD, EdgeKind.THREAD_ORDER)
+        handed, needed, followed = (self._graph.edges_of(kind) for kind in kinds)
+        # Messages to other ranks are on no thread: what follows the point that asks for one does not wait for it.
+        asks = self._graph.is_activity[followed.target] & ~self._graph.is_activity[followed.source]
         for place in (
             self._places_of(handed.source, at_end=handed.from_end),
+            self._places_of(followed.source[asks], at_end=followed.from_end[asks]),
             self._places_of(needed.target, at_end=needed.to_end),
         ):
             marks[place[place >= 0]] = True

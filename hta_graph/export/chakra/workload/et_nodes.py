@@ -18,7 +18,7 @@ from hta_graph.model import Ints
 __all__ = ["Exchange", "Numbering", "metadata", "node_messages"]
 
 Exchanges = Mapping[int, "Exchange"]
-"""What each communication does, by its event."""
+"""What each communication does, by its place among the nodes."""
 
 Describe = Callable[[int, Any], None]
 """Adds what is known of an operator (canonical row, -1: none) to a node's message."""
@@ -29,7 +29,7 @@ class Exchange:
     """A communication as the simulator needs it; ``group`` is the key of its group of ranks.
 
     ``transfer`` is how long it took without waiting for others (ns). ``tag`` is its number in its channel, so that
-    simulators which pair by content pair the right ones.
+    simulators which pair by content pair the right ones. ``name`` is the node's, if not that of its event.
     """
 
     kind: str
@@ -39,6 +39,7 @@ class Exchange:
     source: int = -1
     target: int = -1
     tag: int = 0
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def node_messages(
         graph: where they come from.
         nodes: what they are and what they wait for.
         times: how long they take.
-        exchanges: what each communication (by its event) does.
+        exchanges: what each communication (by its place) does.
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
     writer = _NodeWriter(graph, nodes, times, exchanges, describe)
@@ -130,8 +131,8 @@ class _NodeWriter:
         node = Node(id=self._id[at], name=self._name[at], data_deps=sources, start_time_micros=max(start, 0) // 1000)
         add = node.attr.add
         add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
-        if self._slot[at] == COMMUNICATION:
-            self._add_exchange(node, self._exchanges[self._row[at]])
+        if self._slot[at] >= COMMUNICATION:
+            self._add_exchange(node, self._exchanges[at])
         else:
             node.type = _COMPUTE
         node.duration_micros = self._micros[at]
@@ -173,6 +174,7 @@ class _NodeWriter:
 
     @staticmethod
     def _add_exchange(node: Any, exchange: Exchange) -> None:
+        node.name = exchange.name or node.name
         node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", _COLLECTIVE)
         add = node.attr.add
         if node.type == _COLLECTIVE:

@@ -19,6 +19,4 @@ def issue_order(nodes: Nodes, due: Ints | None = None) -> Ints:
     right after that one. Nodes that wait for themselves through others are left out.
     """
     order = np.lexsort((nodes.issued, nodes.start if due is None else due))
-    wanted = np.empty(len(nodes), np.int64)
-    wanted[order] = np.arange(len(nodes))
-    return causes_first(wanted, nodes.source, nodes.target)
+    return causes_first(order, nodes.source, nodes.target)

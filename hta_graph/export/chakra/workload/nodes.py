@@ -76,7 +76,7 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     events, work = graph.event_table, CpuWork(graph)
     activities = _in_order_of_causes(graph, work)
     calls = graph.launching_call[activities]
-    launcher = np.where(calls >= 0, work.launching(calls), -1)
+    launcher = np.where(calls >= 0, work.launching(calls), _calling_pieces(graph, work)[activities])
     slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
     nodes = Nodes(
         slot=np.append(np.full(len(work), CPU), slot).astype(np.int8),
@@ -93,7 +93,7 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.
     before = np.full(len(nodes), -1, np.int64)
     before[on_lanes[1]] = on_lanes[0]
-    return nodes.depending(on_lanes, *_reasons_to_wait(graph, work, activities, before))
+    return nodes.depending(_in_turn(nodes, graph), *_reasons_to_wait(graph, work, activities, before))
 
 
 def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
@@ -102,14 +102,32 @@ def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
     Where they do not, an activity can seem to run before what it waited for. By time it would then come first on its
     stream, and wait for itself; so causes come first. Every dependency between nodes leads forward in this order.
     """
-    activities = np.flatnonzero(graph.is_gpu)
+    activities = np.flatnonzero(graph.is_activity)
     activities = activities[np.argsort(graph.place(activities))]
     everything = np.arange(len(work) + len(activities))
     on_threads = np.flatnonzero(np.diff(work.lane) == 0)
     pairs = [(on_threads, on_threads + 1), *_reasons_to_wait(graph, work, activities, everything)]
     source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
-    order = causes_first(np.append(work.place, graph.place(activities)), source, target)
+    by_place = np.argsort(np.append(work.place, graph.place(activities)), kind="stable")
+    order = causes_first(by_place, source, target)
     return activities[order[order >= len(work)] - len(work)]
+
+
+def _in_turn(nodes: Nodes, graph: DependencyGraph) -> Pairs:
+    """Link what follows each other on a thread or stream; messages of one thread are under way at the same time."""
+    source, target = nodes.next_on_lane
+    beside = graph.lanes.is_communication[nodes.lane[source]] & (nodes.start[target] < nodes.end[source])
+    return source[~beside], target[~beside]
+
+
+def _calling_pieces(graph: DependencyGraph, work: CpuWork) -> Ints:
+    """Return for each event that ran on the CPU with other ranks the piece that asked for it; -1 for all others."""
+    pieces = np.full(len(graph.event_table), -1, np.int64)
+    if graph.lanes.is_communication.any():
+        edges = graph.edges_of(EdgeKind.THREAD_HANDOFF, EdgeKind.THREAD_ORDER)
+        asks = np.flatnonzero(graph.is_activity[edges.target] & ~graph.is_activity[edges.source])
+        pieces[edges.target[asks]] = work.until(edges.source[asks], at_end=edges.from_end[asks])
+    return pieces
 
 
 def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
@@ -134,6 +152,7 @@ def _reasons_to_wait(graph: DependencyGraph, work: CpuWork, activities: Ints, st
     forward = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
     pairs = [
         (work.launching(launch.source), node[launch.target]),
+        (_calling_pieces(graph, work)[activities], node[activities]),
         (node[between.source[begins]], node[between.target[begins]]),
         _held_by_work(graph, work, node, started),
         (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from hta_graph.columns import picked
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import Group
 from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
     KnownCommunication,
@@ -19,16 +19,23 @@ from hta_graph.export.chakra.workload.communications import (
 )
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
+from hta_graph.export.chakra.workload.exchanges import Numbers, RankExchanges
+from hta_graph.export.chakra.workload.gloo_work import gloo_work
 from hta_graph.export.chakra.workload.host_lane import with_host_lane
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
+from hta_graph.export.chakra.workload.order_error import order_error
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
 from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.matching.agreeing_shifts import CollectiveError
+from hta_graph.job.joining.host_graph import with_host_communication
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.model import Bools, Ids
 from hta_graph.trace.details import read_details
+from hta_graph.trace.vocabulary import MESSAGE_ROWS
 
 __all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
 
@@ -57,10 +64,49 @@ class RankWork:
     """A rank's nodes and its communications."""
 
     def __init__(self, given: RankInput, world: Sequence[int]) -> None:
-        self.rank, self.graph, self._tensors = given.rank, given.graph, given.tensors
-        self.found = communications(given.graph, world, given.details)
-        nodes = nodes_of(given.graph, given.graph.marks.communicates)
+        self.rank, self._given, self._tensors = given.rank, given.graph, given.tensors
+        self.graph = graph = given.graph
+        self.found = communications(graph, world, given.details)
+        self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
+        if graph.marks.gloo_collective.any():
+            self.graph = graph = with_host_communication(graph, self.members)
+            self.found = self.found.beside(gloo_work(graph, self.members, given.details))
+            self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
+        nodes = nodes_of(graph, graph.marks.communicates | self.on_cpu)
+        nodes = without(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._lanes_of_workers()))
+        nodes = self._from_calls_on(nodes)
         self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
+
+    @property
+    def unknown_kernels(self) -> list[tuple[int, str]]:
+        """The communication kernels of which something is not known, and what."""
+        return [(row, why) for row, why in self.found.unknown if not self.on_cpu[row]]
+
+    def _lanes_of_workers(self) -> Ids:
+        """Return the threads whose work is the communication itself: Gloo's workers, not who sends and receives."""
+        rows = np.flatnonzero(self.on_cpu & ~self._is_message)
+        lanes: Ids = self._given.event_table.lane[rows]
+        return lanes
+
+    @property
+    def _is_message(self) -> Bools:
+        codes = [code for code, name in enumerate(self.graph.names) if name in MESSAGE_ROWS]
+        return self.on_cpu & np.isin(self.graph.event_table.name, codes)
+
+    def _from_calls_on(self, nodes: Nodes) -> Nodes:
+        """Let messages of the CPU begin with their calls, in which their rows begin late."""
+        messages = np.flatnonzero((nodes.slot == COMMUNICATION) & picked(self._is_message, nodes.row, otherwise=False))
+        if not len(messages):
+            return nodes
+        arrival = dict(zip(self.members.row.tolist(), self.members.arrival.tolist(), strict=True))
+        start = nodes.start.copy()
+        start[messages] = [arrival[row] for row in nodes.row[messages].tolist()]
+        return replace(nodes, start=start)
+
+    @property
+    def members(self) -> RankMembers:
+        """What the rank did with others, as the job's matcher looks at it."""
+        return read_members(self._given)
 
     @property
     def begin(self) -> int:
@@ -68,9 +114,13 @@ class RankWork:
         return int(self.nodes.start.min(initial=np.iinfo(np.int64).max))
 
     def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
-        """Return some of the rank's communications with their times."""
+        """Return some of the rank's communications, in the order in which they were launched, with their times."""
         events = self.graph.event_table
         rows = np.array([item.event for item in known], np.int64)
+        calls = self.graph.launching_call[rows]
+        launched = np.where(calls >= 0, events.start[calls], events.start[rows])
+        order = np.lexsort((events.start[rows], launched))
+        rows, known = rows[order], [known[at] for at in order.tolist()]
         return RecordedRank(self.rank, self.begin, known, events.start[rows], events.end[rows])
 
     def finished(
@@ -78,15 +128,17 @@ class RankWork:
         recorded: RecordedRank,
         agreed: Agreement,
         options: ConvertOptions,
-        groups: Mapping[Group, str],
-        npu: Mapping[int, int],
+        numbers: Numbers,
     ) -> FinishedRank:
         """Cut what is not on every rank, put the collectives in order, and find out how long each node takes.
 
         Raises:
             CollectiveError: the common order contradicts what this rank waited for.
+            CycleError: nodes wait for each other without it.
         """
         cut = {recorded.known[at].event for at in agreed.cut[self.rank]} | set(self.found.early)
+        # What ran on the CPU and is no communication of the workload stays time of the thread that waited for it.
+        cut |= set(np.flatnonzero(self.on_cpu).tolist()) - {item.event for item in recorded.known}
         # What else was taken for communication (of one rank, of an unknown kind) computes.
         talking = np.array([*{item.event for item in recorded.known} | cut], np.int64)
         computes = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, talking)
@@ -97,30 +149,22 @@ class RankWork:
         chain = np.array([node[recorded.known[at].event] for at in agreed.order[self.rank]], np.int64)
         chained = nodes.depending((chain[:-1], chain[1:]))
         if len(issue_order(chained)) < len(chained):
-            raise CollectiveError(
-                f"{self.graph.path}: collectives of several groups wait for each other in one order here, in "
-                "another one on other ranks; a simulated rank does one at a time and would stall"
-            )
+            raise order_error(self.graph, nodes, chained)
         removed = np.zeros(len(nodes), np.bool_)
         removed[[node[event] for event in cut]] = True
         kept = without(chained, removed)
         if options.profile == "gpu":
             kept = with_host_lane(kept)
-        work = shared_out(kept) if options.overlap == "share" else kept.end - kept.start
-        exchanges = dict(self._exchanges_by_event(recorded, agreed, groups, npu))
+        exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers)
+        if self.on_cpu.any():
+            ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
+            alone = {item.event: agreed.alone[place] for item, place in ours if place in agreed.alone}
+            exchanges = exchanges.on_host(alone, {i.event for i, _ in ours if i.kind == "SEND" and not i.is_recorded})
+        nodes, work = exchanges.nodes, exchanges.work
+        if options.overlap == "share":
+            work = np.minimum(work, shared_out(nodes))
         origin = agreed.clock[self.rank]
-        return FinishedRank(self, kept, replay_times(kept, work, origin), exchanges, origin)
-
-    def _exchanges_by_event(
-        self, recorded: RecordedRank, agreed: Agreement, groups: Mapping[Group, str], npu: Mapping[int, int]
-    ) -> Iterator[tuple[int, Exchange]]:
-        for at, item in enumerate(recorded.known):
-            place = self.rank, at
-            if place not in agreed.number:
-                continue
-            source, target = (npu.get(rank, -1) for rank in item.ends(self.rank))
-            size, duration, number = agreed.size[place], agreed.duration[place], agreed.number[place]
-            yield item.event, Exchange(item.kind, size, groups[item.group], duration, source, target, number)
+        return FinishedRank(self, nodes, replay_times(nodes, work, origin), exchanges.by_place, origin)
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Bools, Ints
@@ -96,20 +96,23 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
     slots, starts, took = nodes.slot.tolist(), (due - origin).tolist(), (1000 * micros).tolist()
     grows = (nodes.row < 0).tolist()
     end, delay, after = [0] * len(nodes), [0] * len(nodes), [-1] * len(nodes)
-    free, latest = [0] * (COMMUNICATION + 1), [-1] * (COMMUNICATION + 1)
+    free, latest = [0] * (NO_SLOT + 1), [-1] * (NO_SLOT + 1)
     for at in order.tolist():
         slot = slots[at]
+        if slot == NO_SLOT:
+            # A receive takes no slot: others run meanwhile.
+            free[slot], latest[slot] = 0, -1
         ready = max([end[one] for one in before[first[at] : first[at + 1]]], default=0)
         begin = max(ready, free[slot])
         idle_from, holder = begin, latest[slot] if free[slot] > ready else -1
-        if slot == COMMUNICATION and free[COMPUTE] > begin:
+        if slot >= COMMUNICATION and free[COMPUTE] > begin:
             idle_from, holder = free[COMPUTE], latest[COMPUTE]
         idle = starts[at] - idle_from
         if idle >= least or (grows[at] and idle > 0):
             idle = (idle + 500) // 1000
             delay[at], after[at] = idle, holder
             begin = idle_from + 1000 * idle
-            if slot == COMMUNICATION:
+            if slot >= COMMUNICATION:
                 free[COMPUTE] = begin
         end[at] = free[slot] = begin + took[at]
         latest[slot] = at

@@ -11,6 +11,7 @@ from hta_graph.columns import laid_out
 from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.export.chakra.simulator.simulated import CPU
 from hta_graph.export.chakra.workload.cpu_work import CpuWork
+from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
@@ -65,8 +66,11 @@ class HostTensors:
         on_cpu = work.until(writer, at_end=True), work.since(reader, at_end=False)
         on_gpu = self._on_gpu(nodes, writer, reader)
         source, target = (np.concatenate(sides) for sides in zip(on_cpu, on_gpu, strict=True))
-        possible = (source >= 0) & (target >= 0) & (source != target)
-        possible[possible] &= nodes.end[source[possible]] <= nodes.start[target[possible]]
+        known = (source >= 0) & (target >= 0)
+        source, target = source[known], target[known]
+        # Where clocks disagree, what seems to be ready in time can wait for its reader; the order of issue tells.
+        place = np.argsort(issue_order(nodes))
+        possible = (nodes.end[source] <= nodes.start[target]) & (place[source] < place[target])
         return source[possible], target[possible]
 
     def _tensors_passed(self) -> tuple[Ids, Ids]:

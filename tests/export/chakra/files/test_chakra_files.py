@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hta_graph.algorithms.time.intervals import union
 from hta_graph.export.chakra.files.et_file import framed, read_et
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.export.chakra.simulator.dependency_order import first_in_cycle, topological_order
+from hta_graph.export.chakra.simulator.dependency_order import cycle_in, topological_order
 from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
@@ -137,10 +137,11 @@ def test_circles_are_found(pairs: list[tuple[int, int]]) -> None:
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
     source, target = np.array(pairs, np.int64).reshape(-1, 2).T
     graph = networkx.DiGraph(pairs)
-    at = first_in_cycle(source, target, 10)
-    assert (at >= 0) == (not networkx.is_directed_acyclic_graph(graph))
-    if at >= 0:
-        assert any(at in circle for circle in networkx.simple_cycles(graph))
+    circle = cycle_in(source, target, 10)
+    assert bool(circle) == (not networkx.is_directed_acyclic_graph(graph))
+    if circle:
+        assert circle[0] == min(circle)
+        assert all(graph.has_edge(cause, waits) for waits, cause in zip(circle, [*circle[1:], circle[0]], strict=True))
     else:
         order = topological_order(source, target, 10).tolist()
         assert sorted(order) == list(range(10))

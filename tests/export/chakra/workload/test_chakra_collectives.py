@@ -161,10 +161,10 @@ def test_a_groups_ranks_may_stand_in_the_header_only(tmp_path: Path) -> None:
 def test_what_is_not_known_is_said_with_the_kernels_name(tmp_path: Path, change: dict[str, Any], why: str) -> None:
     trace = RankBuilder(0, 2)
     trace.collective(0, (5, 50), 1, **change)
-    pattern = f"event 1, kernel 'ncclDevKernel_.*{why}.*; unknown='as-compute'"
+    pattern = f"event 1, kernel 'ncclDevKernel_.*{why}.*; unknown='as-recorded' keeps"
     with pytest.raises(ConversionError, match=pattern) as raised:
         converted(tmp_path, trace)
-    assert raised.value.on_command_line.endswith("; --unknown-collectives as-compute goes on")
+    assert raised.value.on_command_line.endswith("how long that took, as-compute only the time")
     conversion = converted(tmp_path, trace, unknown="as-compute")
     assert any("taken as compute" in note for note in conversion.notes)
     assert conversion.ranks[0].simulated_ns == 50_000
@@ -402,7 +402,11 @@ def test_orders_that_contradict_what_ranks_waited_for_are_refused(tmp_path: Path
     for trace, order in zip(traces, ("ab", "ba"), strict=True):
         for corr, group in enumerate(order, start=1):
             trace.collective(10 * corr, (100 * corr, 100 * corr + 60), corr, group=group)
-    with pytest.raises(CollectiveError, match="wait for each other in one order here"):
+    kernels = [rf"'{ALL_REDUCE[:30]}' \(event {event}\)" for event in (1, 3)]
+    expected = (
+        rf"rank.\.json: the one order in which all ranks .* contradicts .*: {kernels[0]} waits for {kernels[1]}, "
+    )
+    with pytest.raises(CollectiveError, match=rf"{expected}which waits for {kernels[0]}$"):
         converted(tmp_path, *traces)
 
 
@@ -463,4 +467,5 @@ def test_collectives_of_gloo_are_counted(tmp_path: Path) -> None:
     trace.annotation("gloo:all_reduce", 2, 90, tid=5)
     trace.op("aten::after", 100, 110)
     conversion = converted(tmp_path, trace)
-    assert conversion.notes == ["rank 0: 1 collectives of Gloo run on the CPU and show as CPU time"]
+    said = "rank 0: 1 communications on the CPU are not known or have no partner and show as CPU time"
+    assert conversion.notes == [said]

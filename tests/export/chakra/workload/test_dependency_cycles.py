@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +17,15 @@ import hta_graph as hg
 from hta_graph import DependencyGraph
 from hta_graph.columns import first_of_runs
 from hta_graph.export.chakra.files.et_folder import read_folder
+from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.simulated import CPU
+from hta_graph.export.chakra.workload.convert import convert
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import Nodes, nodes_of
+from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
+from hta_graph.export.chakra.workload.order_error import CycleError
+from hta_graph.export.chakra.workload.rank_work import RankInput
+from hta_graph.export.chakra.workload.tensors import HostTensors
 from tests.fuzz import STRUCTURAL, as_bytes, seeds
 from tests.simulator import Dialect, Program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
@@ -81,6 +88,36 @@ def test_no_node_of_a_disordered_trace_waits_for_itself(first: int, count: int) 
     assert refused < count // 2
 
 
+class RandomTensors:
+    """Host nodes of which each takes in and puts out some of a few tensors."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def inputs(self, row: int) -> HostValues:
+        del row
+        return HostValues([[self._rng.randrange(4), 0, 0, 1, 4, "cpu"]])
+
+    outputs = inputs
+
+    def attributes(self, row: int) -> dict[str, Any]:
+        return {"row": row}
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 30), deep(30, 2_000)])
+def test_tensors_close_no_circle(first: int, count: int) -> None:
+    added = 0
+    for number in range(first, first + count):
+        with contextlib.suppress(hg.HtaGraphError):
+            graph = graph_of(in_disorder(number))
+            found = nodes_of(graph, graph.marks.communicates)
+            tensors = HostTensors(graph, RandomTensors(random.Random(number)), np.arange(len(graph.event_table)))
+            with_tensors = found.depending(tensors.dependencies(found))
+            assert len(issue_order(with_tensors)) == len(found)
+            added += len(with_tensors.source) - len(found.source)
+    assert added > count
+
+
 @pytest.mark.shared
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}/{path.name.removesuffix('.json.gz')}")
 def test_no_node_of_a_real_trace_waits_for_itself(path: Path) -> None:
@@ -94,7 +131,7 @@ def test_a_wait_at_the_instant_at_which_the_call_around_it_returns_is_no_cycle(t
     trace.op("aten::copy_", 10, 60)
     trace.call("cudaMemcpyAsync", 15, 50, 1)
     trace.call("cudaStreamSynchronize", 50, 50, 2)
-    trace.copy("Memcpy HtoD (Pageable -> Device)", 20, 45, 1)
+    trace.copy("Memcpy HtoD (Pageable -> Device)", 40, 45, 1)
     trace.op("aten::add", 60, 70)
     folder = workload(tmp_path, trace)
     assert "aten::copy_" in named(folder, "Memcpy").after
@@ -137,3 +174,25 @@ def test_a_thread_that_is_held_and_does_no_work_gets_no_dependency(tmp_path: Pat
     trace.sync_row("Stream Sync", 6, 60, 3, stream=20)
     trace.call("cudaMemcpyAsync", 55, 60, 3, tid=3)
     check_order(trace.graph(tmp_path))
+
+
+class Circle:
+    """What no host trace gives: a tensor that was needed before it was made."""
+
+    def dependencies(self, nodes: Nodes) -> Pairs:
+        return np.array([len(nodes) - 1]), np.array([0])
+
+    def describe(self, operator: int, node: Any) -> None:
+        """Say nothing."""
+
+
+def test_nodes_in_a_circle_are_named(tmp_path: Path) -> None:
+    trace = RankBuilder(0, 1)
+    mm = trace.op("aten::mm", 0, 10)
+    _, gemm = trace.launch("gemm", (2, 4), (5, 50), 1)
+    circle = RankInput(0, trace.graph(tmp_path), Circle())
+    expected = (
+        rf"'aten::mm' \(event {mm}\) waits for 'gemm' \(event {gemm}\), which waits for 'aten::mm' \(event {mm}\)$"
+    )
+    with pytest.raises(CycleError, match=rf"trace.json: nodes wait for each other in a circle: {expected}"):
+        convert([circle], tmp_path / "work")

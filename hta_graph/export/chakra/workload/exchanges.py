@@ -1,0 +1,91 @@
+"""What each communication of a rank is for the simulator, and how long its slot is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, NO_SLOT
+from hta_graph.export.chakra.workload.channels import Group, alone
+from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
+from hta_graph.export.chakra.workload.et_nodes import Exchange
+from hta_graph.export.chakra.workload.meeting_nodes import with_meetings
+from hta_graph.export.chakra.workload.nodes import Nodes
+from hta_graph.graph import DependencyGraph
+from hta_graph.model import Ints
+
+__all__ = ["Numbers", "RankExchanges"]
+
+FIRST_TAG = 1 << 24
+"""From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How the simulator numbers groups of ranks, and ranks."""
+
+    group: Mapping[Group, str]
+    npu: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class RankExchanges:
+    """A rank's nodes, what each communication does (by its place among them), and how long each node works (ns)."""
+
+    nodes: Nodes
+    by_place: dict[int, Exchange]
+    work: Ints
+
+    @classmethod
+    def of(
+        cls, nodes: Nodes, graph: DependencyGraph, recorded: RecordedRank, agreed: Agreement, numbers: Numbers
+    ) -> RankExchanges:
+        """Cut what is as recorded into meetings and transfers, and describe all communication."""
+        rank = recorded.rank
+        item_of = {item.event: (item, (rank, at)) for at, item in enumerate(recorded.known)}
+        as_recorded = {event: found for event, found in item_of.items() if found[0].is_recorded}
+        nodes, turn = with_meetings(
+            nodes,
+            {event: agreed.duration[place] for event, (_, place) in as_recorded.items()},
+            {event: max(len(item.others), 1) for event, (item, _) in as_recorded.items()},
+        )
+        by_place = {}
+        for at in np.flatnonzero(nodes.slot == COMMUNICATION).tolist():
+            item, place = item_of[int(nodes.row[at])]
+            number, transfer = agreed.number[place], agreed.duration[place]
+            group, size, name = numbers.group[item.group], agreed.size[place], ""
+            if item.is_recorded and turn[at] < 0:
+                by_place[at] = Exchange("BROADCAST", 0, numbers.group[alone(rank)], transfer, tag=number)
+                continue
+            if item.is_recorded:
+                name, transfer = f"meeting of {graph.name_of(item.event)}", 0
+                item = replace(item, peer=item.others[turn[at]]) if item.others else item
+            source, target = (numbers.npu.get(one, -1) for one in item.ends(rank))
+            tag = number if item.meeting < 0 else FIRST_TAG + number
+            by_place[at] = Exchange(item.kind, size, group, transfer, source, target, tag, name)
+        receives = [at for at, exchange in by_place.items() if exchange.kind == "RECV"]
+        slot = nodes.slot.copy()
+        slot[receives] = NO_SLOT
+        return cls(replace(nodes, slot=slot), by_place, nodes.end - nodes.start)
+
+    def on_host(self, alone: Mapping[int, int], sends: Collection[int]) -> RankExchanges:
+        """Let what ran on the CPU take its slot only as long as it had it alone; a send, as in ASTRA-sim, for a moment.
+
+        Several threads of Gloo work at once, and the row of a send goes on until somebody asks whether it arrived.
+
+        Args:
+            alone: how long each collective on the CPU was the only one (ns), by its event.
+            sends: the events of messages that were sent by the CPU.
+        """
+        work, by_place = self.work.copy(), dict(self.by_place)
+        rows = self.nodes.row.tolist()
+        for at, exchange in self.by_place.items():
+            if rows[at] in alone:
+                # Of one that is cut in two the transfer counts first.
+                left = alone[rows[at]] - (self.by_place[at + 1].transfer if exchange.name else 0)
+                work[at] = min(work[at], max(left, 0))
+            elif rows[at] in sends or (exchange.name and exchange.kind == "SEND"):
+                work[at], by_place[at] = 0, replace(exchange, transfer=0)
+        return replace(self, by_place=by_place, work=work)

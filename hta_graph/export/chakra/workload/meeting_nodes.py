@@ -1,0 +1,56 @@
+"""Communication as recorded becomes two nodes: one in which the ranks meet, one that takes as long as the transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION
+from hta_graph.export.chakra.workload.nodes import Nodes
+from hta_graph.model import Ints
+
+__all__ = ["with_meetings"]
+
+
+def with_meetings(nodes: Nodes, transfer: Mapping[int, int], meetings: Mapping[int, int]) -> tuple[Nodes, Ints]:
+    """Cut communications in two where they had met those for whom they waited.
+
+        kernel      |wwwwwwwwtttt|      w: waits for others, t: transfer
+        nodes       |meeting |   |      what came after the kernel waits for the second one
+
+    Args:
+        nodes: a rank's nodes.
+        transfer: how long each one's transfer took (ns), by event.
+        meetings: how many nodes stand for each one's meeting, beside each other: one, or one for each message.
+
+    Returns:
+        all nodes, and for each its place among the meetings of its event (-1: it is none).
+    """
+    rows = np.array(list(transfer), np.int32)
+    cut = np.flatnonzero((nodes.slot == COMMUNICATION) & np.isin(nodes.row, rows))
+    if not len(cut):
+        return nodes, np.full(len(nodes), -1)
+    count = np.ones(len(nodes), np.int64)
+    count[cut] += [meetings[row] for row in nodes.row[cut].tolist()]
+    # Meetings stand right before their transfer, in their lane and in the order of issue.
+    order = np.repeat(np.arange(len(nodes)), count)
+    last = np.cumsum(count) - 1
+    first = last - count + 1
+    place = np.arange(len(order)) - first[order]
+    is_meeting = np.arange(len(order)) < last[order]
+    columns: dict[str, Any] = {f.name: getattr(nodes, f.name)[order] for f in fields(nodes)[:-2]}
+    met = nodes.end.copy()
+    met[cut] -= [transfer[row] for row in nodes.row[cut].tolist()]
+    columns["end"] = np.where(is_meeting, met[order], columns["end"])
+    columns["start"][last[cut]] = met[cut]
+    columns["issued"] = columns["issued"] * int(count.max()) + place
+    parts = Nodes(**columns, source=first[:0], target=first[:0])
+    # Whatever the communication waited for, each of its meetings does.
+    again = np.repeat(np.arange(len(nodes.target)), np.maximum(count - 1, 1)[nodes.target])
+    turn = np.arange(len(again)) - np.searchsorted(again, again)
+    waits = last[nodes.source][again], first[nodes.target][again] + turn
+    between = np.flatnonzero(is_meeting)
+    return parts.depending(waits, (between, last[order[between]])), np.where(is_meeting, place, -1)
