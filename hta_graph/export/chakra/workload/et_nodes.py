@@ -116,6 +116,10 @@ class _NodeWriter:
         self._external = np.where(known, events.external_id[nodes.operator], -1).tolist()
         self._place = [_lane_numbers(graph, lane) for lane in range(len(graph.lanes.labels))]
         self._lane = nodes.lane.tolist()
+        awaited = set(nodes.source.tolist())
+        self._final_messages = [
+            at for at, exchange in exchanges.items() if exchange.kind in ("SEND", "RECV") and at not in awaited
+        ]
 
     def messages(self, at: int) -> Iterator[bytes]:
         """Yield a node, after the delay before it."""
@@ -153,11 +157,15 @@ class _NodeWriter:
         return self._delay_message(self._id[at], at, start, self._end[at] - start, on_cpu=True)
 
     def closing_messages(self, times: ReplayTimes) -> Iterator[bytes]:
-        """Yield the delay until the recording ended, on the slot of what ended last."""
-        if times.closing:
-            at = max(times.last, key=self._end.__getitem__)
-            micros, number = times.closing, max(self._id) + 1
-            sources = sorted(self._id[one] for one in times.last)
+        """Yield the delay until the recording ended, on the slot of what ended last.
+
+        Nor does a rank end with a message: there ASTRA-sim breaks off, all ranks included, if any node is the CPU's.
+        """
+        ends = {*times.last, *self._final_messages}
+        if times.closing or self._final_messages:
+            at, micros = max(ends, key=self._end.__getitem__), max(times.closing, 1)
+            number = max(*self._id, *self._delay_id) + 1
+            sources = sorted(self._id[one] for one in ends)
             start = self._end[at] - 1000 * micros
             yield _delay_node(number, sources, start, 1000 * micros, on_cpu=self._slot[at] == CPU).SerializeToString()
 
