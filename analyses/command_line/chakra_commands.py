@@ -302,13 +302,13 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
             str(rank.rank),
             f"{rank.called_back:,}" + ("" if rank.nodes in (None, rank.called_back) else f"/{rank.nodes:,}"),
             *("" if time is None else milliseconds(time) for time in (
-                rank.end_ns, rank.gpu_ns, rank.communication_ns, rank.overlap_ns, rank.exposed_communication_ns,
-                rank.idle_ns, rank.cpu_ns, rank.delay_ns,
+                rank.end_ns, rank.gpu_ns, rank.memory_ns, rank.communication_ns, rank.overlap_ns,
+                rank.exposed_communication_ns, rank.idle_ns, rank.cpu_ns, rank.delay_ns,
             )),
         ]
         for rank in found.ranks
     ]  # fmt: skip
-    times = ("end", "GPU", "comm", "overlap", "exposed", "idle", "CPU", "delays")
+    times = ("end", "GPU", "memory", "comm", "overlap", "exposed", "idle", "CPU", "delays")
     return table(rows, ("npu", "nodes", *(f"{name} ms" for name in times)))
 
 

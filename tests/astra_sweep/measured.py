@@ -25,7 +25,7 @@ from hta_graph.export.chakra.simulator.simulate import SimulatedRank, simulate
 from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from hta_graph.export.chakra.workload.scaling import scale_workload
-from hta_graph.model import Ints
+from hta_graph.model import EventKind, Ints
 from tests.support.astra_sim import BACK_ENDS, BANDWIDTH_GBPS, Settings, programs_in, run_astra_sim, with_second_rank
 
 __all__ = [
@@ -83,16 +83,16 @@ class RecordedTimes:
         return self.communication_ns - self.overlap_ns
 
     @classmethod
-    def of(cls, gpu: Intervals, talk: Intervals) -> RecordedTimes:
-        """Measure as ``overlap`` does, but for copies, which are compute nodes to simulators."""
-        return cls(gpu.total, talk.total, talk.total - talk.subtract(gpu).total)
+    def of(cls, kernels: Intervals, copies: Intervals, talk: Intervals) -> RecordedTimes:
+        """Measure as ``overlap`` does: copies are work of the GPU and hide no communication."""
+        gpu = union(np.concatenate([kernels.start, copies.start]), np.concatenate([kernels.end, copies.end]))
+        return cls(gpu.total, talk.total, talk.total - talk.subtract(kernels).total)
 
     @classmethod
     def of_trace(cls, graph: hg.DependencyGraph) -> RecordedTimes:
         """Measure all that a trace holds."""
         work = activities(graph)
-        gpu = work.busy(WorkType.COMPUTATION, WorkType.MEMORY)
-        return cls.of(gpu, work.busy(WorkType.COMMUNICATION))
+        return cls.of(*map(work.busy, (WorkType.COMPUTATION, WorkType.MEMORY, WorkType.COMMUNICATION)))
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,11 @@ class WrittenTimes:
             elif known["is_cpu_op"]:
                 on_cpu.append((span[0], span[2]))
         worst = [_difference(int(events.end[row] - events.start[row]), spans) for row, spans in on_gpu.items()]
-        (start, length), talk = (_rows_of(graph, rows) for rows in (computes, on_gpu.keys() - computes))
-        gpu, said = union(start, start + length), union(talk[0], talk.sum(axis=0))
+        start, length = _rows_of(graph, computes)
+        copies = {row for row in computes if events.kind[row] != EventKind.KERNEL}
+        parts = [_rows_of(graph, rows) for rows in (computes - copies, copies, on_gpu.keys() - computes)]
         beside = _side_by_side(start, length), _side_by_side(*_columns(on_cpu))
-        return cls(max(worst, default=0), beside, RecordedTimes.of(gpu, said))
+        return cls(max(worst, default=0), beside, RecordedTimes.of(*(union(one[0], one.sum(axis=0)) for one in parts)))
 
 
 def _rows_of(graph: hg.DependencyGraph, rows: Collection[int]) -> Ints:

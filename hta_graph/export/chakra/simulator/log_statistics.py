@@ -45,11 +45,12 @@ class RankStatistics:
         nodes: how many nodes its file has.
         issued: how many nodes began.
         called_back: how many ended.
-        gpu_ns: how long any compute node ran that is neither a delay nor work of the CPU.
+        gpu_ns: how long any compute node ran that is neither a delay nor work of the CPU: kernels, copies and sets.
+        memory_ns: how long copies and sets ran.
         communication_ns: how long any communication ran, waiting for other ranks included.
-        overlap_ns: how long both ran.
-        exposed_communication_ns: how long communication ran and the GPU did not compute.
-        idle_ns: how long neither ran.
+        overlap_ns: how long both communication and a kernel ran; copies hide nothing, as in ``overlap``.
+        exposed_communication_ns: how long communication ran and no kernel did.
+        idle_ns: how long neither communication nor the GPU's work ran.
         cpu_ns: how long any operator of the CPU ran.
         delay_ns: how long any delay ran.
     """
@@ -60,6 +61,7 @@ class RankStatistics:
     issued: int
     called_back: int
     gpu_ns: int | None = None
+    memory_ns: int | None = None
     communication_ns: int | None = None
     overlap_ns: int | None = None
     exposed_communication_ns: int | None = None
@@ -85,7 +87,7 @@ class LogStatistics:
 def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None = None) -> LogStatistics:
     """Add up what ran when, rank by rank.
 
-    GPU time, exposed communication and idle time tile a rank's time to its end, to the nanosecond.
+    Without copies GPU time, exposed communication and idle time tile a rank's time to its end, to the nanosecond.
 
     Args:
         log: the log of one run.
@@ -175,15 +177,17 @@ class _RankRun:
         delays = self._when(self._computes & is_delay).total
         if not self._program and not on_one_slot:
             return RankStatistics(*counts, communication_ns=talk.total, delay_ns=delays)
-        gpu = self._when(self._computes & ~is_delay & ~on_cpu)
-        exposed = talk.subtract(gpu).total
+        on_gpu = self._computes & ~is_delay & ~on_cpu
+        gpu, kernels = self._when(on_gpu), self._when(on_gpu & ~self._whole.is_copy)
+        exposed = talk.subtract(kernels).total
         return RankStatistics(
             *counts,
             gpu_ns=gpu.total,
+            memory_ns=self._when(on_gpu & self._whole.is_copy).total,
             communication_ns=talk.total,
             overlap_ns=talk.total - exposed,
             exposed_communication_ns=exposed,
-            idle_ns=None if self.end is None else self.end - gpu.total - exposed,
+            idle_ns=None if self.end is None else self.end - gpu.total - talk.subtract(gpu).total,
             cpu_ns=self._when(self._computes & ~is_delay & on_cpu).total if self._program else None,
             delay_ns=delays,
         )

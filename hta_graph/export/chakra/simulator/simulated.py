@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["COMMUNICATION", "COMPUTE", "CPU", "DELAY", "NO_SLOT", "SIMULATED"]
+__all__ = ["COMMUNICATION", "COMPUTE", "COPIES", "CPU", "DELAY", "NO_SLOT", "SIMULATED"]
 
 CPU, COMPUTE, COMMUNICATION, NO_SLOT = range(4)
 """The slots: each runs one node at a time, whatever the thread or stream; a receive takes none."""
@@ -12,3 +12,6 @@ SIMULATED = ("ALL_REDUCE", "ALL_GATHER", "ALL_TO_ALL", "REDUCE_SCATTER", "BROADC
 
 DELAY = "delay"
 """The name of a node that is no event: its slot idles for no recorded reason, or the host works unseen."""
+
+COPIES = ("Memcpy ", "Memset ")
+"""How the names of copies and sets begin; a log knows them from kernels by nothing else."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.simulator.simulated import DELAY
+from hta_graph.export.chakra.simulator.simulated import COPIES, DELAY
 from hta_graph.model import Bools, Ints
 
 __all__ = ["LogEvents", "NodeIds", "SimulatorLog", "read_log"]
@@ -34,7 +34,8 @@ _LAST = re.compile(rb", node->type=\d{1,3}\r?\n")
 class LogEvents:
     """Issues and callbacks in the order of the log: columns, one entry per line.
 
-    ``tick`` is in ns; ``kind`` the number of the node's type; ``is_delay`` says that its name is a delay's.
+    ``tick`` is in ns; ``kind`` the number of the node's type; ``is_delay`` and ``is_copy`` say that its
+    name is a delay's, or that of a copy or a set.
     """
 
     is_issue: Bools
@@ -43,6 +44,7 @@ class LogEvents:
     node: NodeIds
     kind: Ints
     is_delay: Bools
+    is_copy: Bools
 
     def take(self, rows: Bools | Ints) -> LogEvents:
         """Select entries."""
@@ -122,6 +124,7 @@ def _read_entries(path: Path) -> tuple[LogEvents, dict[int, int]]:
 
 
 def _event_columns(entries: list[tuple[bytes, ...]]) -> LogEvents:
+    copies = tuple(name.encode() for name in COPIES)
     event, rank, tick, node, name, kind = list(zip(*entries, strict=True))[:6] if entries else [()] * 6
     return LogEvents(
         np.array([item == b"issue" for item in event], np.bool_),
@@ -130,4 +133,5 @@ def _event_columns(entries: list[tuple[bytes, ...]]) -> LogEvents:
         np.array(node, np.bytes_).astype(np.uint64),
         np.array(kind, np.bytes_).astype(np.int64),
         np.array([item == DELAY.encode() for item in name], np.bool_),
+        np.array([item.startswith(copies) for item in name], np.bool_),
     )

@@ -45,6 +45,13 @@ def test_delays_and_cpu_work_are_no_gpu_time(tmp_path: Path) -> None:
     assert (found.cpu_ns, found.delay_ns) == (20, 15)
 
 
+def test_copies_are_work_of_the_gpu_and_hide_no_communication(tmp_path: Path) -> None:
+    nodes = [*NODES, Ran(8, 40, 50, "Memcpy DtoD (Device -> Device)"), Ran(9, 50, 60, "Memset (Device)")]
+    (found,) = statistics(tmp_path, nodes).ranks
+    assert (found.gpu_ns, found.memory_ns, found.overlap_ns, found.exposed_communication_ns) == (80, 20, 30, 30)
+    assert found.idle_ns == 10
+
+
 def test_without_the_workload_nobody_knows_what_is_work_of_the_gpu(tmp_path: Path) -> None:
     found = statistics(tmp_path, NODES, workload=False)
     (rank,) = found.ranks
@@ -206,8 +213,9 @@ def test_the_command_prints_and_writes_what_is_known(tmp_path: Path, capsys: pyt
     assert document["schema"] == "hta-graph/chakra-statistics/1"
     assert document["notes"] == []
     assert document["ranks"][0] == {
-        "rank": 0, "end_ns": 100, "nodes": 7, "issued": 7, "called_back": 7, "gpu_ns": 60, "communication_ns": 60,
-        "overlap_ns": 30, "exposed_communication_ns": 30, "idle_ns": 10, "cpu_ns": 20, "delay_ns": 15,
+        "rank": 0, "end_ns": 100, "nodes": 7, "issued": 7, "called_back": 7, "gpu_ns": 60, "memory_ns": 0,
+        "communication_ns": 60, "overlap_ns": 30, "exposed_communication_ns": 30, "idle_ns": 10,
+        "cpu_ns": 20, "delay_ns": 15,
     }  # fmt: skip
     status, out, _ = run_command(capsys, *arguments)
     assert status == 0
