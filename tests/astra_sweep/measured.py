@@ -40,7 +40,7 @@ __all__ = [
     "relative",
 ]
 
-MISSING, UNKNOWN = ("error", "copy", "as-compute"), ("error", "as-recorded", "as-compute")
+MISSING, UNKNOWN = ("error", "copy", "as-recorded", "as-compute"), ("error", "as-recorded", "as-compute")
 """Concessions to what was not recorded, the smaller ones first."""
 
 LARGEST_WORLD = 8
