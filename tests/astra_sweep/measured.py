@@ -179,8 +179,7 @@ class WrittenTimes:
     """A file beside its trace (ns).
 
     How far a GPU node's duration is at most from its row's, by how much longer nodes are one by one that ran side by
-    side (on the GPU, on the CPU), and what was recorded of the rows that have nodes: communication with ranks that did
-    not record it is cut.
+    side (on the GPU, on the CPU), and what was recorded of the rows that have nodes.
     """
 
     largest_difference_ns: int
