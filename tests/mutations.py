@@ -1949,6 +1949,84 @@ def of_checks(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"hta_graph/export/chakra/simulator/{file}.py", old, new, tests)
 
 
+def of_meetings(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in communication that is as recorded, or on CPUs."""
+    tests = ("tests/export/chakra/workload/test_met_communications.py",)
+    return Mutation(name, f"hta_graph/{file}.py", old, new, tests)
+
+
+ROOM = "export/chakra/workload"
+
+MEETINGS = (
+    of_meetings(
+        "a meeting takes the transfer's time too",
+        f"{ROOM}/exchanges",
+        'graph.name_of(item.event)}", 0',
+        'graph.name_of(item.event)}", transfer',
+    ),
+    of_meetings(
+        "a transfer waits for no meeting",
+        f"{ROOM}/meeting_nodes",
+        "(between, last[order[between]])",
+        "(between, between)",
+    ),
+    of_meetings(
+        "meetings are in no order",
+        f"{ROOM}/collective_order",
+        "return item.peer < 0 and not item.others",
+        "return item.meeting < 0",
+    ),
+    of_meetings(
+        "unknown means known where one rank knows",
+        f"{ROOM}/met_communications",
+        "asks = self.any_among(unknown) or any(",
+        "asks = any(",
+    ),
+    of_meetings("in a broadcast all wait for all", f"{ROOM}/met_communications", "if len(roots) != 1 or", "if True or"),
+    of_meetings(
+        "messages of one thread follow each other",
+        f"{ROOM}/nodes",
+        "return source[~beside], target[~beside]",
+        "return source, target",
+    ),
+    of_meetings(
+        "workers are threads that work",
+        f"{ROOM}/rank_work",
+        "rows = np.flatnonzero(self.on_cpu & ~self._is_message)",
+        "rows = np.flatnonzero(self.on_cpu)[:0]",
+    ),
+    of_meetings(
+        "a caller never waits for its collective",
+        "job/joining/host_graph",
+        "EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work)])",
+        "host_work_edges(graph, work)",
+    ),
+    of_meetings(
+        "what two workers do at once counts twice",
+        f"{ROOM}/exchanges",
+        "work[at] = min(work[at], max(left, 0))",
+        "pass",
+    ),
+    of_meetings(
+        "a rank ends with a message",
+        f"{ROOM}/et_nodes",
+        "if times.closing or self._final_messages:",
+        "if times.closing:",
+    ),
+    of_meetings(
+        "a message arrives when it is sent",
+        "export/chakra/simulator/executor",
+        "if at in self._programs[rank].transfers:",
+        "if False:",
+    ),
+    of_meetings(
+        "collectives take their shortest time on all ranks",
+        "export/chakra/simulator/executor",
+        "duration[at] if known else shortest",
+        "duration[at] if not known else shortest",
+    ),
+)
+
 WORKLOADS = (
     of_workloads(
         "launches have no latency", "workload/replay_times", "nodes.start - usual)", "nodes.start - 0 * usual)"
@@ -2009,12 +2087,14 @@ WORKLOADS = (
     of_checks(
         "groups pass at which readers throw", "check_communication", "<= int(key) < 2**31", "<= int(key) < 2**32"
     ),
-    of_workloads("the end is early", "workload/et_nodes", "if times.closing:", "if times.closing < 0:"),
+    of_workloads(
+        "the end is early", "workload/et_nodes", "if times.closing or self._final_messages:", "if self._final_messages:"
+    ),
     of_workloads(
         "short delays are lost",
         "workload/replay_times",
-        "end[at] = free[slot] = begin + took[at]",
-        "end[at] = free[slot] = max(begin, starts[at]) + took[at]",
+        "end[at] = begin + took[at]",
+        "end[at] = max(begin, starts[at]) + took[at]",
     ),
     of_workloads("host nodes go on over launches", "workload/host_lane", "& ~gives[previous] &", "&"),
     of_workloads("host nodes go on over waits", "workload/host_lane", " & ~takes[following]", ""),
@@ -2042,6 +2122,7 @@ MUTATIONS = (
     *CHANGES,
     *REPLAYED,
     *WORKLOADS,
+    *MEETINGS,
 )  # fmt: skip
 
 

@@ -56,8 +56,7 @@ def communication_breaches(
         if "comm_priority" in known and known["comm_priority"].kind not in WHOLE_NUMBERS:
             yield at, "attribute-type", _as_found(known, "comm_priority")
         if program.types[at] == COLLECTIVE:
-            number = _whole_number(known, "comm_type")
-            kind = "" if number is None else TYPE_NAMES.get(number, "")
+            kind = _kind_of(known)
             if kind not in SIMULATED:
                 yield at, "comm-type", kind or _as_found(known, "comm_type")
         else:
@@ -72,7 +71,8 @@ def _check_group(rank: int, at: int, known: Known, groups: Mapping[str, Sequence
         yield at, "group", _as_found(known, "pg_name")
     elif group not in groups:
         yield at, "group", f"group {group} is not listed"
-    elif rank not in groups[group]:
+    elif rank not in groups[group] and _kind_of(known) != "BROADCAST":
+        # A broadcast is replayed by each rank for itself, whosever group it names.
         yield at, "group", f"rank {rank} is not in group {group}"
 
 
@@ -85,6 +85,12 @@ def _check_message(program: EtProgram, at: int, known: Known, ranks: Mapping[int
         yield at, "message", f"{own} is {known[own].value} in the file of rank {program.rank}"
     elif known[other].value not in ranks or known[other].value == program.rank:
         yield at, "message", f"{other} is {known[other].value}"
+
+
+def _kind_of(known: Known) -> str:
+    """Name a collective by its type; "" where it has none that is known."""
+    number = _whole_number(known, "comm_type")
+    return "" if number is None else TYPE_NAMES.get(number, "")
 
 
 def _whole_number(known: Known, name: str, largest: int = 2**64) -> int | None:
@@ -105,8 +111,9 @@ def collectives_differ(
     listed: dict[str, dict[int, list[int]]] = {key: {rank: [] for rank in ranks} for key, ranks in groups.items()}
     for rank, program in programs.items():
         for at, known in program.communication.items():
-            if program.types[at] == COLLECTIVE:
-                listed[known["pg_name"].value][rank].append(at)
+            members = listed[known["pg_name"].value] if program.types[at] == COLLECTIVE else {}
+            if rank in members:
+                members[rank].append(at)
     for key, members in listed.items():
         first = min(members, default=0)
         for rank in sorted(members):

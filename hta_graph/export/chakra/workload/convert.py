@@ -42,13 +42,13 @@ from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
 from hta_graph.export.chakra.workload.channels import GroupChannel, alone
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
+from hta_graph.export.chakra.workload.conversion_notes import early_notes, met_notes, overlap_notes, unknown_line
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.exchanges import Numbers
 from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
-from hta_graph.shown import milliseconds
 
 __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
 
@@ -61,10 +61,10 @@ GO_ON = Remedy(
     "--unknown-collectives as-recorded keeps where ranks meet and how long that took, as-compute only the time",
 )
 GIVE_ALL = Remedy(
-    "give all traces, or go on with missing='copy' (they do what the lowest given rank does) or 'as-compute' "
-    "(communication with them becomes compute nodes)",
-    "give all traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
-    "(communication with them becomes compute nodes)",
+    "give all traces, or go on with missing='as-recorded' (communication with them takes as long as it did), "
+    "'as-compute' (it becomes compute nodes) or 'copy' (they do what the lowest given rank does)",
+    "give all traces, or go on with --missing-ranks as-recorded (communication with them takes as long as it did), "
+    "as-compute (it becomes compute nodes) or copy (they do what the lowest given rank does)",
 )
 
 
@@ -153,6 +153,8 @@ class _Workload:
         self._options = options
         self.notes: list[str] = []
         self._clocks: JobClocks | None = None
+        # What waits for nobody and takes as long as it did, by rank.
+        self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
         missing = missing_ranks(own.record for own in recorded)
@@ -160,20 +162,24 @@ class _Workload:
         if missing:
             recorded = self._with_missing(works, recorded, missing)
         agreed = agree(recorded, self._clocks)
-        self.notes += [*_cut_early(works), *agreed.notes]
+        self.notes += [*early_notes(works), *agreed.notes]
         # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
         self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
         if any(rank != npu for rank, npu in self._npu.items()):
             self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
         used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
-        used += [alone(own.rank) for own in recorded if any(item.meeting >= 0 for item in own.known)]
+        used += [
+            alone(own.rank)
+            for own in recorded
+            if self._lone[own.rank] or agreed.cut[own.rank] or any(item.meeting >= 0 for item in own.known)
+        ]
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, options, Numbers(self._groups, self._npu))
+            work.finished(own, agreed, options, Numbers(self._groups, self._npu), self._lone[work.rank])
             for work, own in zip(works, recorded, strict=True)
         ]
-        self.notes += _overlap_notes(self._finished, options.overlap)
+        self.notes += overlap_notes(self._finished, options.overlap)
 
     def _communications(self, works: Sequence[RankWork]) -> dict[int, list[KnownCommunication]]:
         """Return each rank's communications; tell of those that are not known.
@@ -189,14 +195,17 @@ class _Workload:
                     f"rank {work.rank}: {alone_ones:,} collectives of groups of one rank stay compute nodes"
                 )
             if work.unknown_kernels and self._options.unknown == "error":
-                raise ConversionError(_unknown_line(work), GO_ON)
+                raise ConversionError(unknown_line(work), GO_ON)
             if work.unknown_kernels and not keeps:
-                self.notes.append(f"{_unknown_line(work)}; taken as compute")
+                self.notes.append(f"{unknown_line(work)}; taken as compute")
         met = self._met(works, as_recorded=keeps)
         if met is None:
             return {work.rank: work.found.known for work in works}
         self._clocks = met.clocks
-        self.notes += [note for work in works for note in _met_notes(work, met, keeps=keeps)]
+        if keeps:
+            for work in works:
+                self._lone[work.rank] |= met.unmatched[work.rank]
+        self.notes += [note for work in works for note in met_notes(work, met, keeps=keeps)]
         return met.known
 
     def _met(self, works: Sequence[RankWork], *, as_recorded: bool) -> MetCommunications | None:
@@ -228,11 +237,16 @@ class _Workload:
         if self._options.missing == "copy":
             self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
             return list(recorded)
-        if self._options.missing != "as-compute":
+        if self._options.missing == "error":
             raise ConversionError(
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
             )
-        self.notes.append(f"without a trace: {listed}; communication with them becomes compute nodes")
+        keeps = self._options.missing == "as-recorded"
+        becomes = "takes as long as it did" if keeps else "becomes compute nodes"
+        self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
+        if keeps:
+            for own in recorded:
+                self._lone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
         kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 
@@ -271,47 +285,6 @@ class _Workload:
             yield ConvertedRank(
                 npu, rank, len(ends), own.measured_ns, max(ends), own.delay_ns(CPU), own.delay_ns(COMPUTE)
             )
-
-
-def _cut_early(works: Sequence[RankWork]) -> list[str]:
-    early = {work.rank: len(work.found.early) for work in works if work.found.early}
-    if not early:
-        return []
-    listed = ", ".join(f"{count} on rank {rank}" for rank, count in list(early.items())[:16])
-    return [f"communication launched before the recording is cut: {listed}"]
-
-
-def _unknown_line(work: RankWork) -> str:
-    """Name a rank's first kernel whose communication is not known, and what is missing."""
-    (kernel, why), count = work.unknown_kernels[0], len(work.unknown_kernels)
-    index, name = work.graph.event_table.index[kernel], work.graph.name_of(kernel)[:120]
-    more = f" (and {count - 1:,} more such kernels)" if count > 1 else ""
-    return f"{work.graph.path}: event {index}, kernel {name!r}: {why}{more}"
-
-
-def _met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterator[str]:
-    """Tell what is as recorded, and what has no partner."""
-    rank, unmatched = work.rank, np.array(sorted(met.unmatched[work.rank]), np.int64)
-    on_cpu = int(np.count_nonzero(work.on_cpu[unmatched]))
-    if met.recorded[rank]:
-        yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
-    if keeps and len(unmatched) > on_cpu:
-        yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner; taken as compute"
-    if on_cpu:
-        yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
-
-
-def _overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:
-    """Tell of work that ran beside other work of its slot, where a simulated rank does one thing at a time."""
-    found = {
-        rank.work.rank: ", ".join(f"{milliseconds(ns)} ms on the {slot}" for slot, ns in rank.overlaps.items() if ns)
-        for rank in ranks
-    }
-    listed = "; ".join(f"rank {rank}: {said}" for rank, said in list(found.items())[:16] if said)
-    if not listed:
-        return []
-    done = "was taken out of durations" if overlap == "share" else "runs after it in the simulator"
-    return [f"what ran beside other work of its slot {done}: {listed}"]
 
 
 def _json_bytes(document: Any) -> bytes:

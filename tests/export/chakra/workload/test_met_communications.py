@@ -93,7 +93,7 @@ def scaled_first(tmp_path: Path, folder: EtFolder) -> EtFolder:
     return read_folder(target)
 
 
-def test_what_nobody_shares_is_compute_and_counted(tmp_path: Path) -> None:
+def test_what_nobody_shares_takes_as_long_as_it_did_and_is_counted(tmp_path: Path) -> None:
     first, second = late_kernels(20, 50)
     first.launch("void deep_ep::internode::combine<false>()", (70, 71), (80, 90), 9, stream=24)
     inputs = [
@@ -102,10 +102,10 @@ def test_what_nobody_shares_is_compute_and_counted(tmp_path: Path) -> None:
     conversion = convert(inputs, tmp_path / "work", ConvertOptions(unknown="as-recorded"))
     assert conversion.notes[:2] == [
         "rank 0: 1 communications are as recorded: ranks meet, and their time passes",
-        "rank 0: 1 communication kernels have no partner; taken as compute",
+        "rank 0: 1 communication kernels have no partner; they take as long as they did",
     ]
     combine = named(read_folder(tmp_path / "work"), "void deep_ep::internode::combine")
-    assert combine.type == "COMP_NODE"
+    assert (combine.type, combine.values["comm_type"], combine.micros) == ("COMM_COLL_NODE", 5, 10)
 
 
 def test_known_collectives_keep_their_place_in_the_one_order(tmp_path: Path) -> None:
@@ -227,6 +227,31 @@ def test_messages_of_the_cpu_name_both_ends_and_may_overlap(tmp_path: Path) -> N
     # Both are under way at the same time: neither waits for the other one.
     assert not any("gloo:recv" in node.after for node in receives)
     assert [rank.simulated_ns for rank in conversion.ranks] == [rank.measured_ns for rank in conversion.ranks]
+
+
+def test_a_rank_ends_with_no_message(tmp_path: Path) -> None:
+    ranks = [GlooRank(rank, [0, 1]) for rank in range(2)]
+    for rank, trace in enumerate(ranks):
+        trace.called(("send", "recv")[rank], 0, 4)
+        trace.worked(("send", "recv")[rank], 2, 30, tid=MAIN)
+    _, folder = of_jobs(tmp_path, ranks)
+    for rank in range(2):
+        last = nodes(folder, rank)[-1]
+        assert (last.name, last.type) == ("delay", "COMP_NODE")
+        assert any(name.startswith("gloo") for name in last.after)
+
+
+def test_each_rank_leaves_a_collective_of_the_cpu_when_it_did(tmp_path: Path) -> None:
+    ranks = []
+    for rank, (arrival, end) in enumerate(((10, 60), (40, 75))):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mul", 0, arrival, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, end)
+        trace.op("aten::add", 90, 95, tid=MAIN)
+        ranks.append(trace)
+    _, folder = of_jobs(tmp_path, ranks)
+    assert ends(folder, "gloo:all_reduce") == [57, 72]
 
 
 def test_collectives_that_workers_do_at_once_do_not_count_twice(tmp_path: Path) -> None:
