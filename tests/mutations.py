@@ -1943,6 +1943,12 @@ def of_workloads(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, WORKLOAD)
 
 
+def of_checks(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in a rule of the linter of workloads."""
+    tests = ("tests/export/chakra/simulator/test_chakra_check.py",)
+    return Mutation(name, f"hta_graph/export/chakra/simulator/{file}.py", old, new, tests)
+
+
 def of_meetings(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in communication that is as recorded, or on CPUs."""
     tests = ("tests/export/chakra/workload/test_met_communications.py",)
@@ -2071,6 +2077,15 @@ WORKLOADS = (
         "workload/order_error",
         "if circle := cycle_in(",
         "if False and cycle_in(",
+    ),
+    of_checks("nodes of any length pass", "check_nodes", "length > LONGEST_NODE_NS", "length > 2**80"),
+    of_checks("ranks of any length pass", "check_nodes", "total <= longest_rank < total", "total <= 2**80 < total"),
+    of_checks("sizes pass that never end", "check_communication", "LARGEST_SIZE = 2**53", "LARGEST_SIZE = 2**64"),
+    of_checks(
+        "tags pass that meet wrong partners", "check_communication", "LARGEST_TAG = 2**31 - 1", "LARGEST_TAG = 2**31"
+    ),
+    of_checks(
+        "groups pass at which readers throw", "check_communication", "<= int(key) < 2**31", "<= int(key) < 2**32"
     ),
     of_workloads(
         "the end is early", "workload/et_nodes", "if times.closing or self._final_messages:", "if self._final_messages:"

@@ -196,3 +196,18 @@ def test_nodes_in_a_circle_are_named(tmp_path: Path) -> None:
     )
     with pytest.raises(CycleError, match=rf"trace.json: nodes wait for each other in a circle: {expected}"):
         convert([circle], tmp_path / "work")
+
+
+def test_a_backward_operator_begins_with_what_it_waits_for_and_not_before(tmp_path: Path) -> None:
+    """Two threads, each with the backward operator of a forward one of the other, one right after the other."""
+    trace = TraceBuilder()
+    trace.op("aten::outer", 0, 40, tid=2)
+    trace.op("aten::mm", 5, 15, tid=2, **{"Sequence number": 1})
+    trace.call("cudaLaunchKernel", 10, 12, 1, tid=2)
+    trace.kernel("gemm", 13, 14, 1)
+    trace.op("aten::mm_of_backward", 15, 17, **{"Sequence number": 1, "Fwd thread id": 2})
+    trace.op("aten::add", 17, 20, **{"Sequence number": 2})
+    trace.op("aten::add_of_backward", 20, 30, tid=2, **{"Sequence number": 2, "Fwd thread id": 1})
+    graph = trace.graph(tmp_path)
+    assert graph.edge_counts()["forward_backward"]["recorded"] == 2
+    check_order(graph)
