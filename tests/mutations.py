@@ -2072,7 +2072,9 @@ WORKLOADS = (
         "if circle := cycle_in(",
         "if False and cycle_in(",
     ),
-    of_workloads("the end is early", "workload/et_nodes", "if times.closing:", "if times.closing < 0:"),
+    of_workloads(
+        "the end is early", "workload/et_nodes", "if times.closing or self._final_messages:", "if self._final_messages:"
+    ),
     of_workloads(
         "short delays are lost",
         "workload/replay_times",
