@@ -2079,8 +2079,8 @@ WORKLOADS = (
     of_workloads(
         "short delays are lost",
         "workload/replay_times",
-        "end[at] = free[slot] = begin + took[at]",
-        "end[at] = free[slot] = max(begin, starts[at]) + took[at]",
+        "end[at] = begin + took[at]",
+        "end[at] = max(begin, starts[at]) + took[at]",
     ),
     of_workloads("host nodes go on over launches", "workload/host_lane", "& ~gives[previous] &", "&"),
     of_workloads("host nodes go on over waits", "workload/host_lane", " & ~takes[following]", ""),

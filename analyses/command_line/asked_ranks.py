@@ -35,7 +35,10 @@ def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None 
 
 @dataclass(frozen=True)
 class AskedRanks:
-    """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``."""
+    """Which ranks of which inputs are read, and how; ranks that cannot be are told and kept in ``left_out``.
+
+    With ``all_needed`` the first of them is an error instead.
+    """
 
     inputs: Sequence[str]
     rank: int | None = None
@@ -44,6 +47,7 @@ class AskedRanks:
     memory: int | None = None
     left_out: list[HtaGraphError] = field(default_factory=list)
     flight: Sequence[str] = ()
+    all_needed: bool = False
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> AskedRanks:
@@ -139,7 +143,7 @@ class AskedRanks:
             memory=self.memory,
             salvage=self.salvage,
             members=members,
-            report=leave_out,
+            report=None if self.all_needed else leave_out,
             say=line.say,
             progress=progress,
         )

@@ -186,11 +186,9 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
         return
     if both := [path for path in linked if holds_activities(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
-    ranks = replace(AskedRanks.of(options), inputs=list(map(str, paths)))
+    # A workload lacks no rank: simulators wait for it for ever.
+    ranks = replace(AskedRanks.of(options), inputs=list(map(str, paths)), all_needed=True)
     devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
-    # A workload lacks no rank in silence: simulators wait for it for ever.
-    if ranks.left_out:
-        raise ranks.left_out[0]
     yield from _with_host_traces(options, devices)
 
 

@@ -57,9 +57,9 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
         "nodes (error)",
     )  # fmt: skip
     parser.add_argument(
-        "--missing-ranks", choices=("error", "copy", "as-compute"), default="error",
-        help="ranks without a trace: copy lets them do what the lowest given one does, as-compute makes communication "
-        "with them compute nodes (error)",
+        "--missing-ranks", choices=("error", "copy", "as-recorded", "as-compute"), default="error",
+        help="ranks without a trace: copy lets them do what the lowest given one does; communication with them takes "
+        "as long as it did (as-recorded) or becomes compute nodes (as-compute) (error)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace a workload that exists")
 

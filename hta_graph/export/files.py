@@ -107,11 +107,13 @@ def new_folder(target: Path) -> Iterator[Path]:
         OutputError: it cannot be written; what stood there is left as it was.
     """
     try:
-        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name[:100]}.") as scratch:
-            new = Path(scratch, "new", target.absolute().name)
+        # Where the target is a link, the folder that it leads to is replaced.
+        place = target.resolve()
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name[:100]}.") as scratch:
+            new = Path(scratch, "new", place.name)
             new.mkdir(parents=True)
             yield new
-            _swap_folders(new, target, Path(scratch, "old"))
+            _swap_folders(new, place, Path(scratch, "old"))
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -38,6 +39,9 @@ __all__ = [
     "measured",
     "relative",
 ]
+
+MISSING, UNKNOWN = ("error", "copy", "as-compute"), ("error", "as-recorded", "as-compute")
+"""Concessions to what was not recorded, the smaller ones first."""
 
 LARGEST_WORLD = 8
 """More copies of one rank say nothing new and outgrow the log."""
@@ -140,7 +144,9 @@ def measured(
     with_second_rank(work)
     programs = programs_in(work)
     found.nodes = {npu: len(program) for npu, program in programs.items()}
-    own = {rank.npu: ranks[rank.rank] for rank in found.simulated if rank.rank in ranks}
+    # Of copies of a rank the first one is compared with its trace.
+    first = {rank.rank: rank.npu for rank in reversed(found.simulated) if rank.rank in ranks}
+    own = {npu: ranks[rank] for rank, npu in sorted(first.items(), key=lambda item: item[1]) if rank is not None}
     found.written = {npu: WrittenTimes.of(own[npu], programs[npu]) for npu in own}
     found.recorded = {npu: RecordedTimes.of_trace(graph) for npu, graph in own.items()}
     for factor in dict.fromkeys(case.gpu for case in cases):
@@ -155,7 +161,7 @@ def convert_somehow(ranks: Mapping[int, hg.DependencyGraph], profile: str, work:
         HtaGraphError: no concession helps.
     """
     refusal = HtaGraphError(f"more than {LARGEST_WORLD} ranks, and most of them copies")
-    for missing, unknown in product(("error", "copy", "as-compute"), ("error", "as-compute")):
+    for missing, unknown in product(MISSING, UNKNOWN):
         options = ConvertOptions(profile=profile, missing=missing, unknown=unknown, force=True)
         asked = {"--missing-ranks": missing, "--unknown-collectives": unknown}
         try:
@@ -185,17 +191,27 @@ class WrittenTimes:
     def of(cls, graph: hg.DependencyGraph, program: EtProgram) -> WrittenTimes:
         """Compare node by node."""
         events = graph.event_table
-        row = dict(zip(events.index.tolist(), range(len(events)), strict=True))
-        listed = list(_nodes_of_rows(program))
-        on_gpu = [(node, row[known["event_index"]], known) for node, known in listed if not known["is_cpu_op"]]
-        worst = [_difference(int(events.end[at] - events.start[at]), node, known) for node, at, known in on_gpu]
-        rows = np.array([at for _, at, _ in on_gpu], np.int64)
-        computes = np.array([node.type == NODE_TYPES["COMP_NODE"] for node, _, _ in on_gpu], np.bool_)
-        start, end = events.start[rows], events.end[rows]
-        gpu, talk = (union(start[chosen], end[chosen]) for chosen in (computes, ~computes))
-        on_cpu = [(known["start_nanos"], 1000 * node.duration_micros) for node, known in listed if known["is_cpu_op"]]
-        beside = _side_by_side(start[computes], (end - start)[computes]), _side_by_side(*_columns(on_cpu))
-        return cls(max(worst, default=0), beside, RecordedTimes.of(gpu, talk))
+        place = dict(zip(events.index.tolist(), range(len(events)), strict=True))
+        on_gpu: dict[int, list[Any]] = defaultdict(list)
+        computes, on_cpu = set(), []
+        for node, known in _nodes_of_rows(program):
+            row = place[known["event_index"]]
+            span = known["start_nanos"], known["duration_nanos"], 1000 * node.duration_micros
+            if graph.is_gpu[row]:
+                on_gpu[row].append(span)
+                computes |= {row} if node.type == NODE_TYPES["COMP_NODE"] else set()
+            elif known["is_cpu_op"]:
+                on_cpu.append((span[0], span[2]))
+        worst = [_difference(int(events.end[row] - events.start[row]), spans) for row, spans in on_gpu.items()]
+        (start, length), talk = (_rows_of(graph, rows) for rows in (computes, on_gpu.keys() - computes))
+        gpu, said = union(start, start + length), union(talk[0], talk.sum(axis=0))
+        beside = _side_by_side(start, length), _side_by_side(*_columns(on_cpu))
+        return cls(max(worst, default=0), beside, RecordedTimes.of(gpu, said))
+
+
+def _rows_of(graph: hg.DependencyGraph, rows: Collection[int]) -> Ints:
+    events, chosen = graph.event_table, np.array(sorted(rows), np.int64)
+    return np.stack([events.start[chosen], events.end[chosen] - events.start[chosen]])
 
 
 def _columns(pairs: Sequence[tuple[int, int]]) -> Ints:
@@ -213,8 +229,10 @@ def _nodes_of_rows(program: EtProgram) -> Iterator[tuple[Any, dict[str, Any]]]:
             yield node, known
 
 
-def _difference(recorded_ns: int, node: Any, known: Mapping[str, Any]) -> int:
-    return max(abs(1000 * node.duration_micros - recorded_ns), abs(known["duration_nanos"] - recorded_ns))
+def _difference(recorded_ns: int, spans: Sequence[tuple[int, int, int]]) -> int:
+    """Return how far the nodes of a row are from it at most; one as recorded is two, its meeting and its transfer."""
+    whole = max(start + length for start, length, _ in spans) - min(start for start, _, _ in spans)
+    return max(abs(whole - recorded_ns), *(abs(rounded - length) for _, length, rounded in spans))
 
 
 def _scaled_folder(work: Path, factor: Fraction) -> Path:

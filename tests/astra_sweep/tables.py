@@ -81,16 +81,29 @@ def _sweep_cells(found: MeasuredSet) -> Iterator[dict[str, str]]:
 
 
 def _node_cells(found: MeasuredSet) -> Iterator[dict[str, str]]:
-    told = {npu: [rank for run in found.runs.values() for rank in run.ranks if rank.rank == npu] for npu in found.nodes}
-    for npu, nodes in found.nodes.items():
+    """Count on each rank; ranks that count alike (copies do) stand together."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for npu in found.nodes:
+        alike.setdefault(_counted_nodes(found, npu), []).append(npu)
+    for (nodes, issued, called_back, complete), npus in alike.items():
         yield {
             **_named(found),
-            "rank": f"{npu} (a copy)" if found.is_alone and npu else f"{npu}",
-            "nodes": f"{nodes:,}",
-            "issued": _range(rank.issued for rank in told[npu]),
-            "called back": _range(rank.called_back for rank in told[npu]),
-            "runs in which each node was": f"{sum(rank.is_complete for rank in told[npu])} of {len(found.runs)}",
+            "ranks": ", ".join(f"{npu} (a copy)" if found.is_alone and npu else f"{npu}" for npu in npus),
+            "nodes": nodes,
+            "issued": issued,
+            "called back": called_back,
+            "runs in which each node was": f"{complete} of {len(found.runs)}",
         }
+
+
+def _counted_nodes(found: MeasuredSet, npu: int) -> tuple[str, ...]:
+    told = [rank for run in found.runs.values() for rank in run.ranks if rank.rank == npu]
+    return (
+        f"{found.nodes[npu]:,}",
+        _range(rank.issued for rank in told),
+        _range(rank.called_back for rank in told),
+        f"{sum(rank.is_complete for rank in told)}",
+    )
 
 
 def _statistics_cells(found: MeasuredSet) -> Iterator[dict[str, str]]:

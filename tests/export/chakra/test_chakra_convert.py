@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from analyses.command_line.cli import main
 from hta_graph.errors import OutputError, UsageError
+from hta_graph.export.chakra.files.et_file import framed
 from hta_graph.export.chakra.files.et_folder import check_target, read_folder, write_folder
 from hta_graph.export.chakra.linked.linked_input import read_linked
 from tests.support.chakra_builder import ALL_REDUCE, RankBuilder, named, nodes
@@ -84,6 +86,27 @@ def test_an_output_that_exists_is_kept_unless_forced(tmp_path: Path, capsys: pyt
     assert sorted(path.name for path in work.glob("*.et")) == ["other.0.et", "other.1.et"]
 
 
+@pytest.mark.parametrize("name", ["old", "new", ".old", "trace.0.et"])
+@pytest.mark.parametrize("prefix", ["trace", "old"])
+def test_a_workload_of_any_name_can_be_replaced_again_and_again(tmp_path: Path, name: str, prefix: str) -> None:
+    traces, work = two_ranks(tmp_path / "traces"), tmp_path / "OUT" / name
+    work.parent.mkdir()
+    for _ in range(3):
+        assert run("convert", traces, "-o", work, "--force", "--prefix", prefix) == 0
+        assert sorted(path.name for path in work.glob("*.et")) == [f"{prefix}.0.et", f"{prefix}.1.et"]
+        assert [path.name for path in work.parent.iterdir()] == [name]
+
+
+def test_where_a_link_leads_is_replaced(tmp_path: Path) -> None:
+    traces, work, link = two_ranks(tmp_path / "traces"), tmp_path / "work", tmp_path / "link"
+    work.mkdir()
+    link.symlink_to(work)
+    for _ in range(2):
+        assert run("convert", traces, "-o", link, "--force") == 0
+        assert link.is_symlink()
+        assert {path.name for path in work.iterdir()} >= {"trace.0.et", "trace.1.et"}
+
+
 def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -105,6 +128,16 @@ def test_outputs_that_cannot_be_are_refused_first(tmp_path: Path, name: str, mes
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputError, match=message):
         check_target(tmp_path / name, force=True)
+
+
+def test_only_the_path_that_is_named_may_not_hold_the_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ASTRA-sim looks at the path that it is given, not at where that lies."""
+    traces, inside = two_ranks(tmp_path / "traces"), tmp_path / "empty"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    assert run("convert", traces, "-o", "work") == 0
+    assert run("check", "work") == 0
+    assert run("check", inside / "work") == 1
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/.."])
@@ -135,7 +168,7 @@ def test_an_interruption_keeps_what_was_there(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_folder(work, {"trace.0.et": [b"new"]}, {}, lambda _: None)
+        write_folder(work, {"trace.0.et": framed([b""])}, {}, lambda _: None)
     assert [(path.name, path.read_bytes()) for path in work.iterdir()] == [("trace.0.et", b"old")]
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
@@ -154,8 +187,10 @@ def test_a_broken_rank_is_an_error_and_not_left_out(tmp_path: Path, capsys: pyte
     traces = two_ranks(tmp_path / "traces")
     whole = (traces / "rank1.json").read_text()
     (traces / "rank1.json").write_text(whole[: len(whole) // 2])
-    assert run("convert", traces, "-o", tmp_path / "work", "--missing-ranks", "copy") == 1
-    assert "rank1.json" in capsys.readouterr().err
+    for jobs in ("1", "2"):
+        assert run("convert", traces, "-o", tmp_path / "work", "--missing-ranks", "copy", "--jobs", jobs) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"hta-graph: {traces / 'rank1.json'}: the JSON breaks off")
     assert not (tmp_path / "work").exists()
 
 
@@ -414,6 +449,13 @@ def test_a_group_needs_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "usage: hta-graph chakra" in capsys.readouterr().err
 
 
+def test_a_plain_installation_writes_workloads() -> None:
+    """What the exports for simulators need comes without an extra; the name of the old one still works."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert [line for line in project["dependencies"] if line.startswith("protobuf")]
+    assert project["optional-dependencies"]["chakra"] == []
+
+
 def test_without_protobuf_one_line_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['google.protobuf'] = None; from analyses.command_line.cli import main; "
@@ -421,7 +463,4 @@ def test_without_protobuf_one_line_says_what_to_install(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (
-        "hta-graph: reading and writing .et files needs an optional package; "
-        "install it with: pip install 'hta-graph[chakra]'\n"
-    )
+    assert done.stderr == "hta-graph: .et files need protobuf; install it with: pip install 'protobuf>=4.25'\n"

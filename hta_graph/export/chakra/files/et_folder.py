@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
@@ -65,8 +65,10 @@ def _read_groups(path: Path) -> dict[str, list[int]] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise TraceError(path, f"cannot be read: {error}", "write it again") from None
+    except OSError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(path, f"cannot be read, it is no JSON: {error}", "write it again") from None
     if not isinstance(found, dict) or not all(_is_rank_list(ranks) for ranks in found.values()):
         raise TraceError(path, 'is not an object of rank lists such as {"1": [0, 1]}')
     return found
@@ -113,7 +115,7 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def write_folder(
-    target: Path, files: Mapping[str, Iterable[bytes]], copies: Mapping[str, str], examine: Callable[[Path], None]
+    target: Path, files: Mapping[str, Iterable[bytes]], copies: Mapping[str, str], examine: Callable[[EtFolder], None]
 ) -> None:
     """Write files into a new folder beside the target, examine that, and put it in the target's place.
 
@@ -121,16 +123,16 @@ def write_folder(
         target: the folder; :func:`check_target` has let it pass.
         files: name → pieces.
         copies: name → name of the file that it equals.
-        examine: raises what speaks against the folder.
+        examine: raises what speaks against the folder, which it is told is the target.
 
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
-    # Named like the target: the checks look at names too, and what they say has to hold for the target.
     with new_folder(target) as new:
         for name, pieces in files.items():
             with (new / name).open("wb") as file:
                 file.writelines(pieces)
         for name, original in copies.items():
             shutil.copyfile(new / original, new / name)
-        examine(new)
+        # Checks look at names too, and what they say has to hold for the target.
+        examine(replace(read_folder(new), path=target))

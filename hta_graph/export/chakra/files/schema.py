@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import MissingExtraError
+from hta_graph.errors import HtaGraphError
 
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
 except ImportError:
-    raise MissingExtraError("reading and writing .et files", "chakra") from None
+    raise HtaGraphError(".et files need protobuf; install it with: pip install 'protobuf>=4.25'") from None
 
 __all__ = ["COLLECTIVES", "NODE_TYPES", "DecodeError", "GlobalMetadata", "Node"]
 

@@ -21,7 +21,12 @@ from hta_graph.export.chakra.simulator.check_communication import (
     is_group_key,
     messages_differ,
 )
-from hta_graph.export.chakra.simulator.check_nodes import dependency_breaches, node_breaches
+from hta_graph.export.chakra.simulator.check_nodes import (
+    LONGEST_RUN_NS,
+    dependency_breaches,
+    duration_breaches,
+    node_breaches,
+)
 from hta_graph.export.chakra.simulator.et_program import EtProgram, programs_of
 from hta_graph.export.chakra.simulator.executor import Execution, execute
 from hta_graph.export.chakra.simulator.simulated import SIMULATED
@@ -38,16 +43,17 @@ RULES: dict[str, tuple[str, str]] = {
     "no-metadata": ("readers skip the first message of a file: the node is lost", "put a GlobalMetadata message first"),
     "duplicate-id": ("of two nodes with one id the last wins, in silence", "give every node its own id"),
     "node-type": ("ASTRA-sim aborts on it", f"use COMP_NODE or a COMM node; groups go into {GROUPS_FILE}"),
+    "duration": ("ASTRA-sim never ends the node, in silence", "in µs, a node up to 2^53 ns, all ranks up to 2^63 ns"),
     "absent-dependency": ("ASTRA-sim throws on a dependency on an id that no node has", "drop it, or add the node"),
     "self-dependency": ("the node never runs, in silence", "drop the dependency"),
     "cycle": ("nodes that wait for each other never run, in silence", "drop one of the dependencies"),
     "attribute-type": ("readers throw on it or take it for 0", "is_cpu_op: bool_val; comm_priority: an integer"),
     "communication-on-cpu": ("ASTRA-sim throws on a communication on the CPU", "set is_cpu_op to false"),
     "comm-type": ("ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SIMULATED[:-2])}"),
-    "comm-size": ("ASTRA-sim aborts without it", "an integer, the bytes of this rank's input"),
-    "group": ("ASTRA-sim aborts, or takes all ranks", f"pg_name: text of a number from 1 that is in {GROUPS_FILE}"),
+    "comm-size": ("ASTRA-sim aborts without it, or never ends the node", "up to 2^53, the bytes of this rank's input"),
+    "group": ("ASTRA-sim aborts, or takes all ranks", f"pg_name: text of a number below 2^31 in {GROUPS_FILE}"),
     "groups-file": ("ASTRA-sim ignores or refuses it", 'keys from "1"; ranks that have files; no "empty" in the path'),
-    "message": ("ASTRA-sim aborts without both ends and a tag", "comm_src, comm_dst and comm_tag: integers, ranks"),
+    "message": ("ASTRA-sim aborts without both ends and a tag", "comm_src, comm_dst: ranks; comm_tag: 0 to 2^31 - 1"),
     "involved-dim": ("ASTRA-sim exits on another type", "bool_list, one entry per dimension, or leave it out"),
     "collectives-differ": ("the ranks of the group wait for each other for ever, in silence", AGAIN),
     "message-without-partner": ("one end waits for ever, in silence", AGAIN),
@@ -68,7 +74,8 @@ class Finding:
     def __str__(self) -> str:
         happens, remedy = RULES[self.rule]
         place = self.file if self.node is None else f"{self.file}: node {self.node}"
-        return f"{place}: {self.rule}: {self.what}; {happens}; {remedy}"
+        # Names of files and nodes may hold ends of lines.
+        return " ".join(f"{place}: {self.rule}: {self.what}; {happens}; {remedy}".split())
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ def check(folder: EtFolder) -> Checked:
     findings = [*_check_names(folder, programs), *_check_groups(folder, programs)]
     for program in programs.values():
         findings += [_finding_at(program, *breach) for breach in node_breaches(program)]
+        share = LONGEST_RUN_NS // len(programs)
+        findings += [_finding_at(program, *breach) for breach in duration_breaches(program, share)]
         findings += [_finding_at(program, *breach) for breach in dependency_breaches(program)]
         findings += [_finding_at(program, *breach) for breach in communication_breaches(program, groups, programs)]
     # Ranks are compared, and then run, only where each is sound by itself: one broken node would show as many.
@@ -149,8 +158,8 @@ def _check_groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterat
     for key, ranks in (folder.groups or {}).items():
         absent = [rank for rank in ranks if rank not in programs]
         if not is_group_key(key):
-            yield Finding(GROUPS_FILE, None, "groups-file", f"{key!r} is no key of a group")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"{key[:40]!r} is no key of a group")
         if absent:
-            yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key} has no file")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"rank {absent[0]} of group {key[:40]} has no file")
         if len(set(ranks)) < len(ranks):
-            yield Finding(GROUPS_FILE, None, "groups-file", f"group {key} names a rank twice")
+            yield Finding(GROUPS_FILE, None, "groups-file", f"group {key[:40]} names a rank twice")

@@ -11,7 +11,13 @@ from hta_graph.export.chakra.simulator.check_communication import Breach
 from hta_graph.export.chakra.simulator.dependency_order import circle_text, cycle_in
 from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
 
-__all__ = ["dependency_breaches", "node_breaches"]
+__all__ = ["LONGEST_RUN_NS", "dependency_breaches", "duration_breaches", "node_breaches"]
+
+LONGEST_NODE_NS = 2**53
+"""The longest single node that ASTRA-sim was seen to end (ns, 104 days); one of 2^54 ns it never ended."""
+
+LONGEST_RUN_NS = 2**63
+"""So long (ns) all ranks may take together, if none waits while another one works: times are kept in 64 bits."""
 
 
 def node_breaches(program: EtProgram) -> Iterator[Breach]:
@@ -26,6 +32,18 @@ def node_breaches(program: EtProgram) -> Iterator[Breach]:
     for at, found in enumerate(program.cpu_kinds):
         if found != "bool_val":
             yield at, "attribute-type", f"is_cpu_op is a {found or 'thing without a value'}"
+
+
+def duration_breaches(program: EtProgram, longest_rank: int) -> Iterator[Breach]:
+    """Yield the nodes that last too long, and the one with which a rank lasts longer than ``longest_rank`` (ns)."""
+    total, transfers = 0, program.transfers()
+    for at, micros in enumerate(program.micros):
+        length = max(1000 * micros, transfers.get(at, 0))
+        if length > LONGEST_NODE_NS:
+            yield at, "duration", f"it lasts {length:,} ns"
+        elif total <= longest_rank < total + length:
+            yield at, "duration", f"with it the nodes up to its id last {total + length:,} ns"
+        total += length
 
 
 def dependency_breaches(program: EtProgram) -> Iterator[Breach]:

@@ -80,7 +80,7 @@ class EtProgram:
         """Return what the executor runs; every communication must have its attributes."""
         source, target = self.pairs
         of_type = {kind: [at for at in self.communication if self.types[at] == kind] for kind in COMMUNICATION_TYPES}
-        transfers = self._transfers()
+        transfers = self.transfers()
         duration = [1000 * micros for micros in self.micros]
         for at, transfer in transfers.items():
             duration[at] = transfer
@@ -95,7 +95,7 @@ class EtProgram:
             transfers=transfers.keys(),
         )
 
-    def _transfers(self) -> dict[int, int]:
+    def transfers(self) -> dict[int, int]:
         """Return how long communication took without its wait (ns), where the file tells."""
         said = {at: known.get("transfer_nanos") for at, known in self.communication.items()}
         return {

@@ -104,7 +104,7 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
     is_lost = any(run.lost_entries for run in runs)
     on_one_slot = all(run.computes_on_one_slot for run in runs)
     unsure = TAKEN_FOR_GPU if on_one_slot else UNTOLD
-    notes = [note for condition, note in ((is_lost, LOST), (not programs, unsure)) if condition]
+    notes = [note for condition, note in ((is_lost, LOST), (not programs and not is_lost, unsure)) if condition]
     for run in runs:
         notes += run.unfinished_lines(is_lost=is_lost)
     found = [run.statistics(is_lost=is_lost, on_one_slot=on_one_slot) for run in runs]

@@ -17,7 +17,8 @@ class Group:
     def __str__(self) -> str:
         ranks = self.ranks
         listed = ", ".join(map(str, ranks)) if len(ranks) <= 8 else f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
-        return f"group {self.name} [{listed}]" if self.name else f"the group [{listed}]"
+        # Names can be of any length, and stand before the reason why something is refused.
+        return f"group {self.name[:60]} [{listed}]" if self.name else f"the group [{listed}]"
 
 
 def alone(rank: int) -> Group:

@@ -150,7 +150,7 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
     listed = ", ".join(
         f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in list(counts.items())[:16]
     )
-    return [f"{matched.channel}: what not every rank recorded is cut at the ends: {listed}"]
+    return [f"{matched.channel}: what not every rank recorded waits for nobody: {listed}"]
 
 
 def _settle_sizes(

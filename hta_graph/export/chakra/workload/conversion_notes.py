@@ -1,4 +1,4 @@
-"""What a user is told of a conversion: what was cut, what is unknown, what ran at once."""
+"""What a user is told of a conversion: what waits for nobody, what is unknown, what ran at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def early_notes(works: Sequence[RankWork]) -> list[str]:
     if not early:
         return []
     listed = ", ".join(f"{count} on rank {rank}" for rank, count in list(early.items())[:16])
-    return [f"communication launched before the recording is cut: {listed}"]
+    return [f"communication launched before the recording waits for nobody and takes as long as it did: {listed}"]
 
 
 def unknown_line(work: RankWork) -> str:
@@ -37,7 +37,8 @@ def met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterato
     if met.recorded[rank]:
         yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
     if keeps and len(unmatched) > on_cpu:
-        yield f"rank {rank}: {len(unmatched) - on_cpu:,} communication kernels have no partner; taken as compute"
+        kernels = len(unmatched) - on_cpu
+        yield f"rank {rank}: {kernels:,} communication kernels have no partner; they take as long as they did"
     if on_cpu:
         yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
 

@@ -31,9 +31,9 @@ from hta_graph.export.chakra.files.et_file import framed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
     NAMES_FILE,
+    EtFolder,
     check_prefix,
     check_target,
-    read_folder,
     write_folder,
 )
 from hta_graph.export.chakra.simulator.check import check
@@ -61,10 +61,10 @@ GO_ON = Remedy(
     "--unknown-collectives as-recorded keeps where ranks meet and how long that took, as-compute only the time",
 )
 GIVE_ALL = Remedy(
-    "give all traces, or go on with missing='copy' (they do what the lowest given rank does) or 'as-compute' "
-    "(communication with them becomes compute nodes)",
-    "give all traces, or go on with --missing-ranks copy (they do what the lowest given rank does) or as-compute "
-    "(communication with them becomes compute nodes)",
+    "give all traces, or go on with missing='as-recorded' (communication with them takes as long as it did), "
+    "'as-compute' (it becomes compute nodes) or 'copy' (they do what the lowest given rank does)",
+    "give all traces, or go on with --missing-ranks as-recorded (communication with them takes as long as it did), "
+    "as-compute (it becomes compute nodes) or copy (they do what the lowest given rank does)",
 )
 
 
@@ -130,13 +130,13 @@ def conversion_document(conversion: Conversion) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-convert/1", "ranks": ranks, "notes": conversion.notes}
 
 
-def _checked_run(folder: Path, options: ConvertOptions) -> Execution:
+def _checked_run(folder: EtFolder, options: ConvertOptions) -> Execution:
     """Check what was written, and run it.
 
     Raises:
         ConversionError: ASTRA-sim would not run it.
     """
-    result = check(read_folder(folder))
+    result = check(folder)
     if result.execution is None or result.findings:
         first, count = result.findings[0], len(result.findings)
         others = f" (the first of {count} findings)" if count > 1 else ""
@@ -153,6 +153,8 @@ class _Workload:
         self._options = options
         self.notes: list[str] = []
         self._clocks: JobClocks | None = None
+        # What waits for nobody and takes as long as it did, by rank.
+        self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
         missing = missing_ranks(own.record for own in recorded)
@@ -166,11 +168,15 @@ class _Workload:
         if any(rank != npu for rank, npu in self._npu.items()):
             self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
         used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
-        used += [alone(own.rank) for own in recorded if any(item.meeting >= 0 for item in own.known)]
+        used += [
+            alone(own.rank)
+            for own in recorded
+            if self._lone[own.rank] or agreed.cut[own.rank] or any(item.meeting >= 0 for item in own.known)
+        ]
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
         self._finished = [
-            work.finished(own, agreed, options, Numbers(self._groups, self._npu))
+            work.finished(own, agreed, options, Numbers(self._groups, self._npu), self._lone[work.rank])
             for work, own in zip(works, recorded, strict=True)
         ]
         self.notes += overlap_notes(self._finished, options.overlap)
@@ -196,6 +202,9 @@ class _Workload:
         if met is None:
             return {work.rank: work.found.known for work in works}
         self._clocks = met.clocks
+        if keeps:
+            for work in works:
+                self._lone[work.rank] |= met.unmatched[work.rank]
         self.notes += [note for work in works for note in met_notes(work, met, keeps=keeps)]
         return met.known
 
@@ -210,7 +219,8 @@ class _Workload:
 
     def _refuse_nothing(self, work: RankWork) -> None:
         if not len(work.nodes):
-            raise TraceError(work.graph.path, "holds nothing to simulate: no operator, call or GPU activity")
+            nothing = "holds nothing to simulate: no operator, no call that launches or waits, no GPU activity"
+            raise TraceError(work.graph.path, nothing)
         if self._options.profile == "gpu" and not work.graph.is_gpu.any():
             raise TraceError(work.graph.path, "holds no GPU activity", FULL_PROFILE)
 
@@ -227,11 +237,16 @@ class _Workload:
         if self._options.missing == "copy":
             self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
             return list(recorded)
-        if self._options.missing != "as-compute":
+        if self._options.missing == "error":
             raise ConversionError(
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
             )
-        self.notes.append(f"without a trace: {listed}; communication with them becomes compute nodes")
+        keeps = self._options.missing == "as-recorded"
+        becomes = "takes as long as it did" if keeps else "becomes compute nodes"
+        self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
+        if keeps:
+            for own in recorded:
+                self._lone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
         kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 

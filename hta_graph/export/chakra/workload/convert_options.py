@@ -14,8 +14,8 @@ class ConvertOptions:
     ``profile`` is ``full`` or ``gpu``, ``prefix`` how the files' names begin. ``unknown``: communication of which
     something is not known, or that ASTRA-sim does not run, is an ``error``, becomes compute nodes (``as-compute``), or
     nodes in which ranks wait for each other and then the recorded transfer passes (``as-recorded``; so do broadcasts).
-    ``missing``: communication with ranks whose traces are not given is an ``error``, becomes nodes ``as-compute``, or
-    such ranks get a ``copy`` of the lowest given one.
+    ``missing``: communication with ranks whose traces are not given is an ``error``, takes as long as it did and waits
+    for nobody (``as-recorded``), becomes nodes ``as-compute``, or such ranks get a ``copy`` of the lowest given one.
     ``overlap``: rows that ran beside others of their slot ``keep`` their durations, one after the other in the
     simulator, or ``share`` the time in which any of them ran. ``force``: an earlier folder is replaced.
     """

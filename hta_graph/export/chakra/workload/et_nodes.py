@@ -105,7 +105,7 @@ class _NodeWriter:
         # Columns become lists at once, for nodes are written one by one and single elements of arrays are slow to read.
         self._id, self._delay_id = numbering.node.tolist(), numbering.delay.tolist()
         self._dependencies = _ids_waited_for(nodes, numbering)
-        self._delay_after = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
+        self._held_by = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
@@ -132,6 +132,8 @@ class _NodeWriter:
             on_cpu = self._slot[at] == CPU
             yield self._delay_message(self._delay_id[at], at, start - 1000 * delay, 1000 * delay, on_cpu=on_cpu)
             sources = [*sources, self._delay_id[at]]
+        elif (holder := self._held_by[at]) and holder not in sources:
+            sources = [*sources, holder]
         node = Node(id=self._id[at], name=self._name[at], data_deps=sources, start_time_micros=max(start, 0) // 1000)
         add = node.attr.add
         add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
@@ -172,7 +174,7 @@ class _NodeWriter:
     def _delay_message(self, number: int, at: int, start: int, duration: int, *, on_cpu: bool) -> bytes:
         """Make a node of idle time before a node; it waits for all that the node waits for, and for its slot."""
         sources = self._dependencies[at]
-        if (holder := self._delay_after[at]) and holder not in sources:
+        if (holder := self._held_by[at]) and holder not in sources:
             sources = [*sources, holder]
         node = _delay_node(number, sources, start, duration, on_cpu=on_cpu)
         node.duration_micros = self._delay_micros[at] + (self._micros[at] if self._row[at] < 0 else 0)

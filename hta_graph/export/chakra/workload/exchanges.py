@@ -25,6 +25,10 @@ LEAST_GATHERED = 4
 """ASTRA-sim cuts an all-gather in so many parts, and never ends one of fewer bytes."""
 
 
+LONE_TAG = 1 << 30
+"""From here on what waits for nobody is numbered."""
+
+
 @dataclass(frozen=True)
 class Numbers:
     """How the simulator numbers groups of ranks, and ranks."""
@@ -43,9 +47,18 @@ class RankExchanges:
 
     @classmethod
     def of(
-        cls, nodes: Nodes, graph: DependencyGraph, recorded: RecordedRank, agreed: Agreement, numbers: Numbers
+        cls,
+        nodes: Nodes,
+        graph: DependencyGraph,
+        recorded: RecordedRank,
+        agreed: Agreement,
+        numbers: Numbers,
+        lone: Collection[int],
     ) -> RankExchanges:
-        """Cut what is as recorded into meetings and transfers, and describe all communication."""
+        """Cut what is as recorded into meetings and transfers, and describe all communication.
+
+        The ``lone`` events take as long as they did: ASTRA-sim replays broadcasts, in which nobody waits.
+        """
         rank = recorded.rank
         item_of = {item.event: (item, (rank, at)) for at, item in enumerate(recorded.known)}
         as_recorded = {event: found for event, found in item_of.items() if found[0].is_recorded}
@@ -56,7 +69,12 @@ class RankExchanges:
         )
         by_place = {}
         for at in np.flatnonzero(nodes.slot == COMMUNICATION).tolist():
-            item, place = item_of[int(nodes.row[at])]
+            event = int(nodes.row[at])
+            if event in lone:
+                lasted = int(nodes.end[at] - nodes.start[at])
+                by_place[at] = Exchange("BROADCAST", 0, numbers.group[alone(rank)], lasted, tag=LONE_TAG + at)
+                continue
+            item, place = item_of[event]
             number, transfer = agreed.number[place], agreed.duration[place]
             group, size, name = numbers.group[item.group], agreed.size[place], ""
             if item.is_recorded and turn[at] < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -129,18 +129,23 @@ class RankWork:
         agreed: Agreement,
         options: ConvertOptions,
         numbers: Numbers,
+        lone: Collection[int] = (),
     ) -> FinishedRank:
-        """Cut what is not on every rank, put the collectives in order, and find out how long each node takes.
+        """Put the collectives in order, and find out how long each node takes.
+
+        What not every rank recorded waits for nobody, like the ``lone`` events: it takes as long as it did.
 
         Raises:
             CollectiveError: the common order contradicts what this rank waited for.
             CycleError: nodes wait for each other without it.
         """
-        cut = {recorded.known[at].event for at in agreed.cut[self.rank]} | set(self.found.early)
+        cut = {recorded.known[at].event for at in agreed.cut[self.rank]}
+        lone = {event for event in {*cut, *lone} if not self.on_cpu[event]}
         # What ran on the CPU and is no communication of the workload stays time of the thread that waited for it.
-        cut |= set(np.flatnonzero(self.on_cpu).tolist()) - {item.event for item in recorded.known}
+        met = {item.event for item in recorded.known} - cut
+        cut = set(np.flatnonzero(self.on_cpu).tolist()) - met
         # What else was taken for communication (of one rank, of an unknown kind) computes.
-        talking = np.array([*{item.event for item in recorded.known} | cut], np.int64)
+        talking = np.array([*met | cut | lone], np.int64)
         computes = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, talking)
         nodes = replace(self.nodes, slot=np.where(computes, COMPUTE, self.nodes.slot).astype(np.int8))
         talks = np.flatnonzero(nodes.slot == COMMUNICATION)
@@ -155,7 +160,7 @@ class RankWork:
         kept = without(chained, removed)
         if options.profile == "gpu":
             kept = with_host_lane(kept)
-        exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers)
+        exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers, lone)
         if self.on_cpu.any():
             ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
             alone = {item.event: agreed.alone[place] for item, place in ours if place in agreed.alone}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +31,8 @@ FINEST_DELAY = 5_000
 class ReplayTimes:
     """Per node how long it works and how long its slot idles before that for no recorded reason (µs).
 
-    ``order`` are the nodes as they start. ``after`` is the node that had the slot before a delay, where that one ended
-    after all that the node waits for (-1: none).
+    ``order`` are the nodes as they start. ``after`` is what had the slot before a node and its delay, where that ended
+    well after all that the node waits for (-1: none).
     """
 
     order: Ints
@@ -74,8 +75,12 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
 
     Where a node could start earlier than it is due, that is time which no dependency explains (Python between
     operators, gaps between kernels, unexplained waits): a delay, if it is long enough to be worth a node. Shorter ones
-    add up, for what follows is early as well, until they are; at last until the recording ends. Communication waits on
-    the slot of computation.
+    add up, for what follows is early as well, until they are; at last until the recording ends. Where the slot worked
+    meanwhile, the node waits for what had it. Communication waits on the slot of computation:
+
+        computation      |=====|delay|=====|=======|
+        communication    |==|        |====|   |====|      the second waits for a delay; the third for a kernel, since
+        could start         ^              ^              in the midst of another one nothing can hold it
 
     Host time that is no one event's (``row`` -1) gets longer instead.
 
@@ -96,31 +101,75 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
     slots, starts, took = nodes.slot.tolist(), (due - origin).tolist(), (1000 * micros).tolist()
     grows = (nodes.row < 0).tolist()
     end, delay, after = [0] * len(nodes), [0] * len(nodes), [-1] * len(nodes)
-    free, latest = [0] * (NO_SLOT + 1), [-1] * (NO_SLOT + 1)
+    ran = _Slots()
     for at in order.tolist():
         slot = slots[at]
-        if slot == NO_SLOT:
-            # A receive takes no slot: others run meanwhile.
-            free[slot], latest[slot] = 0, -1
         ready = max([end[one] for one in before[first[at] : first[at + 1]]], default=0)
-        begin = max(ready, free[slot])
-        idle_from, holder = begin, latest[slot] if free[slot] > ready else -1
-        if slot >= COMMUNICATION and free[COMPUTE] > begin:
-            idle_from, holder = free[COMPUTE], latest[COMPUTE]
-        idle = starts[at] - idle_from
-        if idle >= least or (grows[at] and idle > 0):
+        begin, holder = ran.free_after(slot, ready)
+        can_idle = True
+        if slot >= COMMUNICATION and starts[at] - begin >= least:
+            begin, holder, can_idle = ran.beside_computation(begin, holder, starts[at])
+        idle = starts[at] - begin
+        if can_idle and (idle >= least or (grows[at] and idle > 0)):
             idle = (idle + 500) // 1000
             delay[at], after[at] = idle, holder
-            begin = idle_from + 1000 * idle
-            if slot >= COMMUNICATION:
-                free[COMPUTE] = begin
-        end[at] = free[slot] = begin + took[at]
-        latest[slot] = at
+            begin += 1000 * idle
+            ran.idle(COMPUTE if slot >= COMMUNICATION else slot, begin)
+        elif slot >= COMMUNICATION and min(begin, starts[at]) - ready >= least:
+            after[at] = holder
+        end[at] = begin + took[at]
+        ran.add(slot, at, end[at])
     idle_before = np.array(delay, np.int64)
     own_node = (idle_before > 0) & (nodes.row >= 0)
-    last = [at for at in latest if at >= 0]
-    closing = max(span - max([end[at] for at in last], default=0) + 500, 0) // 1000
-    return ReplayTimes(order, micros, idle_before, np.array(after, np.int64), own_node, last, closing)
+    closing = max(span - ran.end + 500, 0) // 1000
+    return ReplayTimes(order, micros, idle_before, np.array(after, np.int64), own_node, ran.last_nodes, closing)
+
+
+class _Slots:
+    """What each slot ran until now: its nodes in order and when each ended (ns from the beginning)."""
+
+    def __init__(self) -> None:
+        self._ends: list[list[int]] = [[] for _ in range(NO_SLOT + 1)]
+        self._nodes: list[list[int]] = [[] for _ in range(NO_SLOT + 1)]
+
+    def free_after(self, slot: int, ready: int) -> tuple[int, int]:
+        """Return from when on a node that is ready can have a slot, and which node it waits for there (-1: none)."""
+        ends = self._ends[slot]
+        # A receive takes no slot: others run meanwhile.
+        if slot == NO_SLOT or not ends or ends[-1] <= ready:
+            return ready, -1
+        return ends[-1], self._nodes[slot][-1]
+
+    def beside_computation(self, begin: int, holder: int, due: int) -> tuple[int, int, bool]:
+        """Return what communication that is due later waits for: computation that ended until then, if any did later.
+
+        And whether the slot of computation is idle when it is due.
+        """
+        ends = self._ends[COMPUTE]
+        place = bisect_right(ends, due) - 1
+        if place >= 0 and ends[place] > begin:
+            begin, holder = ends[place], self._nodes[COMPUTE][place]
+        return begin, holder, place == len(ends) - 1
+
+    def idle(self, slot: int, until: int) -> None:
+        """Let a slot idle."""
+        if self._ends[slot]:
+            self._ends[slot][-1] = max(self._ends[slot][-1], until)
+
+    def add(self, slot: int, node: int, end: int) -> None:
+        """Let a slot run a node."""
+        self._ends[slot].append(end)
+        self._nodes[slot].append(node)
+
+    @property
+    def last_nodes(self) -> list[int]:
+        """The last node of each slot."""
+        return [own[-1] for own in self._nodes if own]
+
+    @property
+    def end(self) -> int:
+        """When the last slot is free (ns)."""
+        return max([own[-1] for own in self._ends if own], default=0)
 
 
 def _rounded_microseconds(nodes: Nodes, work: Ints) -> Ints:

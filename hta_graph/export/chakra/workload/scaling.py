@@ -23,7 +23,6 @@ from hta_graph.export.chakra.files.et_folder import (
     NAMES_FILE,
     EtFolder,
     check_target,
-    read_folder,
     write_folder,
 )
 from hta_graph.export.chakra.files.schema import NODE_TYPES, GlobalMetadata
@@ -103,8 +102,8 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
     return changed
 
 
-def _check_scaled(folder: Path) -> None:
-    findings = check(read_folder(folder)).findings
+def _check_scaled(folder: EtFolder) -> None:
+    findings = check(folder).findings
     if findings:
         raise ScaleError(f"ASTRA-sim would not run this: {findings[0]}")
 

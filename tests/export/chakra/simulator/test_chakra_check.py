@@ -102,6 +102,17 @@ def wait_in_a_circle(nodes: list[Any]) -> None:
     nodes[1].data_deps.append(nodes[0].id)
 
 
+def set_duration(node: Any, micros: int) -> None:
+    node.duration_micros = micros
+
+
+def lengthen(nodes: list[Any], count: int) -> None:
+    """Add nodes of 2^53 ns each; two ranks may have 512 of them."""
+    first = max(node.id for node in nodes) + 1
+    last = {"name": "long", "type": NODE_TYPES["COMP_NODE"], "duration_micros": 2**53 // 1000}
+    nodes += [Node(id=number, **last) for number in range(first, first + count)]
+
+
 def same_id(nodes: list[Any]) -> None:
     nodes.append(Node.FromString(nodes[0].SerializeToString()))
 
@@ -113,6 +124,9 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("node-type", 0, set_type("METADATA_NODE"), "its type is METADATA_NODE"),
     ("node-type", 0, set_type("MEM_LOAD_NODE"), "its type is MEM_LOAD_NODE"),
     ("node-type", 0, set_type("INVALID_NODE"), "its type is INVALID_NODE"),
+    ("duration", 0, lambda nodes: set_duration(nodes[0], 2**64 - 1), "it lasts 18,446,744,073,709,551,615,000 ns"),
+    ("duration", 0, lambda nodes: set_duration(nodes[0], 2**54 // 1000), "it lasts 18,014,398,509,481,000 ns"),
+    ("duration", 1, lambda nodes: lengthen(nodes, 600), r"with it the nodes up to its id last 4,\d*,[\d,]* ns"),
     ("absent-dependency", 0, lambda nodes: nodes[2].data_deps.append(999), "it waits for id 999"),
     ("absent-dependency", 0, lambda nodes: nodes[2].ctrl_deps.append(999), "it waits for id 999"),
     ("self-dependency", 0, wait_for_itself, "it waits for itself"),
@@ -124,6 +138,15 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("comm-type", 0, set_attribute(COLL, "comm_type", string_val="0"), r"'0' \(string_val\)"),
     ("comm-size", 0, drop_attribute(COLL, "comm_size"), "comm_size is absent"),
     ("comm-size", 0, set_attribute(SEND, "comm_size", float_val=1.0), "float_val"),
+    ("comm-size", 0, set_attribute(COLL, "comm_size", int64_val=2**53 + 1), "comm_size is '9007199254740993'"),
+    ("comm-size", 0, set_attribute(COLL, "comm_size", uint64_val=2**64 - 1), "comm_size is '18446744073709551615'"),
+    ("comm-size", 0, set_attribute(COLL, "comm_size", int64_val=-1), "comm_size is '-1'"),
+    ("group", 0, set_attribute(COLL, "pg_name", string_val="2147483648"), "pg_name is '2147483648'"),
+    ("group", 0, set_attribute(COLL, "pg_name", string_val="9" * 5_000), "pg_name is '9999"),
+    ("group", 0, set_attribute(COLL, "pg_name", string_val="\u0661"), "pg_name is"),
+    ("message", 0, set_attribute(SEND, "comm_tag", int64_val=2**31), "comm_tag is '2147483648'"),
+    ("message", 0, set_attribute(SEND, "comm_tag", int32_val=-1), "comm_tag is '-1'"),
+    ("message", 0, set_attribute(SEND, "comm_dst", uint64_val=2**64 - 1), "comm_dst is '18446744073709551615'"),
     ("group", 0, drop_attribute(COLL, "pg_name"), "pg_name is absent"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="0"), "pg_name is '0'"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="default_pg"), "default_pg"),
@@ -222,6 +245,8 @@ def test_every_rule_about_nodes_is_tried() -> None:
         ('{"0": [0, 1], "1": [0, 1]}', "'0' is no key"),
         ('{"1": [0, 1], "2": [0, 7]}', "rank 7 of group 2 has no file"),
         ('{"1": [0, 1], "2": [1, 1]}', "names a rank twice"),
+        ('{"1": [0, 1], "2147483648": [0, 1]}', "'2147483648' is no key"),
+        (f'{{"1": [0, 1], "{"9" * 5_000}": [0, 1]}}', f"'{'9' * 40}' is no key"),
     ],
 )
 def test_a_bad_groups_file_is_found(work: Path, text: str, what: str) -> None:
@@ -308,6 +333,16 @@ def test_files_that_are_no_traces_are_refused(work: Path, spoil: Callable[[bytes
         _ = read_et(path).metadata
 
 
+def as_folder(name: str) -> Callable[[Path], None]:
+    """Put a folder in a file's place."""
+
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+
+    return spoil
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -315,7 +350,14 @@ def test_files_that_are_no_traces_are_refused(work: Path, spoil: Callable[[bytes
         (lambda folder: (folder / "trace.0.et").rename(folder / "other.0.et"), "holds files of other, trace"),
         (lambda folder: (folder / "trace.01.et").write_bytes(b""), "trace.01.et: is not named PREFIX.<rank>.et"),
         (lambda folder: (folder / "comm_groups.json").write_text("[]"), "is not an object of rank lists"),
-        (lambda folder: (folder / "comm_groups.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / "comm_groups.json").write_text("{"), "cannot be read, it is no JSON"),
+        (lambda folder: (folder / "comm_groups.json").write_bytes(b"\xff\xfe{"), "cannot be read, it is no JSON"),
+        (lambda folder: (folder / "comm_groups.json").write_text("[" * 100_000), "cannot be read, it is no JSON"),
+        (lambda folder: (folder / "comm_groups.json").write_text("9" * 5_000), "comm_groups.json: "),
+        (lambda folder: (folder / "comm_groups.json").write_text('{"1": [0, 1.0]}'), "is not an object of rank lists"),
+        (lambda folder: (folder / "comm_groups.json").write_text('{"1": [true]}'), "is not an object of rank lists"),
+        (as_folder("comm_groups.json"), "comm_groups.json: cannot be read: Is a directory"),
+        (as_folder("trace.1.et"), "trace.1.et: cannot be read: Is a directory"),
         (lambda folder: [path.unlink() for path in folder.glob("*.et")], "holds no .et file"),
     ],
 )
@@ -357,3 +399,28 @@ def test_one_rank_is_noted(tmp_path: Path) -> None:
     notes = check(read_folder(tmp_path / "work")).notes
     assert any("refuses fewer than two" in note for note in notes)
     assert any("no statistics per type" in note for note in notes)
+
+
+def test_times_that_no_simulator_can_count_are_refused_and_not_written(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed(work, 0, lambda nodes: set_duration(nodes[0], 2**64 - 1))
+    document = work.parent / "ranks.json"
+    assert main(["chakra", "simulate", str(work), "--json", str(document)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hta-graph: {work}: cannot be executed: trace.0.et: node 1: duration: it lasts 18,446,744,")
+    assert not document.exists()
+    changed(work, 0, lambda nodes: set_duration(nodes[0], 2**53 // 1000))
+    assert main(["chakra", "simulate", str(work), "--json", str(document)]) == 0
+    assert json.loads(document.read_text())["ranks"][0]["simulated_ns"] > 2**53 - 1000
+
+
+def test_names_of_several_lines_stay_on_one(work: Path) -> None:
+    def change(nodes: list[Any]) -> None:
+        nodes[0].name = "two\nlines"
+        wait_in_a_circle(nodes)
+
+    changed(work, 0, change)
+    (finding,) = check(read_folder(work)).findings
+    assert "(two lines)" in str(finding)
+    assert "\n" not in str(finding)

@@ -10,7 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError
-from hta_graph.export.chakra.files.et_folder import EtFolder
+from hta_graph.export.chakra.files.et_folder import EtFolder, read_folder
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.simulate import simulate
 from hta_graph.export.chakra.workload.channels import Group
@@ -27,8 +27,17 @@ def both(**header: int) -> tuple[RankBuilder, RankBuilder]:
     return RankBuilder(0, 2), RankBuilder(1, 2)
 
 
-def exchanges(folder: EtFolder, rank: int = 0) -> list[Found]:
+def communicating(folder: EtFolder, rank: int = 0) -> list[Found]:
     return [node for node in nodes(folder, rank) if node.type.startswith("COMM")]
+
+
+def waits_for_nobody(folder: EtFolder, node: Found) -> bool:
+    assert folder.groups is not None
+    return len(folder.groups[node.values["pg_name"]]) == 1
+
+
+def exchanges(folder: EtFolder, rank: int = 0) -> list[Found]:
+    return [node for node in communicating(folder, rank) if not waits_for_nobody(folder, node)]
 
 
 def described(tmp_path: Path, trace: TraceBuilder) -> list[KnownCommunication] | list[tuple[int, str]]:
@@ -245,18 +254,25 @@ def steps(trace: RankBuilder, names: str, first: int = 0) -> None:
         ("abab", "abab", 0, "abab"),
     ],
 )
-def test_what_not_every_rank_recorded_is_cut(tmp_path: Path, first: str, second: str, later: int, common: str) -> None:
+def test_what_not_every_rank_recorded_waits_for_nobody(
+    tmp_path: Path, first: str, second: str, later: int, common: str
+) -> None:
     traces = both()
     steps(traces[0], first, first=2)
     steps(traces[1], second, first=2 + later)
     folder = workload(tmp_path, *traces)
     sizes = [400 * (1 + "abcdefgh".index(name)) for name in common]
-    for rank in (0, 1):
+    for rank, names in enumerate((first, second)):
         assert [node.values["comm_size"] for node in exchanges(folder, rank)] == sizes
+        rest = [node for node in communicating(folder, rank) if waits_for_nobody(folder, node)]
+        assert len(rest) == len(names) - len(common)
+        # Broadcasts, which ASTRA-sim replays as they were recorded.
+        assert {(node.values["comm_type"], node.values["comm_size"], node.micros) for node in rest} <= {(5, 0, 50)}
+        assert all(folder.groups[node.values["pg_name"]] == [rank] for node in rest if folder.groups)
     assert check(folder).findings == []
 
 
-def test_what_is_cut_is_told_and_its_time_stays(tmp_path: Path) -> None:
+def test_what_waits_for_nobody_is_told_and_its_time_stays(tmp_path: Path) -> None:
     traces = both()
     for trace, early in zip(traces, ("A", "AB"), strict=True):
         steps(trace, early + "c")
@@ -264,7 +280,9 @@ def test_what_is_cut_is_told_and_its_time_stays(tmp_path: Path) -> None:
         trace.sync_row("Stream Sync", 0, 1, 77, stream=24)
         trace.op("aten::after", 100 * len(early) + 62, 100 * len(early) + 70)
     conversion = converted(tmp_path, *traces)
-    assert conversion.notes == ["communication launched before the recording is cut: 1 on rank 0, 2 on rank 1"]
+    (note,) = conversion.notes
+    assert note.startswith("communication launched before the recording waits for nobody and takes as long as it did")
+    assert note.endswith(": 1 on rank 0, 2 on rank 1")
     for rank in conversion.ranks:
         assert rank.simulated_ns == pytest.approx(rank.measured_ns, abs=10_000)
 
@@ -324,9 +342,11 @@ def test_all_to_alls_may_differ_in_bytes(tmp_path: Path) -> None:
 def test_missing_ranks_are_named_and_the_ways_on(tmp_path: Path) -> None:
     trace = RankBuilder(0, 4)
     trace.collective(0, (5, 50), 1)
-    with pytest.raises(ConversionError, match=r"missing ranks: 1, 2, 3; .*group 0.* missing='copy'") as raised:
+    with pytest.raises(ConversionError, match=r"missing ranks: 1, 2, 3; .*group 0.*'copy'") as raised:
         converted(tmp_path, trace)
-    assert "go on with --missing-ranks copy (they do" in raised.value.on_command_line
+    assert (
+        "go on with --missing-ranks as-recorded (communication with them takes as long" in raised.value.on_command_line
+    )
     assert not (tmp_path / "work").exists()
 
 
@@ -337,6 +357,26 @@ def test_missing_ranks_can_be_copies(tmp_path: Path) -> None:
     assert [(rank.npu, rank.rank) for rank in conversion.ranks] == [(0, 0), (1, 1), (2, 2), (3, 3)]
     files = [(tmp_path / "work" / f"trace.{npu}.et").read_bytes() for npu in range(4)]
     assert len(set(files)) == 1
+
+
+def test_what_waits_for_nobody_can_be_copied(tmp_path: Path) -> None:
+    trace = RankBuilder(0, 2)
+    steps(trace, "Ab")
+    conversion = converted(tmp_path, trace, missing="copy")
+    assert conversion.ranks[0].simulated_ns == conversion.ranks[1].simulated_ns
+    assert len(communicating(read_folder(tmp_path / "work"), 1)) == 2
+
+
+def test_communication_with_missing_ranks_can_take_as_long_as_it_did(tmp_path: Path) -> None:
+    """It keeps the slot of communication, so that what ran beside it still does."""
+    trace = RankBuilder(0, 4)
+    trace.collective(0, (5, 105), 1)
+    trace.launch("gemm", (4, 5), (10, 100), 2)
+    folder = workload(tmp_path, trace, missing="as-recorded")
+    (node,) = communicating(folder)
+    assert (node.values["comm_type"], node.micros, waits_for_nobody(folder, node)) == (5, 100, True)
+    (rank,) = simulate(folder).ranks
+    assert rank.simulated_ns == rank.measured_ns == 105_000
 
 
 def test_copies_that_do_not_fit_are_refused(tmp_path: Path) -> None:
