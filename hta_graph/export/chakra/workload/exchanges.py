@@ -21,6 +21,9 @@ __all__ = ["Numbers", "RankExchanges"]
 FIRST_TAG = 1 << 24
 """From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
 
+LEAST_GATHERED = 4
+"""ASTRA-sim cuts an all-gather in so many parts, and never ends one of fewer bytes."""
+
 
 LONE_TAG = 1 << 30
 """From here on what waits for nobody is numbered."""
@@ -82,6 +85,7 @@ class RankExchanges:
                 item = replace(item, peer=item.others[turn[at]]) if item.others else item
             source, target = (numbers.npu.get(one, -1) for one in item.ends(rank))
             tag = number if item.meeting < 0 else FIRST_TAG + number
+            size = max(size, LEAST_GATHERED) if item.kind == "ALL_GATHER" else size
             by_place[at] = Exchange(item.kind, size, group, transfer, source, target, tag, name)
         receives = [at for at, exchange in by_place.items() if exchange.kind == "RECV"]
         slot = nodes.slot.copy()

@@ -140,6 +140,14 @@ def test_of_a_broadcast_the_others_wait_for_the_root_alone(tmp_path: Path, root:
     assert not check(folder).findings
 
 
+def test_an_all_gather_of_a_single_byte_is_one_that_ends(tmp_path: Path) -> None:
+    ranks = [RankBuilder(rank, 2) for rank in range(2)]
+    for trace in ranks:
+        trace.collective(0, (5, 50), 1, kind="allgather", nelems=1, dtype="Bool")
+    folder = workload(tmp_path, *ranks)
+    assert [node.values["comm_size"] for node in nodes(folder) if "comm_size" in node.values] == [4]
+
+
 # -- on the CPU --------------------------------------------------------------------------------------------------------
 
 
