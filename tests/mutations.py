@@ -112,15 +112,15 @@ SIMULATORS = (
     of_simulators(
         "delays are time of the GPU",
         "simulator/log_statistics",
-        "gpu = self._when(self._computes & ~is_delay & ~on_cpu)",
-        "gpu = self._when(self._computes & ~on_cpu)",
+        "on_gpu = self._computes & ~is_delay & ~on_cpu",
+        "on_gpu = self._computes & ~on_cpu",
         "simulator/test_simulator_log",
     ),
     of_simulators(
         "work of the CPU is time of the GPU",
         "simulator/log_statistics",
-        "gpu = self._when(self._computes & ~is_delay & ~on_cpu)",
-        "gpu = self._when(self._computes & ~is_delay)",
+        "on_gpu = self._computes & ~is_delay & ~on_cpu",
+        "on_gpu = self._computes & ~is_delay",
         "simulator/test_simulator_log",
     ),
     of_simulators(

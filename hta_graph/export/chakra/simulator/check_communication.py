@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hta_graph.export.chakra.files.schema import COLLECTIVES
 from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, SEND, EtAttribute, EtProgram
 from hta_graph.export.chakra.simulator.executor import Message
-from hta_graph.export.chakra.simulator.simulated import SIMULATED
+from hta_graph.export.chakra.simulator.simulated import LEAST_GATHERED, SIMULATED
 
 __all__ = ["Breach", "collectives_differ", "communication_breaches", "is_group_key", "messages_differ"]
 
@@ -49,7 +49,8 @@ def communication_breaches(
     for at, known in program.communication.items():
         if program.on_cpu[at]:
             yield at, "communication-on-cpu", "is_cpu_op is true"
-        if _whole_number(known, "comm_size", LARGEST_SIZE) is None:
+        size = _whole_number(known, "comm_size", LARGEST_SIZE)
+        if size is None:
             yield at, "comm-size", _as_found(known, "comm_size")
         if "involved_dim" in known and known["involved_dim"].kind != "bool_list":
             yield at, "involved-dim", _as_found(known, "involved_dim")
@@ -59,6 +60,8 @@ def communication_breaches(
             kind = _kind_of(known)
             if kind not in SIMULATED:
                 yield at, "comm-type", kind or _as_found(known, "comm_type")
+            if kind == "ALL_GATHER" and size is not None and size < LEAST_GATHERED:
+                yield at, "comm-size", f"an all-gather of {size} bytes"
         else:
             yield from _check_message(program, at, known, ranks)
         if program.types[at] == COLLECTIVE or "pg_name" in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["COMMUNICATION", "COMPUTE", "COPIES", "CPU", "DELAY", "NO_SLOT", "SIMULATED"]
+__all__ = ["COMMUNICATION", "COMPUTE", "COPIES", "CPU", "DELAY", "LEAST_GATHERED", "NO_SLOT", "SIMULATED"]
 
 CPU, COMPUTE, COMMUNICATION, NO_SLOT = range(4)
 """The slots: each runs one node at a time, whatever the thread or stream; a receive takes none."""
@@ -15,3 +15,6 @@ DELAY = "delay"
 
 COPIES = ("Memcpy ", "Memset ")
 """How the names of copies and sets begin; a log knows them from kernels by nothing else."""
+
+LEAST_GATHERED = 4
+"""The bytes of the smallest all-gather that ends: ASTRA-sim cuts it in as many parts; other collectives may be empty."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, NO_SLOT
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, LEAST_GATHERED, NO_SLOT
 from hta_graph.export.chakra.workload.channels import Group, alone
 from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
 from hta_graph.export.chakra.workload.et_nodes import Exchange
@@ -20,9 +20,6 @@ __all__ = ["Numbers", "RankExchanges"]
 
 FIRST_TAG = 1 << 24
 """From here on what the job's matcher brought together is numbered; each channel numbers its own from 0."""
-
-LEAST_GATHERED = 4
-"""ASTRA-sim cuts an all-gather in so many parts, and never ends one of fewer bytes."""
 
 
 LONE_TAG = 1 << 30

@@ -15,7 +15,7 @@ from analyses.command_line.cli import main
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.files.et_file import framed, read_et
 from hta_graph.export.chakra.files.et_folder import read_folder
-from hta_graph.export.chakra.files.schema import NODE_TYPES, Node
+from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, Node
 from hta_graph.export.chakra.simulator.check import RULES, check
 from hta_graph.export.chakra.simulator.simulate import NotSimulatedError, simulate
 from tests.support.chakra_builder import RankBuilder, converted
@@ -76,6 +76,11 @@ def set_attribute(kind: str, name: str, **value: Any) -> Callable[[list[Any]], N
         node.attr.add(name=name, **value)
 
     return change
+
+
+def tiny_all_gather(nodes: list[Any]) -> None:
+    for name, value in (("comm_type", COLLECTIVES["ALL_GATHER"]), ("comm_size", 3)):
+        set_attribute("COMM_COLL_NODE", name, int64_val=value)(nodes)
 
 
 def drop_attribute(kind: str, name: str) -> Callable[[list[Any]], None]:
@@ -141,6 +146,7 @@ CASES: list[tuple[str, int, Callable[[list[Any]], None], str]] = [
     ("comm-size", 0, set_attribute(COLL, "comm_size", int64_val=2**53 + 1), "comm_size is '9007199254740993'"),
     ("comm-size", 0, set_attribute(COLL, "comm_size", uint64_val=2**64 - 1), "comm_size is '18446744073709551615'"),
     ("comm-size", 0, set_attribute(COLL, "comm_size", int64_val=-1), "comm_size is '-1'"),
+    ("comm-size", 0, tiny_all_gather, "an all-gather of 3 bytes"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="2147483648"), "pg_name is '2147483648'"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="9" * 5_000), "pg_name is '9999"),
     ("group", 0, set_attribute(COLL, "pg_name", string_val="\u0661"), "pg_name is"),
