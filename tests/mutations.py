@@ -1958,7 +1958,7 @@ def of_meetings(name: str, file: str, old: str, new: str) -> Mutation:
 ROOM = "export/chakra/workload"
 
 MEETINGS = (
-    of_meetings("a byte is gathered", f"{ROOM}/exchanges", "LEAST_GATHERED = 4", "LEAST_GATHERED = 0"),
+    of_meetings("a byte is gathered", f"{ROOM}/exchanges", "max(size, LEAST_GATHERED)", "max(size, 0)"),
     of_meetings(
         "a meeting takes the transfer's time too",
         f"{ROOM}/exchanges",

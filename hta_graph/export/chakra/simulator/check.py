@@ -50,7 +50,7 @@ RULES: dict[str, tuple[str, str]] = {
     "attribute-type": ("readers throw on it or take it for 0", "is_cpu_op: bool_val; comm_priority: an integer"),
     "communication-on-cpu": ("ASTRA-sim throws on a communication on the CPU", "set is_cpu_op to false"),
     "comm-type": ("ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SIMULATED[:-2])}"),
-    "comm-size": ("ASTRA-sim aborts without it, or never ends the node", "this rank's input: 0 (all-gather: 4) to 2^53"),
+    "comm-size": ("ASTRA-sim aborts without it, or never ends the node", "its input: 0 (all-gather: 4) to 2^53 bytes"),
     "group": ("ASTRA-sim aborts, or takes all ranks", f"pg_name: text of a number below 2^31 in {GROUPS_FILE}"),
     "groups-file": ("ASTRA-sim ignores or refuses it", 'keys from "1"; ranks that have files; no "empty" in the path'),
     "message": ("ASTRA-sim aborts without both ends and a tag", "comm_src, comm_dst: ranks; comm_tag: 0 to 2^31 - 1"),

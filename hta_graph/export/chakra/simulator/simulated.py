@@ -17,4 +17,4 @@ COPIES = ("Memcpy ", "Memset ")
 """How the names of copies and sets begin; a log knows them from kernels by nothing else."""
 
 LEAST_GATHERED = 4
-"""The bytes of the smallest all-gather that ends: ASTRA-sim cuts it in as many parts; other collectives may be empty."""
+"""Bytes of the smallest all-gather that ends: ASTRA-sim cuts it in as many parts. Other collectives may be empty."""
