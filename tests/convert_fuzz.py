@@ -25,7 +25,8 @@ from tests.support.properties import require
 
 OF_FILES = (
     "is not JSON", "breaks off", "is corrupt", "nests JSON values too deeply", "has traceEvents of type",
-    "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate", "holds no GPU activity",
+    "is JSON without traceEvents", "is a list without event objects", "holds nothing to simulate",
+    "holds no GPU activity",
 )  # fmt: skip
 """Why a trace can be refused by itself."""
 OF_JOBS = (
