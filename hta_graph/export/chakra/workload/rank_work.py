@@ -141,23 +141,8 @@ class RankWork:
         """
         cut = {recorded.known[at].event for at in agreed.cut[self.rank]}
         lone = {event for event in {*cut, *lone} if not self.on_cpu[event]}
-        # What ran on the CPU and is no communication of the workload stays time of the thread that waited for it.
         met = {item.event for item in recorded.known} - cut
-        cut = set(np.flatnonzero(self.on_cpu).tolist()) - met
-        # What else was taken for communication (of one rank, of an unknown kind) computes.
-        talking = np.array([*met | cut | lone], np.int64)
-        computes = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, talking)
-        nodes = replace(self.nodes, slot=np.where(computes, COMPUTE, self.nodes.slot).astype(np.int8))
-        talks = np.flatnonzero(nodes.slot == COMMUNICATION)
-        node = dict(zip(nodes.row[talks].tolist(), talks.tolist(), strict=True))
-        # Each collective waits for the one before it in the common order, whatever its stream.
-        chain = np.array([node[recorded.known[at].event] for at in agreed.order[self.rank]], np.int64)
-        chained = nodes.depending((chain[:-1], chain[1:]))
-        if len(issue_order(chained)) < len(chained):
-            raise order_error(self.graph, nodes, chained)
-        removed = np.zeros(len(nodes), np.bool_)
-        removed[[node[event] for event in cut]] = True
-        kept = without(chained, removed)
+        kept = self._in_common_order([recorded.known[at].event for at in agreed.order[self.rank]], met | lone)
         if options.profile == "gpu":
             kept = with_host_lane(kept)
         exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers, lone)
@@ -170,6 +155,24 @@ class RankWork:
             work = np.minimum(work, shared_out(nodes))
         origin = agreed.clock[self.rank]
         return FinishedRank(self, nodes, replay_times(nodes, work, origin), exchanges.by_place, origin)
+
+    def _in_common_order(self, collectives: Sequence[int], talking: Collection[int]) -> Nodes:
+        """Let collectives follow each other in the common order, whatever their streams (events, canonical rows).
+
+        Of what was taken for communication only the ``talking`` events communicate: other work of the GPU computes
+        (groups of one rank, unknown kinds), and what ran on the CPU stays time of the thread that waited for it.
+        """
+        silent = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, np.array([*talking], np.int64))
+        on_cpu = silent & picked(self.on_cpu, self.nodes.row, otherwise=False)
+        slot = np.where(silent & ~on_cpu, COMPUTE, self.nodes.slot).astype(np.int8)
+        nodes = replace(self.nodes, slot=slot)
+        talks = np.flatnonzero(slot == COMMUNICATION)
+        node = dict(zip(nodes.row[talks].tolist(), talks.tolist(), strict=True))
+        chain = np.array([node[event] for event in collectives], np.int64)
+        chained = nodes.depending((chain[:-1], chain[1:]))
+        if len(issue_order(chained)) < len(chained):
+            raise order_error(self.graph, nodes, chained)
+        return without(chained, on_cpu)
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""
