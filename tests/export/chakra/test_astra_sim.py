@@ -33,8 +33,11 @@ pytestmark = pytest.mark.shared
 
 PROFILES = ("full", "gpu")
 REPLAY, NETWORK = CASES[0], next(case for case in CASES if case.label == "net ×1")
-LEFT_TO_SWEEPS = ("sam_eager_a100", "ddp_v100", "nanogpt_ab_hook", "oldest_format_array", "ns_resolution_v100")
-"""Sets that take a minute each and are like others: ``tests.astra_sweep`` runs them."""
+LEFT_TO_SWEEPS = (
+    "sam_eager_a100", "ddp_v100", "nanogpt_ab_hook", "oldest_format_array", "ns_resolution_v100", "nanogpt_ddp_8xh100",
+    "owlv2_pystack_h100", "rccl_ddp_mi300x",
+)  # fmt: skip
+"""Sets that take up to a minute each and are like others: ``tests.astra_sweep`` runs them."""
 FOUND = sorted({files[0].parent for root in ("traces", "traces_more") for _, files in sets_in([SHARED / root])})
 SETS = [folder for folder in FOUND if folder.name not in LEFT_TO_SWEEPS]
 ROOM_OF_A_LOG = 200_000
