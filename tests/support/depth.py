@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 
-LEAST_EXAMPLES = 5
+LEAST_EXAMPLES = 3
 """How many examples of a property the quick run looks at, however few the deep one has."""
 
 

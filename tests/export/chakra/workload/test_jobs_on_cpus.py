@@ -15,7 +15,7 @@ from tests.support.shared_traces import SHARED
 
 pytestmark = pytest.mark.shared
 
-QUICK = ("ddp_2r_slowfwd_1", "groups_2r_slowfwd_1")
+QUICK = ("groups_2r_slowfwd_1",)
 SETS = [
     path.name if path.name in QUICK else deep(path.name) for path in sorted((SHARED / "gloo").glob("*_*r_*"))
 ]  # fmt: skip
