@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
 from hta_graph.trace.source import GZIP_MAGIC
 
-__all__ = ["EtFile", "attributes", "framed", "read_et", "varint"]
+__all__ = ["EtFile", "attributes", "framed", "read_et", "skip_message", "varint"]
 
 LONGEST_LENGTH = 5
 """Bytes of the varint of a 32-bit length."""
@@ -82,6 +82,12 @@ def read_et(path: str | Path) -> EtFile:
     if not raw:
         raise TraceError(path, "is empty", "convert the traces again")
     return EtFile(path, list(_split_messages(path, raw)))
+
+
+def skip_message(file: BinaryIO) -> None:
+    """Go behind the first message of an open file."""
+    length, begin = _read_length(Path(file.name), file.read(LONGEST_LENGTH), 0)
+    file.seek(begin + length)
 
 
 def attributes(message: Any) -> Iterator[tuple[str, str, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
-from hta_graph.export.chakra.files.et_file import EtFile, read_et
+from hta_graph.export.chakra.files.et_file import EtFile, framed, read_et, skip_message
 from hta_graph.export.files import new_folder
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
@@ -115,14 +115,17 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def write_folder(
-    target: Path, files: Mapping[str, Iterable[bytes]], copies: Mapping[str, str], examine: Callable[[EtFolder], None]
+    target: Path,
+    files: Mapping[str, Iterable[bytes]],
+    copies: Mapping[str, tuple[str, bytes]],
+    examine: Callable[[EtFolder], None],
 ) -> None:
     """Write files into a new folder beside the target, examine that, and put it in the target's place.
 
     Args:
         target: the folder; :func:`check_target` has let it pass.
         files: name → pieces.
-        copies: name → name of the file that it equals.
+        copies: name → name of the file that it equals, and the metadata that it has instead of that one's.
         examine: raises what speaks against the folder, which it is told is the target.
 
     Raises:
@@ -132,7 +135,10 @@ def write_folder(
         for name, pieces in files.items():
             with (new / name).open("wb") as file:
                 file.writelines(pieces)
-        for name, original in copies.items():
-            shutil.copyfile(new / original, new / name)
+        for name, (original, metadata) in copies.items():
+            with (new / original).open("rb") as source, (new / name).open("wb") as file:
+                file.writelines(framed([metadata]))
+                skip_message(source)
+                shutil.copyfileobj(source, file)
         # Checks look at names too, and what they say has to hold for the target.
         examine(replace(read_folder(new), path=target))
