@@ -154,7 +154,7 @@ SIMULATORS = (
     of_simulators(
         "the host of the profile gpu never scales",
         "workload/scaling",
- and "idle_nanos" not in known',
+        ' and "idle_nanos" not in known',
         "",
         "workload/test_scaling",
     ),
