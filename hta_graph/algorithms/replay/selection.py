@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.names import short_name, there_are
+from hta_graph.patterns import matched_names
 
 __all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
 
@@ -63,18 +63,14 @@ class What:
             codes: of the names that things of the kind have.
 
         Raises:
-            UsageError: it is neither a name nor a regular expression.
+            PatternError: it is neither a name nor a regular expression, or takes too long.
         """
         exact = np.array([name == self.pattern for name in graph.names] or [False])
         if not exact[codes].any():
             exact = np.array([short_name(name) == self.pattern for name in graph.names] or [False])
         if exact[codes].any():
             return exact
-        try:
-            expression = re.compile(self.pattern)
-        except re.error as error:
-            raise UsageError(f"{self.pattern!r} is neither a name nor a regular expression: {error}") from None
-        return np.array([expression.search(name) is not None for name in graph.names] or [False])
+        return matched_names([self.pattern], graph.names)
 
 
 BOUND_OF = {bound.label: bound for bound in BoundBy}
