@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ class What:
             )
         if found.kind == "class" and found.pattern not in BOUND_OF:
             raise UsageError(f"there is no class {found.pattern!r}; {there_are(found.pattern, BOUND_OF)}")
-        if found.kind == "rank" and not found.pattern.isdecimal():
+        if found.kind == "rank" and not names_a_rank(found.pattern):
             raise UsageError(f"{found.pattern!r} is no rank; give a number, such as rank:3")
         return found
 
@@ -71,6 +72,11 @@ class What:
         if exact[codes].any():
             return exact
         return matched_names([self.pattern], graph.names)
+
+
+def names_a_rank(text: str) -> bool:
+    """Tell whether a text is the number of a rank."""
+    return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
 BOUND_OF = {bound.label: bound for bound in BoundBy}

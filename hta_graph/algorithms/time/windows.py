@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 WHOLE_TRACE = "whole trace"
+LATEST_NS = 2**63 - 1
 
 WindowForm = Literal["usual", "cpu", "gpu"]
 """To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
@@ -183,8 +184,10 @@ def between(start_ns: int, end_ns: int) -> Window:
     """Ask about explicit times (absolute ns).
 
     Raises:
-        UsageError: the end is not after the start.
+        UsageError: the end is not after the start, or one of them is beyond any clock.
     """
+    if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
+        raise UsageError(f"the window {start_ns}:{end_ns} is beyond what a clock says: {LATEST_NS} ns")
     if end_ns <= start_ns:
         raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
 
