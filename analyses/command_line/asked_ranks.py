@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from analyses.display.plain import say
 from analyses.display.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from hta_graph.trace import Trace
 
 __all__ = ["AskedRanks", "print_lines", "say"]
-
-
-def say(line: str) -> None:
-    """Print a line about the work on standard error."""
-    print(line, file=sys.stderr)  # noqa: T201
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from analyses.given_numbers import RANK, factor_text
 from hta_graph.export.chakra.workload.convert_options import CHOICES
 
 __all__ = ["add_check", "add_convert", "add_link", "add_scale", "add_simulate", "add_statistics"]
@@ -18,7 +19,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device-trace", "--chakra-device-trace", required=True, metavar="FILE", help="the device (Kineto) trace"
     )
-    parser.add_argument("--rank", type=int, metavar="R", help="the rank of both; default: what the device trace says")
+    parser.add_argument("--rank", type=RANK, metavar="R", help="the rank of both; default: what the device trace says")
     parser.add_argument(
         "-o",
         "--output",
@@ -82,11 +83,11 @@ def add_scale(parser: argparse.ArgumentParser) -> None:
     """Add the workload to scale, by how much, and where the scaled one goes."""
     add_check(parser)
     parser.add_argument(
-        "--gpu", default="1", metavar="FACTOR",
+        "--gpu", type=factor_text, default="1", metavar="FACTOR",
         help="durations of compute nodes of the GPU become so many times as long: 0.5 is a GPU twice as fast (1)",
     )  # fmt: skip
     parser.add_argument(
-        "--cpu", default="1", metavar="FACTOR",
+        "--cpu", type=factor_text, default="1", metavar="FACTOR",
         help="the same for the CPU's work: operators and, in the profile gpu, its delays (1)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write")

@@ -15,9 +15,9 @@ from analyses.paths.step_records import step_records, window_record
 from analyses.paths.verdict import advice_lines, verdict_records, verdict_sentences
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.step_table import StepRow
-from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.graph import DependencyGraph
+from hta_graph.printable import encodable
 
 __all__ = [
     "RankSteps",
@@ -44,7 +44,7 @@ def path_document(
         unexplained["segment"] = path.runs.holding(unexplained["segment"])
     return {
         "schema": "hta-graph/critical-path/1",
-        "file": printable(path.graph.path),
+        "file": encodable(path.graph.path),
         "rank": path.graph.rank,
         "verdict": verdict_records(path, replayed=replayed),
         "window": window_record(window, path.graph),
@@ -88,7 +88,7 @@ def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
         for of, row in _by_step(ranks)
         for record in step_records([row])
     ]
-    each = [{"file": printable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
+    each = [{"file": encodable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
     top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
     of_job = [{**record, "coverage": row.coverage} for own in job for row in own.rows for record in step_records([row])]
     return {

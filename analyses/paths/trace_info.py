@@ -9,9 +9,9 @@ import numpy as np
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import Line, clipped, duration_text, table
 from analyses.display.words import EDGE
-from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
+from hta_graph.printable import encodable
 
 __all__ = ["info_document", "info_lines"]
 
@@ -22,7 +22,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
     kinds = np.bincount(events.kind, minlength=len(EventKind))
     per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
-        "file": printable(graph.path),
+        "file": encodable(graph.path),
         "rank": graph.rank,
         "world_size": graph.trace.world_size,
         "events": len(events),

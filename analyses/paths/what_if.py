@@ -19,8 +19,8 @@ from hta_graph.algorithms.replay.slack import NearCritical, near_critical
 from hta_graph.algorithms.time.step_table import StepRow, step_rows
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
-from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
+from hta_graph.printable import encodable
 
 VISIBLE_BEND = 0.001
 """Corners that bend a curve by less than this share of the window are told only to who asks for the curve."""
@@ -117,7 +117,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
     ranks = [part.rank for part in graph.parts]
     return {
         "schema": "hta-graph/what-if/1",
-        "file": printable(graph.path),
+        "file": encodable(graph.path),
         "rank": graph.rank,
         **({"ranks": ranks} if len(ranks) > 1 else {}),
         "window": window_record(replayed.window, graph),

@@ -10,13 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hta_graph.errors import OutputError
+from hta_graph.printable import printable_lines
 
-__all__ = ["check_output", "new_folder", "printable", "write_file"]
-
-
-def printable(path: Path) -> str:
-    """Return a path as text that can be encoded; file names need not be UTF-8."""
-    return os.fsencode(path).decode("utf-8", "replace")
+__all__ = ["check_output", "new_folder", "write_file"]
 
 
 def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
@@ -58,8 +54,10 @@ def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
 
 
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
+    # A terminal would obey what a file or a pipe gets as it is.
+    shown = [printable_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
     try:
-        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.writelines(shown)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise

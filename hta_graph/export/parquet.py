@@ -12,13 +12,14 @@ import numpy as np
 
 from hta_graph.columns import freeze
 from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
-from hta_graph.export.files import new_folder, printable
+from hta_graph.export.files import new_folder
 from hta_graph.export.job_parquet import JOB_TABLES, events_of_job, job_tables, loaded_job
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import EdgeKind, EventKind, Rule
+from hta_graph.printable import encodable
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
 __all__ = ["check_folder", "load_graph", "save_graph"]
@@ -133,7 +134,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
-        "path": printable(trace.path),
+        "path": encodable(trace.path),
         "rank": trace.rank,
         "world_size": trace.world_size,
         "gpu_names": trace.gpu_names,

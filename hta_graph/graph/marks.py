@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hta_graph.columns import freeze
-from hta_graph.errors import QueryError
 from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.patterns import matched_names
 from hta_graph.trace.table import Trace
 from hta_graph.trace.vocabulary import (
     ALLOCATION_CALL,
@@ -37,7 +37,7 @@ from hta_graph.trace.vocabulary import (
     WARM_UP,
 )
 
-__all__ = ["Marks", "data_loading_patterns", "is_step", "is_warm_up"]
+__all__ = ["Marks", "is_step", "is_warm_up"]
 
 UNKNOWN_COPY = "Memcpy Unknown"
 
@@ -50,18 +50,6 @@ def is_step(name: str) -> bool:
 def is_warm_up(name: str) -> bool:
     """Tell whether a name is that of what programs do once: take memory from the driver, load or compile code."""
     return WARM_UP.match(name) is not None
-
-
-def data_loading_patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:
-    """Compile expressions of operators and annotations that mean data loading; without any, those of PyTorch's loaders.
-
-    Raises:
-        QueryError: one of them is not a regular expression.
-    """
-    try:
-        return [re.compile(expression) for expression in expressions or DATA_LOADING]
-    except re.error as error:
-        raise QueryError(f"a data-loading pattern is not a regular expression: {error}") from None
 
 
 class Marks:
@@ -167,10 +155,14 @@ class Marks:
         return self._kind_with_name(DEVICE_WAIT, EventKind.KERNEL)
 
     def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
-        """Mark the operators and annotations that mean data loading (:func:`data_loading_patterns`)."""
+        """Mark the operators and annotations that mean data loading; without expressions those of PyTorch's loaders.
+
+        Raises:
+            PatternError: an expression is no regular one, or takes too long.
+        """
         events = self._trace.events
         may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-        marked: Bools = may_load & self._trace.matching_names(*data_loading_patterns(expressions))[events.name]
+        marked: Bools = may_load & matched_names(expressions or DATA_LOADING, self._trace.names)[events.name]
         return marked
 
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:

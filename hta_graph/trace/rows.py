@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -124,14 +123,8 @@ class RowShape(Generic[AnyRow]):
 
 
 def number_or_text(value: object) -> Any:
-    """Keep numbers and text, without what no encoding can write; a value of another type counts as absent."""
-    if isinstance(value, str):
-        return value if value.isascii() else _NOT_TEXT.sub("\ufffd", value)
-    return value if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else None
-
-
-_NOT_TEXT = re.compile("[\ud800-\udfff]+")
-"""Bytes that were not UTF-8, and lone halves of surrogate pairs."""
+    """Keep numbers and text; a value of another type counts as absent."""
+    return value if isinstance(value, (int, float, Decimal, str)) and not isinstance(value, bool) else None
 
 
 def _tolerant_row(row: dict[str, Any]) -> Row:

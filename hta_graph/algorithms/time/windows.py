@@ -26,6 +26,7 @@ from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
+from hta_graph.patterns import matched_names
 from hta_graph.shown import milliseconds
 from hta_graph.trace.table import Step
 
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 WHOLE_TRACE = "whole trace"
+LATEST_NS = 2**63 - 1
 
 WindowForm = Literal["usual", "cpu", "gpu"]
 """To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
@@ -182,8 +184,10 @@ def between(start_ns: int, end_ns: int) -> Window:
     """Ask about explicit times (absolute ns).
 
     Raises:
-        UsageError: the end is not after the start.
+        UsageError: the end is not after the start, or one of them is beyond any clock.
     """
+    if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
+        raise UsageError(f"the window {start_ns}:{end_ns} is beyond what a clock says: {LATEST_NS} ns")
     if end_ns <= start_ns:
         raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
 
@@ -288,12 +292,9 @@ def _with_sink(
 
 def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
-    try:
-        expression = re.compile(name if regex else re.escape(name))
-    except re.error as error:
-        raise QueryError(f"{name!r} is not a regular expression: {error}") from None
     kinds, codes = graph.event_table.kind, graph.event_table.name
-    named = np.array([expression.fullmatch(text) is not None for text in graph.names] or [False])[codes]
+    expression = name if regex else re.escape(name)
+    named = matched_names([expression], graph.names, by=re.Pattern[str].fullmatch)[codes]
     for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
         found = np.flatnonzero(named & (kinds == kind))
         if len(found):

@@ -28,12 +28,12 @@ from hta_graph.export.chakra.workload.order_error import order_error
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
-from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Bools, Ids
+from hta_graph.printable import encodable
 from hta_graph.trace.details import read_details
 from hta_graph.trace.vocabulary import MESSAGE_ROWS
 
@@ -217,6 +217,6 @@ class FinishedRank:
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""
         graph = self.work.graph
-        known: dict[str, str | int] = {"trace": printable(Path(graph.path.name)), "rank": self.work.rank}
+        known: dict[str, str | int] = {"trace": encodable(Path(graph.path.name)), "rank": self.work.rank}
         yield metadata(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
         yield from node_messages(graph, self.nodes, self.times, self.exchanges, self.work.describe)

@@ -171,8 +171,11 @@ def test_what_is_no_factor_is_refused_in_one_line(
 ) -> None:
     arguments = "chakra", "scale", work_in(tmp_path), f"--gpu={factor}", "--output", tmp_path / "out"
     status, _, err = run_command(capsys, *arguments)
-    assert status == 1
-    assert err == f"hta-graph: {factor!r} is no factor; give a number from 0, such as 0.5\n"
+    assert status == 2
+    assert f"argument --gpu: takes a number from 0 to 1,000,000, not {factor!r}; see" in err
+    assert err.count("\n") == 1
+    with pytest.raises(ScaleError, match="give a number from 0"):
+        scale_factor(factor)
     assert not (tmp_path / "out").exists()
 
 
