@@ -14,6 +14,7 @@ __all__ = [
     "OutputError",
     "QueryError",
     "Remedy",
+    "TooLargeError",
     "TraceError",
     "UsageError",
 ]
@@ -66,6 +67,10 @@ class NotATraceError(TraceError):
     def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
         super().__init__(path, cause, remedy)
         self.path = Path(path)
+
+
+class TooLargeError(TraceError):
+    """Reading a file takes more memory than it may."""
 
 
 class QueryError(HtaGraphError):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from hta_graph.trace.allowance import check_decoded
 from hta_graph.trace.rows import Header, RowShape
 from hta_graph.trace.tolerant import FaultError, read_tolerantly
 
@@ -159,7 +160,9 @@ class Parts:
 
         Raises:
             FaultError: it is no JSON, or ends early; with some bytes added to close it, the latter near its end.
+            TooLargeError: it is long, and what it may hold takes more memory than there is.
         """
+        check_decoded(self._path, len(text))
         try:
             # Several times faster than the tolerant one, and nearly every trace is strict JSON.
             return self._decode_strictly(text)

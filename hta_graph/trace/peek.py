@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from io import BytesIO
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
+from hta_graph.errors import HtaGraphError, TooLargeError
+from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
-from hta_graph.trace.source import GZIP_MAGIC, ZSTD_MAGIC
+from hta_graph.trace.unpacking import Unpacking, frame_length, is_gzip, is_zstd
 
 __all__ = ["peek_header", "text_size"]
 
-CHUNK = 1 << 17
 ENDS_BYTES = 1 << 20
 """How much text before and behind the events may be header."""
 FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
-USUAL_RATIO = 15
 LEAST_RATIO = 4
-"""How many times longer than its compressed form the text of a trace is: 8 to 27 for those at hand."""
+"""How many times longer than its compressed form the text of a trace is at least: 8 to 27 for those at hand."""
+FRAME_HEADER = 18
+SAMPLE = 1 << 16
+WORTH_SAMPLING = 1 << 18
+"""How long a file is (bytes) for whose beginning it pays to be unpacked only to know how long the rest is."""
 GZIP_MODULUS = 1 << 32
 
 
@@ -47,7 +50,7 @@ def peek_header(path: Path) -> Header | None:
         if header.distributed is not None or BARE_LIST.match(rest):
             return header
         return _with_tail(header, chain([rest], chunks))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, HtaGraphError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -92,43 +95,52 @@ def _end_of(text: bytes, chunks: Iterator[bytes]) -> dict[str, Any] | None:
 
 
 def _text_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the text as far as it can be decompressed."""
-    with path.open("rb") as file:
-        magic = file.read(4)
-        file.seek(0)
-        stream, faults = _decompressing(file, magic)
-        with suppress(*faults):
-            while chunk := stream.read1(CHUNK):
-                yield chunk
-
-
-def _decompressing(file: BinaryIO, magic: bytes) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Return what reads the text, and what it raises where the compressed data is broken."""
-    if magic.startswith(GZIP_MAGIC):
-        from gzip import BadGzipFile, GzipFile
-
-        return GzipFile(fileobj=file), (EOFError, zlib.error, BadGzipFile)
-    if not magic.startswith(ZSTD_MAGIC):
-        return file, ()
-    try:
-        import zstandard
-    except ImportError:
-        return BytesIO(), ()
-    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True), (zstandard.ZstdError,)
+    """Yield the text as far as it can be unpacked, and no further than it could be read."""
+    limit, size = TextLimit(path), 0
+    with path.open("rb") as file, suppress(TooLargeError):
+        for piece in Unpacking(path, file):
+            yield piece
+            size += len(piece)
+            limit.check(size)
 
 
 def text_size(path: Path) -> int:
-    """Estimate how long a file's text is (bytes), from its size and what gzip notes in it; 0 if it is not there."""
+    """Estimate how long a file's text is (bytes), from its size and what compression notes; 0 if it is not there.
+
+    What is noted is believed unless the beginning says otherwise: of several members or frames it is one's length.
+    """
     try:
         packed = path.stat().st_size
         with path.open("rb") as file:
-            magic = file.read(4)
-            if magic.startswith(GZIP_MAGIC) and packed > 4:
-                file.seek(-4, 2)
-                return _unwrapped_length(int.from_bytes(file.read(4), "little"), packed)
-    except OSError:
+            noted = _noted_length(file, packed)
+            if noted is None:
+                return packed
+            if noted and packed < WORTH_SAMPLING:
+                return noted
+            file.seek(0)
+            sampled = _sampled_length(Unpacking(path, file), packed)
+            return sampled if sampled > 2 * noted else noted
+    except (OSError, HtaGraphError):
         return 0
-    return packed * USUAL_RATIO if magic.startswith(ZSTD_MAGIC) else packed
+
+
+def _noted_length(file: BufferedReader, packed: int) -> int | None:
+    """Return how long the text is by what compression notes, 0 if that is nothing; none where the file is the text."""
+    begin = file.read(FRAME_HEADER)
+    if is_gzip(begin) and packed > 4:
+        file.seek(-4, 2)
+        return _unwrapped_length(int.from_bytes(file.read(4), "little"), packed)
+    return frame_length(begin) if is_zstd(begin) else None
+
+
+def _sampled_length(unpacking: Unpacking, packed: int) -> int:
+    """Estimate the length of a text from how far its beginning is packed."""
+    size = 0
+    for piece in unpacking:
+        size += len(piece)
+        if unpacking.used >= SAMPLE:
+            return size * packed // unpacking.used
+    return size
 
 
 def _unwrapped_length(noted: int, packed: int) -> int:

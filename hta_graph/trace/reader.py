@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, Remedy, TraceError
+from hta_graph.trace.allowance import GrowthCheck
 from hta_graph.trace.parts import FilePart, Parts
 from hta_graph.trace.rows import EVENT_ROWS, Header, RowShape
 from hta_graph.trace.source import FileBytes
@@ -45,7 +46,8 @@ class RowReader:
         shape: what to read of each row.
         salvage: read the whole events of a file that breaks off.
 
-    Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, or broken off and not to be salvaged.
+    Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, broken off and not to be salvaged, or more
+    events than there is memory for.
     """
 
     def __init__(
@@ -55,11 +57,15 @@ class RowReader:
         self._salvage = salvage
         self._broken = content.broken
         self._parts = Parts(path, content.data, shape)
+        self._text = len(content.data)
         self._salvaged: str | None = None
         self._is_through = False
 
     def __iter__(self) -> Iterator[FilePart]:
-        yield from self._parts
+        growth = GrowthCheck(self._path, self._text)
+        for part in self._parts:
+            yield part
+            growth.check()
         self._salvaged = self._refused_or_salvaged()
         self._is_through = True
 
