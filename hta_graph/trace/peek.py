@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from io import BufferedReader
+from io import SEEK_END, BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,9 @@ ENDS_BYTES = 1 << 20
 FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
-LEAST_RATIO = 4
-"""How many times longer than its compressed form the text of a trace is at least: 8 to 27 for those at hand."""
 FRAME_HEADER = 18
 SAMPLE = 1 << 16
+SAMPLE_TEXT = 1 << 22
 WORTH_SAMPLING = 1 << 18
 """How long a file is (bytes) for whose beginning it pays to be unpacked only to know how long the rest is."""
 GZIP_MODULUS = 1 << 32
@@ -105,32 +104,38 @@ def _text_chunks(path: Path) -> Iterator[bytes]:
 
 
 def text_size(path: Path) -> int:
-    """Estimate how long a file's text is (bytes), from its size and what compression notes; 0 if it is not there.
+    """Estimate how long a file's text is (bytes), from its beginning and what compression notes; 0 if it is not there.
 
-    What is noted is believed unless the beginning says otherwise: of several members or frames it is one's length.
+    Of several gzip members or zstd frames one's length is noted: the beginning decides whether that is believed.
     """
     try:
         packed = path.stat().st_size
         with path.open("rb") as file:
-            noted = _noted_length(file, packed)
-            if noted is None:
+            begin = file.read(FRAME_HEADER)
+            if not is_gzip(begin) and not is_zstd(begin):
                 return packed
-            if noted and packed < WORTH_SAMPLING:
+            noted = max(_length_of_last_member(file) if is_gzip(begin) else frame_length(begin), packed)
+            if packed < WORTH_SAMPLING:
                 return noted
             file.seek(0)
-            sampled = _sampled_length(Unpacking(path, file), packed)
-            return sampled if sampled > 2 * noted else noted
+            return _likely_length(noted, _sampled_length(Unpacking(path, file), packed))
     except (OSError, HtaGraphError):
         return 0
 
 
-def _noted_length(file: BufferedReader, packed: int) -> int | None:
-    """Return how long the text is by what compression notes, 0 if that is nothing; none where the file is the text."""
-    begin = file.read(FRAME_HEADER)
-    if is_gzip(begin) and packed > 4:
-        file.seek(-4, 2)
-        return _unwrapped_length(int.from_bytes(file.read(4), "little"), packed)
-    return frame_length(begin) if is_zstd(begin) else None
+def _length_of_last_member(file: BufferedReader) -> int:
+    file.seek(-4, SEEK_END)
+    return int.from_bytes(file.read(4), "little")
+
+
+def _likely_length(noted: int, sampled: int) -> int:
+    """Choose between what is noted, modulo 2^32 by gzip, and what is sampled, from which a text may well differ.
+
+    >>> _likely_length(2_000, 1_500), _likely_length(2_000, 10**9), _likely_length(2_000, 5 * 10**9)
+    (2000, 1000000000, 4294969296)
+    """
+    whole = noted + max(round((sampled - noted) / GZIP_MODULUS), 0) * GZIP_MODULUS
+    return whole if sampled < 2 * whole and whole < 4 * sampled else sampled
 
 
 def _sampled_length(unpacking: Unpacking, packed: int) -> int:
@@ -138,17 +143,6 @@ def _sampled_length(unpacking: Unpacking, packed: int) -> int:
     size = 0
     for piece in unpacking:
         size += len(piece)
-        if unpacking.used >= SAMPLE:
+        if unpacking.used >= SAMPLE or (unpacking.used and size >= SAMPLE_TEXT):
             return size * packed // unpacking.used
     return size
-
-
-def _unwrapped_length(noted: int, packed: int) -> int:
-    """Undo that gzip notes a length modulo 2^32; a small file cannot hold that much.
-
-    >>> _unwrapped_length(2_000, 100), _unwrapped_length(2_000, 10**9), _unwrapped_length(0, 10**6)
-    (2000, 4294969296, 1000000)
-    """
-    while noted < LEAST_RATIO * packed and packed * 1_000 > GZIP_MODULUS:
-        noted += GZIP_MODULUS
-    return max(noted, packed)
