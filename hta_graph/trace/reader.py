@@ -17,6 +17,9 @@ from hta_graph.trace.source import FileBytes
 
 __all__ = ["FileFacts", "RowReader", "closed_text", "paused_gc"]
 
+MANY_ROWS = 1_000_000
+SHORTEST_ROW = 16
+"""Bytes: with a name, a time and a duration an event has more than 30."""
 READ_THOSE = Remedy("salvage=True reads those", "--salvage reads those")
 
 
@@ -65,9 +68,17 @@ class RowReader:
         growth = GrowthCheck(self._path, self._text)
         for part in self._parts:
             yield part
+            self._refuse_crumbs()
             growth.check()
         self._salvaged = self._refused_or_salvaged()
         self._is_through = True
+
+    def _refuse_crumbs(self) -> None:
+        """Refuse what would take a hundred times as long as events do, and none of which can be one."""
+        count, size = self._parts.count, self._parts.whole
+        if count > MANY_ROWS and SHORTEST_ROW * count > size:
+            cause = f"holds {count:,} elements in the first {size:,} bytes, too short for events"
+            raise NotATraceError(self._path, cause, "give a Kineto trace")
 
     def _refused_or_salvaged(self) -> str | None:
         """Refuse what is no trace or breaks off; say how much of a broken file was read."""
