@@ -17,6 +17,7 @@ __all__ = [
     "PatternError",
     "QueryError",
     "Remedy",
+    "TooLargeError",
     "TraceError",
     "UsageError",
 ]
@@ -69,6 +70,10 @@ class NotATraceError(TraceError):
     def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
         super().__init__(path, cause, remedy)
         self.path = Path(path)
+
+
+class TooLargeError(TraceError):
+    """Reading a file takes more memory than it may."""
 
 
 class QueryError(HtaGraphError):

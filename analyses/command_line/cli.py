@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "run"]
 
 DESCRIPTION = "Turn PyTorch-profiler (Kineto) traces into dependency graphs and ask questions of them."
+LEAST_MEMORY = 1 << 30
 EXIT_DONE, EXIT_NO_ANSWER, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -48,14 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
     options = parser.parse_args(arguments)
-    from hta_graph.trace.reader import paused_gc  # late: --help answers without NumPy
+    from hta_graph.trace.allowance import available_memory, limited_data  # late: --help answers without NumPy
+    from hta_graph.trace.reader import paused_gc
 
     # Names in a trace may hold what the terminal's encoding cannot write.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with paused_gc():
+        # Whatever takes more memory than there is ends with a line, and not by the system's hand.
+        with paused_gc(), limited_data(max(available_memory(), LEAST_MEMORY)):
             options.run(options)
         sys.stdout.flush()
     except HtaGraphError as error:

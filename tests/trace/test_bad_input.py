@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -312,10 +313,14 @@ def test_a_file_that_fails_while_reading_is_one_error(
 ) -> None:
     path = two_steps().write(tmp_path / "t.json")
 
-    def fail(_: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
+    class Failing(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
+        def readinto(self, _: Any) -> int:
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", lambda *_, **__: io.BufferedReader(Failing()))
     status, out, err = run_command(capsys, "info", path)
     assert (status, out, err) == (1, "", f"hta-graph: {path}: cannot be read: Permission denied\n")
 

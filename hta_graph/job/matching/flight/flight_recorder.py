@@ -26,6 +26,8 @@ __all__ = ["FlightRecord", "flight_files", "read_flight"]
 FOLDER = "flight"
 """Where dumps lie beside traces, if they have a folder of their own."""
 
+PEAK_PER_BYTE = 24
+"""What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
 HEAD = 1 << 16
 MARK = b'"collective_seq_id"'
 PICKLE_MAGIC = b"\x80"
@@ -105,7 +107,7 @@ def _rank_of(path: Path) -> int:
 
 
 def _record_of(path: Path) -> FlightRecord:
-    data = read_bytes(path).data
+    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     if data.startswith(PICKLE_MAGIC):
         raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)
     try:
