@@ -69,6 +69,7 @@ class Marks:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self._loading: dict[tuple[re.Pattern[str], ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
         """Mark the events of a kind whose name a pattern matches from its start."""
@@ -168,10 +169,12 @@ class Marks:
 
     def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
         """Mark the operators and annotations that mean data loading (:func:`data_loading_patterns`)."""
-        events = self._trace.events
-        may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-        marked: Bools = may_load & self._trace.matching_names(*data_loading_patterns(expressions))[events.name]
-        return marked
+        patterns = tuple(data_loading_patterns(expressions))
+        if patterns not in self._loading:
+            events = self._trace.events
+            may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
+            self._loading[patterns] = freeze(may_load & self._trace.matching_names(*patterns)[events.name])
+        return self._loading[patterns]
 
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
         """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""

@@ -73,7 +73,7 @@ class _Walk:
         self._gap_start = gaps.start
         points = self._calls.points
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
-        self._runs = LaneRuns(points, ROLE[self._kind[self._binding[points]]] == EdgeRole.THREAD, len(self._times))
+        self._runs = LaneRuns(points, ROLE[self._kind[self._binding[points]]] == EdgeRole.THREAD, self._times)
 
     def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
         """Follow each walk's thread to the gap's start, or to a point that something else binds."""
