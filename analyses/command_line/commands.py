@@ -23,17 +23,22 @@ __all__ = ["critical_path", "demo", "graph", "info", "render", "sync_deps", "tim
 
 def info(options: argparse.Namespace) -> None:
     """Print what is in each rank's trace."""
-    from analyses.paths.trace_info import info_document, info_lines
+    from analyses.paths.trace_info import RANKS_TOLD, info_document, info_lines, more_ranks_line
 
     check_outputs(options.inputs, options.json)
     # The text of a rank is printed as soon as that is read; JSON is one document of all.
-    ranks = []
-    for found in AskedRanks.of(options).graphs():
+    asked, ranks = AskedRanks.of(options), []
+    for found in asked.graphs():
         ranks.append(info_document(found))
-        if not options.json:
+        if not options.json and (len(ranks) <= RANKS_TOLD or options.wide):
             print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
-        write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks})
+        unread = [error.on_command_line for error in asked.left_out]
+        write_json(
+            options.json, {"schema": "hta-graph/info/1", "ranks": ranks, **({"unread": unread} if unread else {})}
+        )
+    elif len(ranks) > RANKS_TOLD and not options.wide:
+        print_lines([more_ranks_line(ranks[RANKS_TOLD:])])
 
 
 def critical_path(options: argparse.Namespace) -> None:
