@@ -80,17 +80,19 @@ class Asked:
     lines: int
 
 
-def questions() -> Iterator[list[str]]:
+WITH_STEPS = ("plain", "steps", "ranks")
+"""The shapes with more than one step: elsewhere there is nothing to ask of each."""
+
+
+def questions(shape: str) -> Iterator[list[str]]:
     """List how every command is asked: ``T`` is the trace, ``OUT`` a folder for what is written."""
     for name in sorted(_command_names(), key=lambda name: name.startswith("chakra")):
         if name in FURTHER:
             yield from FURTHER[name]
         else:
-            yield from (
-                [name, "T"],
-                [name, "T", "--per-step"],
-                [name, "T", "--json", "OUT/o.json", "--plot", "OUT/p.html"],
-            )
+            yield from ([name, "T"], [name, "T", "--json", "OUT/o.json", "--plot", "OUT/p.html"])
+            if shape in WITH_STEPS:
+                yield [name, "T", "--per-step"]
 
 
 def _command_names() -> Iterator[str]:
@@ -190,19 +192,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What every command costs with ten times as much of one thing.")
     parser.add_argument("--shape", nargs="+", choices=[*SHAPES, *FOLDERS], default=[*SHAPES, *FOLDERS])
     parser.add_argument("--size", type=int, help="how many things; by default each shape's own number")
-    parser.add_argument("--command", nargs="+", default=[], help="only commands whose words hold one of these")
+    parser.add_argument("--command", nargs="+", default=[], help="only what is asked with one of these words")
     parser.add_argument("--folder", type=Path, help="where traces are written (a temporary folder)")
     options = parser.parse_args()
     preload()
-    asked = [
-        question
-        for question in questions()
-        if not options.command or any(word in " ".join(question) for word in options.command)
-    ]
     _say(f"{machine()}; {versions()}")
     with tempfile.TemporaryDirectory(prefix="scaling_", dir=options.folder) as folder:
         for name in options.shape:
             size = options.size or (SHAPES[name].size if name in SHAPES else FOLDERS[name][0])
+            asked = [of for of in questions(name) if not options.command or set(options.command) & set(of)]
             small = measure(name, size // 10, asked, Path(folder))
             large = measure(name, size, asked, Path(folder))
             for line in table_lines(name, size, large, small):
