@@ -436,6 +436,12 @@ MISTAKES = (
         "<= until_ns:",
         "<= until_ns - 10**6:",
     ),
+    Mutation(
+        "a run's end is cut too short",
+        "hta_graph/algorithms/time/walk_path.py",
+        'side="right")) - 1, 0)',
+        'side="right")), 0)',
+    ),
     Mutation("the walk stops early", "hta_graph/algorithms/time/walk_path.py", "<= until_ns:", "<= until_ns + 10**3:"),
     Mutation(
         "the walk's times may rise",
@@ -690,12 +696,12 @@ MISTAKES = (
     ),
     Mutation(
         "no head before the first cause",
-        "hta_graph/algorithms/time/path_classes.py",
-        ", _before_the_path(graph, chain, window)]",
+        "hta_graph/algorithms/time/path_stretches.py",
+        ", walked.before_the_paths()]",
         "]",
     ),
     Mutation(
-        "no tail behind the sink", "hta_graph/algorithms/time/path_classes.py", "[_after_the_path(chain, window), ", "["
+        "no tail behind the sink", "hta_graph/algorithms/time/path_stretches.py", "[walked.after_the_paths(), ", "["
     ),
     Mutation(
         "the sink is the first end",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 from hta_graph.printable import encodable
 
-__all__ = ["info_document", "info_lines"]
+__all__ = ["RANKS_TOLD", "info_document", "info_lines", "more_ranks_line"]
+
+RANKS_TOLD = 64
+"""How many ranks are told one by one."""
 
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
@@ -64,6 +68,15 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     return lines + (
         ["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"]
     )
+
+
+def more_ranks_line(ranks: Sequence[dict[str, Any]]) -> str:
+    """Say what the ranks hold that are not told one by one."""
+    events = [info["events"] for info in ranks]
+    numbers = [info["rank"] for info in ranks if info["rank"] is not None]
+    named = f" ({numbers[0]} to {numbers[-1]})" if numbers else ""
+    each = f"{min(events):,} to {max(events):,} events each"
+    return f"… and {len(ranks):,} more ranks{named}: {sum(events):,} events, {each}; --rank N tells one, --wide all"
 
 
 def _gpu_line(names: list[str]) -> str:

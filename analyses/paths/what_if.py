@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from analyses.paths.asked_changes import AskedChange, asked_scenario
@@ -41,7 +42,6 @@ class WhatIf:
     next: str | None
     opportunities: Sequence[Opportunity]
     scenarios: Sequence[tuple[AskedChange, int]]
-    steps: Sequence[StepRow]
     curve: Curve | None = None
     near: NearCritical | None = None
 
@@ -49,6 +49,11 @@ class WhatIf:
     def graph(self) -> DependencyGraph:
         """The graph that was asked."""
         return self.replayed.graph
+
+    @cached_property
+    def steps(self) -> list[StepRow]:
+        """The table of steps beside a window that nobody named."""
+        return step_rows(self.graph) if self.replayed.window.is_default else []
 
     @property
     def path_before(self) -> PathTotals:
@@ -91,7 +96,6 @@ def what_if(
         next_on_path(recorded_path(base)[0], replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
         listed,
         [] if asked else _named_changes(graph, window, listed),
-        step_rows(graph) if base.window.is_default else [],
         None if curve is None else sensitivity(graph, curve, window, within_ns=within_ns),
         None if near is None else near_critical(graph, window, share=near),
     )

@@ -57,6 +57,7 @@ class Marks:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self._loading: dict[tuple[str, ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
         """Mark the events of a kind whose name a pattern matches from its start."""
@@ -160,10 +161,12 @@ class Marks:
         Raises:
             PatternError: an expression is no regular one, or takes too long.
         """
-        events = self._trace.events
-        may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-        marked: Bools = may_load & matched_names(expressions or DATA_LOADING, self._trace.names)[events.name]
-        return marked
+        asked = tuple(expressions or DATA_LOADING)
+        if asked not in self._loading:
+            events = self._trace.events
+            may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
+            self._loading[asked] = freeze(may_load & matched_names(asked, self._trace.names)[events.name])
+        return self._loading[asked]
 
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
         """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""

@@ -34,6 +34,9 @@ Report = Callable[[HtaGraphError], None]
 WORTH_PROCESSES = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
 
+WORTH_A_FILE = 256 << 10
+"""Reading a file takes as long as so much text (bytes), however little it holds."""
+
 
 def read_graphs(
     inputs: str | Path | Sequence[str | Path],
@@ -110,7 +113,7 @@ def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
-    if jobs is None and sum(sizes[:-1]) < WORTH_PROCESSES:
+    if jobs is None and sum(sizes[:-1]) + WORTH_A_FILE * len(sizes) < WORTH_PROCESSES:
         return 1
     return min(jobs or _processor_count(), len(sizes))
 

@@ -14,13 +14,15 @@ import numpy as np
 from hta_graph.algorithms.time.job_windows import from_first_to_last, iteration_of_job
 from hta_graph.algorithms.time.sinks import (
     Sink,
+    ends_before_steps,
     later_sink,
     launched_from,
     program_end,
     sink_at,
     sink_on_gpu,
     sink_on_thread,
-    step_sinks,
+    step_sink,
+    steps_by_number,
 )
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
@@ -135,14 +137,13 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
     refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
-        steps = graph.steps()
-        found = [at for at, item in enumerate(steps) if item.number == number]
-        if not found:
-            known = _first_names([str(item.number) for item in steps])
+        steps = steps_by_number(graph)
+        if number not in steps:
+            known = _first_names(list(map(str, steps)))
             raise QueryError(
                 f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
             )
-        return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
+        return _step_window(graph, *steps[number], cpu_window=cpu_window, gpu_window=gpu_window)
 
     asked = question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window)
     return Window(asked, resolve, partial(iteration_of_job, number=number, cpu_window=cpu_window))
@@ -254,17 +255,15 @@ def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:
 
 
 def _step_window(
-    graph: DependencyGraph, steps: list[Step], at: int, *, cpu_window: bool = False, gpu_window: bool = False
+    graph: DependencyGraph, at: int, item: Step, *, cpu_window: bool = False, gpu_window: bool = False
 ) -> ResolvedWindow:
-    item = steps[at]
     lane = int(graph.event_table.lane[item.event])
     span = (item.start_ns, item.end_ns)
-    sinks = step_sinks(graph)
-    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sinks[at], cpu_window=cpu_window)
-    before = max((earlier.time_ns for earlier in sinks[:at]), default=item.start_ns)
+    sink, before = step_sink(graph, item), int(ends_before_steps(graph)[at])
+    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sink, cpu_window=cpu_window)
     resolved = replace(resolved, step=item.number)
     if not gpu_window:
-        return replace(resolved, gpu_ns=max(before, sinks[at].time_ns) - before)
+        return replace(resolved, gpu_ns=max(before, sink.time_ns) - before)
     if before >= resolved.sink.time_ns:
         raise QueryError(
             f"{graph.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
