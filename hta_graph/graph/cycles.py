@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import class_of_points, event_of, is_end
+from hta_graph.graph.points import CPU_END, CPU_ZERO, CPU_ZERO_AT_END, class_of_points, event_of, is_end
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import Bools, Ids, Ints
+from hta_graph.model import Codes, Ids, Ints
 from hta_graph.trace.table import Trace
 
-__all__ = ["cycle_among", "edges_in_question", "edges_on_a_cycle", "go_forward"]
+__all__ = ["all_go_forward", "cycle_among", "edges_in_question", "edges_on_a_cycle"]
+
+LONGEST_CHAIN = 30
+"""Rows without length that follow each other at one instant; longer chains are left to the order of all points."""
 
 
 def edges_on_a_cycle(edges: EdgeTable, timeline: Timeline) -> Ints:
@@ -18,24 +21,40 @@ def edges_on_a_cycle(edges: EdgeTable, timeline: Timeline) -> Ints:
     return cycle_among(edges, edges_in_question(edges, timeline.position))
 
 
-def go_forward(edges: EdgeTable, trace: Trace, times: Ints) -> Bools:
-    """Mark the edges that go forward for certain, without sorting all points; if all do, there is no cycle.
+def all_go_forward(edges: EdgeTable, trace: Trace, times: Ints) -> bool:
+    """Tell whether all edges go forward in some order of points that keeps their times, without sorting the points.
 
-    What is not marked may go forward nevertheless: at an instant at which rows without length lie on threads, only the
-    order of all points (:attr:`Timeline.order`) tells.
+    If so, there is no cycle. If not, there may be none nevertheless.
     """
     lag = times[edges.target] - times[edges.source]
-    forward: Bools = lag > 0
-    level = np.flatnonzero(lag == 0)
-    source, target = edges.source[level], edges.target[level]
-    source_class, target_class = (class_of_points(trace.events, side, trace.is_activity) for side in (source, target))
-    rows = event_of(source), event_of(target)
+    if len(lag) and lag.min() < 0:
+        return False
+    level = edges.take(lag == 0)
+    rows = event_of(level.source), event_of(level.target)
+    before, after = _classes_at_one_time(level, trace)
     # Of one class ends stand in reverse, so that the innermost row ends first.
-    in_turn = np.where(is_end(source) & is_end(target), rows[0] > rows[1], rows[0] < rows[1])
-    in_turn |= (rows[0] == rows[1]) & (source < target)
-    known = (source_class >= 0) & (target_class >= 0)
-    forward[level] = known & ((source_class < target_class) | ((source_class == target_class) & in_turn))
-    return forward
+    both_end = is_end(level.source) & is_end(level.target) & (before != CPU_ZERO) & (before != CPU_ZERO_AT_END)
+    in_turn = np.where(both_end, rows[0] > rows[1], level.source < level.target)
+    return bool(((before < after) | ((before == after) & in_turn)).all())
+
+
+def _classes_at_one_time(level: EdgeTable, trace: Trace) -> tuple[Codes, Codes]:
+    """Return the classes of both points of edges without lag.
+
+    Rows without length on threads stand before the ends of their instant if an edge leads from them to one.
+    """
+    before, after = (class_of_points(trace.events, side, trace.is_activity) for side in (level.source, level.target))
+    source, target = event_of(level.source), event_of(level.target)
+    is_before_end = np.zeros(len(trace.events), np.bool_)
+    is_before_end[source[(before < 0) & (after == CPU_END)]] = True
+    chain = np.flatnonzero((before < 0) & (after < 0) & (source != target))
+    for _ in range(LONGEST_CHAIN):
+        new = is_before_end[target[chain]] & ~is_before_end[source[chain]]
+        if not new.any():
+            break
+        is_before_end[source[chain[new]]] = True
+    of_row = np.where(is_before_end, CPU_ZERO_AT_END, CPU_ZERO).astype(np.int8)
+    return np.where(before < 0, of_row[source], before), np.where(after < 0, of_row[target], after)
 
 
 def edges_in_question(edges: EdgeTable, place: Ids) -> Ints:

@@ -26,6 +26,13 @@ SIDES = {
 }
 """Whether source and target of each role are GPU activities; None: either."""
 
+WRONG_SIDES = np.array([
+    [any(needed not in (None, found) for needed, found in zip(SIDES.get(role, (None, None)), on_gpu, strict=True))
+     for on_gpu in ((False, False), (False, True), (True, False), (True, True))]
+    for role in (*EdgeRole, None)
+]).ravel()  # fmt: skip
+"""4 × role + 2 × whether the source is on the GPU + whether the target is → whether that cannot be; no role: last."""
+
 
 def far_from_first(start: Ints, end: Ints, longest_ns: int) -> Bools:
     """Mark rows that end more than so many ns after the first start."""
@@ -63,19 +70,17 @@ def misplaced_edges(edges: EdgeTable, trace: Trace) -> Iterator[tuple[Bools, str
     """Yield masks of edges that lead between what an edge of their kind cannot, and what to say of each."""
     on_gpu, lane = trace.is_activity, trace.events.lane
     source, target = event_of(edges.source), event_of(edges.target)
-    from_gpu, to_gpu = on_gpu[source], on_gpu[target]
     role = ROLE[edges.kind]
     if trace.lanes.is_communication.any():
         # What a job's threads did with other ranks runs beside them, and is joined to them like a call.
         beside = trace.lanes.is_communication[lane]
-        role = np.where(beside[source] | beside[target], -1, role)
-    for wanted, sides in SIDES.items():
-        wrong = np.zeros(len(edges), np.bool_)
-        for side, needed in zip((from_gpu, to_gpu), sides, strict=True):
-            if needed is not None:
-                wrong |= side != needed
-        yield (role == wanted) & wrong, "does not lead from {} to {}".format(*map(_said_side, sides))
-    yield (role == EdgeRole.THREAD) & (lane[source] != lane[target]), "leads to another lane"
+        role = np.where(beside[source] | beside[target], np.int8(-1), role)
+    wrong = WRONG_SIDES[4 * role + 2 * on_gpu[source].view(np.int8) + on_gpu[target].view(np.int8)]
+    for wanted, sides in SIDES.items() if wrong.any() else ():
+        yield wrong & (role == wanted), "does not lead from {} to {}".format(*map(_said_side, sides))
+    strays, on_thread = np.zeros(len(edges), np.bool_), np.flatnonzero(role == EdgeRole.THREAD)
+    strays[on_thread] = lane[source[on_thread]] != lane[target[on_thread]]
+    yield strays, "leads to another lane"
     elsewhere = (role == EdgeRole.ACTIVITY) & ~from_start_to_end(edges.source, edges.target)
     yield elsewhere, "does not lead from a row's start to its end"
 

@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.export.loading.saved_header import SavedHeader
 from hta_graph.export.loading.saved_tables import AGAIN, SavedTable
-from hta_graph.graph.cycles import edges_on_a_cycle, go_forward
+from hta_graph.graph.cycles import all_go_forward, edges_on_a_cycle
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.soundness import far_from_first, misplaced_edges, repeated_rows, without_points
 from hta_graph.graph.timeline import Timeline
@@ -161,20 +161,27 @@ def _check_times(edges: SavedTable[EdgeTable], header: SavedHeader, times: Ints)
 
 def _check_repeated(edges: SavedTable[EdgeTable]) -> None:
     rows = edges.rows
-    # Nearly all edges are the only ones of their kind at their target: only the others are compared.
-    key = rows.target * np.int64(len(EdgeKind)) + rows.kind
-    last, place = np.zeros(int(key.max(initial=0)) + 1, np.int32), np.arange(len(key), dtype=np.int32)
-    last[key] = place
-    is_shared = np.zeros(len(last), np.bool_)
-    is_shared[key[last[key] != place]] = True
-    shared = np.flatnonzero(is_shared[key])
     again = np.zeros(len(rows), np.bool_)
-    again[shared] = repeated_rows(rows.source[shared], rows.target[shared], rows.kind[shared])
+    for kind in np.flatnonzero(np.bincount(rows.kind)).tolist():
+        own = np.flatnonzero(rows.kind == kind)
+        # Nearly all edges are the only ones of their kind at their target: only the others are compared.
+        shared = own[_share_a_place(rows.target[own])]
+        again[shared] = repeated_rows(rows.source[shared], rows.target[shared])
     edges.refuse_any(again, "source", "the edge from point {} is there twice")
 
 
+def _share_a_place(places: Ids) -> Bools:
+    """Mark the numbers that are there more than once."""
+    size, turn = int(places.max()) + 1, np.arange(len(places), dtype=np.int32)
+    last = np.empty(size, np.int32)
+    last[places] = turn
+    is_shared = np.zeros(size, np.bool_)
+    is_shared[places[last[places] != turn]] = True
+    return is_shared[places]
+
+
 def _check_acyclic(edges: SavedTable[EdgeTable], trace: Trace, timeline: Timeline) -> None:
-    if go_forward(edges.rows, trace, timeline.times).all():
+    if all_go_forward(edges.rows, trace, timeline.times):
         return
     cycle = np.sort(edges_on_a_cycle(edges.rows, timeline))
     if len(cycle):
