@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import CPU_END, CPU_ZERO, CPU_ZERO_AT_END, class_of_points, event_of, is_end
+from hta_graph.graph.points import CPU_END, CPU_ZERO, CPU_ZERO_AT_END, classes_of_points, event_of, is_end
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import Codes, Ids, Ints
 from hta_graph.trace.table import Trace
@@ -21,13 +21,12 @@ def edges_on_a_cycle(edges: EdgeTable, timeline: Timeline) -> Ints:
     return cycle_among(edges, edges_in_question(edges, timeline.position))
 
 
-def all_go_forward(edges: EdgeTable, trace: Trace, times: Ints) -> bool:
+def all_go_forward(edges: EdgeTable, trace: Trace, lag: Ints) -> bool:
     """Tell whether all edges go forward in some order of points that keeps their times, without sorting the points.
 
-    If so, there is no cycle. If not, there may be none nevertheless.
+    If so, there is no cycle. If not, there may be none nevertheless. ``lag`` is target time − source time (ns).
     """
-    lag = times[edges.target] - times[edges.source]
-    if len(lag) and lag.min() < 0:
+    if lag.min(initial=0) < 0:
         return False
     level = edges.take(lag == 0)
     rows = event_of(level.source), event_of(level.target)
@@ -43,7 +42,8 @@ def _classes_at_one_time(level: EdgeTable, trace: Trace) -> tuple[Codes, Codes]:
 
     Rows without length on threads stand before the ends of their instant if an edge leads from them to one.
     """
-    before, after = (class_of_points(trace.events, side, trace.is_activity) for side in (level.source, level.target))
+    classes = classes_of_points(trace.events, trace.is_activity)
+    before, after = classes[level.source], classes[level.target]
     source, target = event_of(level.source), event_of(level.target)
     is_before_end = np.zeros(len(trace.events), np.bool_)
     is_before_end[source[(before < 0) & (after == CPU_END)]] = True

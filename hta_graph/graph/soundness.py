@@ -9,10 +9,10 @@ import numpy as np
 from hta_graph.columns import first_of_runs
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import event_of, is_end
-from hta_graph.model import ROLE, WALKABLE, Bools, Codes, EdgeRole, Ids, Ints, kind_mask
+from hta_graph.model import EDGE_MEANING, ROLE, WALKABLE, Bools, Codes, EdgeKind, EdgeRole, Ids, Ints, kind_mask
 from hta_graph.trace.table import Trace
 
-__all__ = ["far_from_first", "from_start_to_end", "misplaced_edges", "repeated_rows", "without_points"]
+__all__ = ["all_placed", "far_from_first", "from_start_to_end", "misplaced_edges", "repeated_rows", "without_points"]
 
 SIDES = {
     EdgeRole.THREAD: (False, False),
@@ -26,12 +26,13 @@ SIDES = {
 }
 """Whether source and target of each role are GPU activities; None: either."""
 
+HAS_POINTS, ON_GPU = 1, 2
 WRONG_SIDES = np.array([
     [any(needed not in (None, found) for needed, found in zip(SIDES.get(role, (None, None)), on_gpu, strict=True))
      for on_gpu in ((False, False), (False, True), (True, False), (True, True))]
-    for role in (*EdgeRole, None)
+    for role in (EDGE_MEANING[kind].role for kind in EdgeKind)
 ]).ravel()  # fmt: skip
-"""4 × role + 2 × whether the source is on the GPU + whether the target is → whether that cannot be; no role: last."""
+"""4 × kind + 2 × whether the source is on the GPU + whether the target is → whether that cannot be."""
 
 
 def far_from_first(start: Ints, end: Ints, longest_ns: int) -> Bools:
@@ -68,21 +69,42 @@ def from_start_to_end(source: Ids, target: Ids) -> Bools:
 
 def misplaced_edges(edges: EdgeTable, trace: Trace) -> Iterator[tuple[Bools, str]]:
     """Yield masks of edges that lead between what an edge of their kind cannot, and what to say of each."""
-    on_gpu, lane = trace.is_activity, trace.events.lane
+    on_gpu, lane, role = trace.is_activity, trace.events.lane, ROLE[edges.kind]
     source, target = event_of(edges.source), event_of(edges.target)
-    role = ROLE[edges.kind]
     if trace.lanes.is_communication.any():
         # What a job's threads did with other ranks runs beside them, and is joined to them like a call.
         beside = trace.lanes.is_communication[lane]
         role = np.where(beside[source] | beside[target], np.int8(-1), role)
-    wrong = WRONG_SIDES[4 * role + 2 * on_gpu[source].view(np.int8) + on_gpu[target].view(np.int8)]
-    for wanted, sides in SIDES.items() if wrong.any() else ():
-        yield wrong & (role == wanted), "does not lead from {} to {}".format(*map(_said_side, sides))
-    strays, on_thread = np.zeros(len(edges), np.bool_), np.flatnonzero(role == EdgeRole.THREAD)
-    strays[on_thread] = lane[source[on_thread]] != lane[target[on_thread]]
-    yield strays, "leads to another lane"
+    for wanted, sides in SIDES.items():
+        wrong = np.zeros(len(edges), np.bool_)
+        for side, needed in zip((source, target), sides, strict=True):
+            wrong |= needed is not None and on_gpu[side] != needed
+        yield (role == wanted) & wrong, "does not lead from {} to {}".format(*map(_said_side, sides))
+    yield (role == EdgeRole.THREAD) & (lane[source] != lane[target]), "leads to another lane"
     elsewhere = (role == EdgeRole.ACTIVITY) & ~from_start_to_end(edges.source, edges.target)
     yield elsewhere, "does not lead from a row's start to its end"
+
+
+def all_placed(edges: EdgeTable, trace: Trace) -> bool:
+    """Tell whether neither :func:`without_points` nor :func:`misplaced_edges` marks an edge, in a few passes.
+
+    Where it is false there may be none nevertheless: of communication on CPUs only those two know.
+    """
+    place = 4 * trace.events.lane + _places_of_events(trace)
+    source, target = place[event_of(edges.source)], place[event_of(edges.target)]
+    sides = (4 * edges.kind).astype(np.int16) + ((source & ON_GPU) + ((target & ON_GPU) >> 1)).astype(np.int16)
+    if not (source & target & HAS_POINTS).all() or WRONG_SIDES.take(sides).any():
+        return False
+    strays = (edges.kind == EdgeKind.THREAD_ORDER) & (source ^ target >= 4)
+    elsewhere = (edges.kind == EdgeKind.EXECUTION) & ~from_start_to_end(edges.source, edges.target)
+    return not strays.any() and not elsewhere.any()
+
+
+def _places_of_events(trace: Trace) -> Ids:
+    on_gpu = trace.is_activity
+    walkable = kind_mask(trace.events.kind, WALKABLE) | on_gpu
+    found: Ids = HAS_POINTS * walkable.astype(np.int32) + ON_GPU * on_gpu.astype(np.int32)
+    return found
 
 
 def _said_side(on_gpu: bool | None) -> str:  # noqa: FBT001 - one of three sides

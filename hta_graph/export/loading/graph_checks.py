@@ -12,7 +12,7 @@ from hta_graph.export.loading.saved_header import SavedHeader
 from hta_graph.export.loading.saved_tables import AGAIN, SavedTable
 from hta_graph.graph.cycles import all_go_forward, edges_on_a_cycle
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.soundness import far_from_first, misplaced_edges, repeated_rows, without_points
+from hta_graph.graph.soundness import all_placed, far_from_first, misplaced_edges, repeated_rows, without_points
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CPU_KINDS, LONGEST_NS, Bools, EdgeKind, EventKind, Ids, Ints, Rule, kind_mask
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
@@ -135,22 +135,33 @@ def check_edges(
     rows = edges.rows
     for side in ("source", "target"):
         edges.refuse_outside(side, 0, 2 * len(trace.events), "point")
-        edges.refuse_any(without_points(trace, getattr(rows, side)), side, "point {} is of an event that has none")
     edges.refuse_outside("kind", 0, len(EdgeKind), "kind of edges")
-    edges.refuse_any(~np.isin(np.arange(len(EdgeKind)), kinds)[rows.kind], "kind", "{} leads between ranks")
     edges.refuse_outside("rule", 0, len(Rule), "rule")
+    there = np.flatnonzero(np.bincount(rows.kind)).tolist()
+    if not set(there) <= set(kinds):
+        edges.refuse_any(~np.isin(rows.kind, kinds), "kind", "{} leads between ranks, but this is one of them")
     edges.refuse_any(rows.source == rows.target, "target", "point {} is the edge's source too")
-    for wrong, says in misplaced_edges(rows, trace):
-        edges.refuse_any(wrong, "kind", f"an edge of kind {{}} {says}")
-    _check_repeated(edges)
-    _check_times(edges, header, timeline.times)
-    _check_acyclic(edges, trace, timeline)
+    if not all_placed(rows, trace):
+        _check_places_of_edges(edges, trace)
+    _check_repeated(edges, there)
+    lag = timeline.times[rows.target] - timeline.times[rows.source]
+    if lag.min(initial=0) < 0:
+        _check_steps_back(edges, header, -lag)
+    if not all_go_forward(rows, trace, lag):
+        _check_acyclic(edges, timeline)
     return rows
 
 
-def _check_times(edges: SavedTable[EdgeTable], header: SavedHeader, times: Ints) -> None:
+def _check_places_of_edges(edges: SavedTable[EdgeTable], trace: Trace) -> None:
+    for side in ("source", "target"):
+        absent = without_points(trace, getattr(edges.rows, side))
+        edges.refuse_any(absent, side, "point {} is of an event that has none")
+    for wrong, says in misplaced_edges(edges.rows, trace):
+        edges.refuse_any(wrong, "kind", f"an edge of kind {{}} {says}")
+
+
+def _check_steps_back(edges: SavedTable[EdgeTable], header: SavedHeader, back: Ints) -> None:
     """Check that edges go back in time by clock faults only, and that no more do than was counted."""
-    back = times[edges.rows.source] - times[edges.rows.target]
     far = back > header.clock_fault_ns
     edges.refuse_any(far, "target", f"point {{}} is more than {header.clock_fault_ns:,} ns before the edge's source")
     clamped, counted = int(np.count_nonzero(back > 0)), header.building["edges_clamped"]
@@ -159,10 +170,10 @@ def _check_times(edges: SavedTable[EdgeTable], header: SavedHeader, times: Ints)
         raise TraceError(edges.path, cause, AGAIN)
 
 
-def _check_repeated(edges: SavedTable[EdgeTable]) -> None:
+def _check_repeated(edges: SavedTable[EdgeTable], kinds: Sequence[int]) -> None:
     rows = edges.rows
     again = np.zeros(len(rows), np.bool_)
-    for kind in np.flatnonzero(np.bincount(rows.kind)).tolist():
+    for kind in kinds:
         own = np.flatnonzero(rows.kind == kind)
         # Nearly all edges are the only ones of their kind at their target: only the others are compared.
         shared = own[_share_a_place(rows.target[own])]
@@ -172,17 +183,18 @@ def _check_repeated(edges: SavedTable[EdgeTable]) -> None:
 
 def _share_a_place(places: Ids) -> Bools:
     """Mark the numbers that are there more than once."""
-    size, turn = int(places.max()) + 1, np.arange(len(places), dtype=np.int32)
-    last = np.empty(size, np.int32)
+    seen, turn = np.zeros(int(places.max()) + 1, np.bool_), np.arange(len(places), dtype=np.int32)
+    seen[places] = True
+    if np.count_nonzero(seen) == len(places):
+        return np.zeros(len(places), np.bool_)
+    last = np.empty(len(seen), np.int32)
     last[places] = turn
-    is_shared = np.zeros(size, np.bool_)
+    is_shared = np.zeros(len(seen), np.bool_)
     is_shared[places[last[places] != turn]] = True
     return is_shared[places]
 
 
-def _check_acyclic(edges: SavedTable[EdgeTable], trace: Trace, timeline: Timeline) -> None:
-    if all_go_forward(edges.rows, trace, timeline.times):
-        return
+def _check_acyclic(edges: SavedTable[EdgeTable], timeline: Timeline) -> None:
     cycle = np.sort(edges_on_a_cycle(edges.rows, timeline))
     if len(cycle):
         others = ", ".join(f"{row:,}" for row in cycle[1:6].tolist())
