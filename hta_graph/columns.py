@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Self, TypeVar, cast, get_args
 
@@ -26,6 +26,9 @@ __all__ = [
     "ranked_by",
     "summed_by",
 ]
+
+PIECE = 1 << 14
+"""Rows."""
 
 Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
 Rows = Ids | Ints | Bools | slice
@@ -66,6 +69,14 @@ class Columns:
             if len(rows) == len(self):
                 return self
         return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in column_types(type(self))})
+
+    def pieces(self, size: int = PIECE) -> Iterator[tuple[int, Self]]:
+        """Yield the rows in turn, so many at once, with the place of the first one.
+
+        What is computed of a piece stays in the processor's cache: several times faster than of a whole large table.
+        """
+        for first in range(0, len(self), size):
+            yield first, self.take(slice(first, first + size))
 
     @classmethod
     def of(cls, **values: Any) -> Self:

@@ -21,14 +21,18 @@ def edges_on_a_cycle(edges: EdgeTable, timeline: Timeline) -> Ints:
     return cycle_among(edges, edges_in_question(edges, timeline.position))
 
 
-def all_go_forward(edges: EdgeTable, trace: Trace, lag: Ints) -> bool:
+def all_go_forward(edges: EdgeTable, trace: Trace, times: Ints) -> bool:
     """Tell whether all edges go forward in some order of points that keeps their times, without sorting the points.
 
-    If so, there is no cycle. If not, there may be none nevertheless. ``lag`` is target time − source time (ns).
+    If so, there is no cycle. If not, there may be none nevertheless.
     """
-    if lag.min(initial=0) < 0:
-        return False
-    level = edges.take(lag == 0)
+    level_rows = []
+    for first, part in edges.pieces():
+        lag = times.take(part.target) - times.take(part.source)
+        if lag.min() < 0:
+            return False
+        level_rows.append(np.flatnonzero(lag == 0) + first)
+    level = edges.take(np.concatenate([np.empty(0, np.int64), *level_rows]))
     rows = event_of(level.source), event_of(level.target)
     before, after = _classes_at_one_time(level, trace)
     # Of one class ends stand in reverse, so that the innermost row ends first.
@@ -43,7 +47,7 @@ def _classes_at_one_time(level: EdgeTable, trace: Trace) -> tuple[Codes, Codes]:
     Rows without length on threads stand before the ends of their instant if an edge leads from them to one.
     """
     classes = classes_of_points(trace.events, trace.is_activity)
-    before, after = classes[level.source], classes[level.target]
+    before, after = classes.take(level.source), classes.take(level.target)
     source, target = event_of(level.source), event_of(level.target)
     is_before_end = np.zeros(len(trace.events), np.bool_)
     is_before_end[source[(before < 0) & (after == CPU_END)]] = True

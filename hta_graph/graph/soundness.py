@@ -91,8 +91,13 @@ def all_placed(edges: EdgeTable, trace: Trace) -> bool:
     Where it is false there may be none nevertheless: of communication on CPUs only those two know.
     """
     place = 4 * trace.events.lane + _places_of_events(trace)
-    source, target = place[event_of(edges.source)], place[event_of(edges.target)]
-    sides = (4 * edges.kind).astype(np.int16) + ((source & ON_GPU) + ((target & ON_GPU) >> 1)).astype(np.int16)
+    return all(_are_placed(part, place) for _, part in edges.pieces())
+
+
+def _are_placed(edges: EdgeTable, place: Ids) -> bool:
+    # take() is twice as fast as an index in brackets.
+    source, target = place.take(event_of(edges.source)), place.take(event_of(edges.target))
+    sides = 4 * edges.kind + ((source & ON_GPU) + ((target & ON_GPU) >> 1)).astype(np.int8)
     if not (source & target & HAS_POINTS).all() or WRONG_SIDES.take(sides).any():
         return False
     strays = (edges.kind == EdgeKind.THREAD_ORDER) & (source ^ target >= 4)

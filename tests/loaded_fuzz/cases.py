@@ -33,7 +33,7 @@ class Family:
     name: str
     sound: Callable[[], tuple[tuple[str, Files], ...]]
     harms: Mapping[str, Harm]
-    ask: Callable[[Path, Rng], str]
+    ask: Callable[[Path, Rng, str], str]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Outcomes:
             try:
                 with warnings.catch_warnings(), time_limit():
                     warnings.simplefilter("error")
-                    outcome = family.ask(folder, Rng(f"{seed} {case.number} questions"))
+                    outcome = family.ask(folder, Rng(f"{seed} {case.number} questions"), case.origin)
                 require(outcome in OUTCOMES, f"{outcome} is no outcome")
                 require({path.name for path in Path(scratch).iterdir()} == {"case"}, "something is left behind")
             except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised

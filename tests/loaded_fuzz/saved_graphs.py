@@ -384,7 +384,7 @@ SAVED_HARMS: dict[str, Harm] = {
 # --- questions --------------------------------------------------------------------------------------------------------
 
 
-def ask_loaded(folder: Path, rng: Rng) -> str:
+def ask_loaded(folder: Path, rng: Rng, _: str) -> str:
     """Load a folder; question what was loaded, or check why it was refused.
 
     Raises:

@@ -144,10 +144,8 @@ def check_edges(
     if not all_placed(rows, trace):
         _check_places_of_edges(edges, trace)
     _check_repeated(edges, there)
-    lag = timeline.times[rows.target] - timeline.times[rows.source]
-    if lag.min(initial=0) < 0:
-        _check_steps_back(edges, header, -lag)
-    if not all_go_forward(rows, trace, lag):
+    if not all_go_forward(rows, trace, timeline.times):
+        _check_steps_back(edges, header, timeline.times)
         _check_acyclic(edges, timeline)
     return rows
 
@@ -160,8 +158,9 @@ def _check_places_of_edges(edges: SavedTable[EdgeTable], trace: Trace) -> None:
         edges.refuse_any(wrong, "kind", f"an edge of kind {{}} {says}")
 
 
-def _check_steps_back(edges: SavedTable[EdgeTable], header: SavedHeader, back: Ints) -> None:
+def _check_steps_back(edges: SavedTable[EdgeTable], header: SavedHeader, times: Ints) -> None:
     """Check that edges go back in time by clock faults only, and that no more do than was counted."""
+    back = times[edges.rows.source] - times[edges.rows.target]
     far = back > header.clock_fault_ns
     edges.refuse_any(far, "target", f"point {{}} is more than {header.clock_fault_ns:,} ns before the edge's source")
     clamped, counted = int(np.count_nonzero(back > 0)), header.building["edges_clamped"]
@@ -190,8 +189,8 @@ def _share_a_place(places: Ids) -> Bools:
     last = np.empty(len(seen), np.int32)
     last[places] = turn
     is_shared = np.zeros(len(seen), np.bool_)
-    is_shared[places[last[places] != turn]] = True
-    return is_shared[places]
+    is_shared[places[last.take(places) != turn]] = True
+    return is_shared.take(places)
 
 
 def _check_acyclic(edges: SavedTable[EdgeTable], timeline: Timeline) -> None:

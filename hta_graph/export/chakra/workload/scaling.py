@@ -105,7 +105,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
 def _check_scaled(folder: EtFolder) -> None:
     findings = check(folder).findings
     if findings:
-        raise ScaleError(f"ASTRA-sim would not run this: {findings[0]}")
+        raise ScaleError(f"{folder.path}: ASTRA-sim would not run this: {findings[0]}")
 
 
 def _scaled_messages(file: EtFile, gpu: Fraction, cpu: Fraction, changed: ScaledNodes) -> Iterator[bytes]:
@@ -128,7 +128,7 @@ def _scaled_messages(file: EtFile, gpu: Fraction, cpu: Fraction, changed: Scaled
 def _scale_node(file: EtFile, node: Any, known: dict[str, Any], factor: Fraction) -> None:
     scaled = round(_exact_duration(node, known) * factor)
     if scaled > LONGEST_NS:
-        raise ScaleError(f"{file.path.name}: node {node.id} would take {scaled:,} ns; give a smaller factor")
+        raise ScaleError(f"{file.path}: node {node.id} would take {scaled:,} ns; give a smaller factor")
     node.duration_micros = (scaled + 500) // 1000
     for attribute in node.attr:
         if attribute.name == "scaled_nanos":
