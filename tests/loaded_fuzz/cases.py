@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 import traceback
@@ -20,6 +21,8 @@ Files = dict[str, bytes]
 Rng = random.Random
 Harm = Callable[[Files, Rng], None]
 OUTCOMES = ("answered", "refused", "failures")
+PIPE = b"\x00pipe"
+"""Content that stands for a named pipe, into which nobody writes."""
 LINK = b"\x00link to "
 """Content that stands for a link to another name of the folder."""
 
@@ -66,7 +69,9 @@ def write_files(files: Files, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             continue
-        if content.startswith(LINK):
+        if content == PIPE:
+            os.mkfifo(path)
+        elif content.startswith(LINK):
             path.symlink_to(content.removeprefix(LINK).decode())
         else:
             path.write_bytes(content)
@@ -140,13 +145,13 @@ def any_file(files: Files, rng: Rng, suffix: str = "") -> str:
 
 def harm_bytes(files: Files, rng: Rng) -> None:
     name = any_file(files, rng)
-    if files[name] and not files[name].startswith(LINK):
+    if files[name] and files[name] != PIPE and not files[name].startswith(LINK):
         files[name] = BYTES[rng.choice(sorted(set(BYTES) - {"damage_gzip"}))](bytearray(files[name]), rng)
 
 
 def flip_one_bit(files: Files, rng: Rng) -> None:
     name = any_file(files, rng)
-    if files[name]:
+    if files[name] and files[name] != PIPE:
         files[name] = BYTES["flip_bits"](bytearray(files[name]), rng)
 
 
@@ -189,6 +194,10 @@ def link_for_a_file(files: Files, rng: Rng) -> None:
     name = any_file(files, rng)
     target = rng.choice((".", Path(name).name, "absent", "..", Path(any_file(files, rng)).name))
     files[name] = LINK + target.encode()
+
+
+def pipe_for_a_file(files: Files, rng: Rng) -> None:
+    files[any_file(files, rng)] = PIPE
 
 
 OF_ANY_FOLDER: dict[str, Harm] = {

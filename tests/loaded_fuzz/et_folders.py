@@ -17,7 +17,7 @@ from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from tests.fuzz import ODD_VALUES
 from tests.job_fuzz import sound_ranks
-from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, read_files
+from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, pipe_for_a_file, read_files
 from tests.loaded_fuzz.command import ask_command
 
 ODD_WORDS = (0, 1, 2, 3, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
@@ -237,7 +237,7 @@ ET_HARMS: dict[str, Harm] = {
             change_id, change_dependency, close_a_ring, drop_dependencies, change_field, change_attribute,
             change_attribute_value, drop_attribute, repeat_attribute, drop_node, drop_all_nodes, repeat_node,
             reorder_nodes, wrong_length, change_metadata, change_groups, nested_groups, rename_file,
-            file_of_another_workload, empty_fields,
+            file_of_another_workload, empty_fields, pipe_for_a_file,
         )
     },
 }  # fmt: skip

@@ -10,13 +10,13 @@ from typing import Any
 
 import hta_graph as hg
 from tests.fuzz import ODD_NUMBERS, ODD_VALUES, as_bytes, seeds
-from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file
+from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, write_files
 from tests.loaded_fuzz.command import ask_command
 from tests.support.host_builder import host_of
 
 SCHEMAS = ("1.0.1", "1.1.0-chakra.0.0.4", "1.1.1-chakra.0.0.4")
 ODD_SCHEMAS = (*SCHEMAS, "1.0.2-chakra.0.0.4", "9.9", "", "x" * 5_000)
-HOST = "host.json"
+HOST, LINKED = "host.json", "linked.json"
 
 
 @cache
@@ -33,7 +33,7 @@ def sound_hosts() -> tuple[tuple[str, Files], ...]:
 
 
 def _edit_host(files: Files, rng: Rng, change: Any) -> None:
-    name = any_file(files, rng, HOST)
+    name = any_file(files, rng, ".json")
     try:
         document = json.loads(files[name])
         change(document, document["nodes"])
@@ -134,7 +134,7 @@ HOST_HARMS: dict[str, Harm] = {
 
 def ask_host(folder: Path, rng: Rng, origin: str) -> str:
     """Link the host trace with its device trace; what was linked is converted."""
-    trace, linked = folder / "trace.json", folder / "linked.json"
+    trace, linked = folder / "trace.json", folder / LINKED
     trace.write_bytes(dict(seeds())[origin])
     given = ["--device-trace", str(trace), "--output", str(linked)]
     given += ["--any-process"] if rng.random() < 0.5 else []
@@ -145,4 +145,34 @@ def ask_host(folder: Path, rng: Rng, origin: str) -> str:
     return outcome
 
 
+@cache
+def sound_links() -> tuple[tuple[str, Files], ...]:
+    """Return linked traces of the same."""
+    found = []
+    for name, files in sound_hosts():
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, "case")
+            write_files(files, folder)
+            ask_host(folder, Rng(1), name)
+            linked = folder / LINKED
+            if linked.is_file():
+                found.append((name, {LINKED: linked.read_bytes()}))
+    return tuple(found)
+
+
+def ask_linked(folder: Path, rng: Rng, _: str) -> str:
+    """Convert a linked trace."""
+    options = (
+        "--missing-ranks",
+        "copy",
+        "--profile",
+        rng.choice(("full", "gpu")),
+        "--unknown-collectives",
+        "as-compute",
+    )
+    target = str(folder / "work")
+    return ask_command(folder, "chakra", "convert", str(folder / LINKED), "--output", target, *options)
+
+
 HOSTS = Family("host", sound_hosts, HOST_HARMS, ask_host)
+LINKS = Family("linked", sound_links, HOST_HARMS, ask_linked)

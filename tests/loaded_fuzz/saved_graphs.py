@@ -29,6 +29,7 @@ from tests.loaded_fuzz.cases import (
     Rng,
     any_file,
     check_refusal,
+    pipe_for_a_file,
     read_files,
 )
 from tests.support.properties import check_graph, require, some_windows
@@ -375,7 +376,7 @@ SAVED_HARMS: dict[str, Harm] = {
             change_cell, change_a_little, exchange_cells, constant_column, change_an_edge, turn_edges_round,
             close_a_cycle, retype_column, holes, rename_column, drop_column, exchange_columns, drop_table_rows,
             repeat_table_rows, reorder_rows, file_of_another, retype_header_key, drop_header_key, change_inside_header,
-            odd_texts, lengths_differ, other_ranks,
+            odd_texts, lengths_differ, other_ranks, pipe_for_a_file,
         )
     },
 }  # fmt: skip

@@ -73,6 +73,9 @@ def read_et(path: str | Path) -> EtFile:
         TraceError: it cannot be read, is compressed, breaks off, or holds something else.
     """
     path = Path(path)
+    # A pipe would keep the reader waiting.
+    if path.exists() and not path.is_file():
+        raise TraceError(path, "is no file", "convert the traces again")
     try:
         raw = path.read_bytes()
     except OSError as error:
