@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Self, TypeVar, cast, get_args
 
@@ -12,6 +12,7 @@ from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 
 __all__ = [
     "Columns",
+    "column_types",
     "cut_at",
     "cut_between",
     "distinct",
@@ -30,6 +31,8 @@ __all__ = [
 
 FEW_RANGES = 8
 """So many ranges are searched one by one; more all at once."""
+PIECE = 1 << 14
+"""Rows."""
 
 Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
 Rows = Ids | Ints | Bools | slice
@@ -59,7 +62,7 @@ class Columns:
     __slots__ = ()
 
     def __len__(self) -> int:
-        return len(getattr(self, next(iter(_declared_types(type(self))))))
+        return len(getattr(self, next(iter(column_types(type(self))))))
 
     def take(self, rows: Rows) -> Self:
         """Select rows by their places or by a mask, in that order."""
@@ -69,19 +72,27 @@ class Columns:
             rows = np.flatnonzero(rows)
             if len(rows) == len(self):
                 return self
-        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in _declared_types(type(self))})
+        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in column_types(type(self))})
+
+    def pieces(self, size: int = PIECE) -> Iterator[tuple[int, Self]]:
+        """Yield the rows in turn, so many at once, with the place of the first one.
+
+        What is computed of a piece stays in the processor's cache: several times faster than of a whole large table.
+        """
+        for first in range(0, len(self), size):
+            yield first, self.take(slice(first, first + size))
 
     @classmethod
     def of(cls, **values: Any) -> Self:
         """Make a table of lists, arrays and single values, which are repeated; each gets its column's type."""
         size = max((len(value) for value in values.values() if np.ndim(value)), default=1)
-        types = _declared_types(cls)
+        types = column_types(cls)
         return cls(**{name: freeze(np.broadcast_to(np.asarray(values[name], types[name]), size)) for name in types})
 
     @classmethod
     def empty(cls) -> Self:
         """Make a table without rows."""
-        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in _declared_types(cls).items()})
+        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in column_types(cls).items()})
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:
@@ -90,7 +101,7 @@ class Columns:
         if not every:
             return cls.empty()
         return cls(
-            **{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in _declared_types(cls)}
+            **{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in column_types(cls)}
         )
 
 
@@ -101,7 +112,7 @@ _DTYPES = {
 _DECLARED: dict[type[Any], dict[str, np.dtype[Any]]] = {}
 
 
-def _declared_types(table: type[Any]) -> dict[str, np.dtype[Any]]:
+def column_types(table: type[Any]) -> dict[str, np.dtype[Any]]:
     """Return the type of each column, by the name of the array type that the class declares: ``Ids`` is int32."""
     if table not in _DECLARED:
         # By its name in the source: evaluating the annotations of every table takes milliseconds at each start.

@@ -37,6 +37,8 @@ TESTS = (
 REPLAY_PROOF = ("tests/algorithms/replay/test_replay_proof.py",)
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
 FRAMES = ("tests/frames/test_graph_from.py",)
+LOADING = ("tests/export/loading/test_graph_checks.py",)
+SOUNDNESS = ("tests/graph/test_soundness.py",)
 TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
@@ -607,10 +609,38 @@ MISTAKES = (
     ),
     Mutation(
         "an edge of frames may be there twice",
-        "hta_graph/frames/given_edges.py",
-        "again[order] = ~first_of_runs(source[order], target[order], kind[order])",
+        "hta_graph/graph/soundness.py",
+        "again[order] = ~first_of_runs(*(column[order] for column in columns))",
         "again[order] = False",
         FRAMES,
+    ),
+    Mutation(
+        "saved graphs may hold cycles",
+        "hta_graph/export/loading/graph_checks.py",
+        "    if len(cycle):",
+        "    if len(cycle) > len(edges.rows):",
+        LOADING,
+    ),
+    Mutation(
+        "a row without length stands behind all ends, whatever follows it",
+        "hta_graph/graph/cycles.py",
+        "        is_before_end[source[chain[new]]] = True",
+        "        break",
+        SOUNDNESS,
+    ),
+    Mutation(
+        "edges that cannot be are placed all the same",
+        "hta_graph/graph/soundness.py",
+        "    return not strays.any() and not elsewhere.any()",
+        "    return not elsewhere.any()",
+        SOUNDNESS,
+    ),
+    Mutation(
+        "small files of very many rows are read",
+        "hta_graph/export/loading/saved_tables.py",
+        "    if unpacked > max(SMALL_BYTES, LARGEST_EXPANSION * packed):",
+        "    if unpacked < 0:",
+        LOADING,
     ),
     Mutation(
         "inexact floats pass for whole numbers",

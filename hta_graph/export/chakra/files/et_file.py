@@ -77,6 +77,9 @@ def read_et(path: str | Path) -> EtFile:
         TooLargeError: it is longer than there is memory for.
     """
     path = Path(path)
+    # A pipe would keep the reader waiting.
+    if path.exists() and not path.is_file():
+        raise TraceError(path, "is no file", "convert the traces again")
     try:
         TextLimit(path, per_byte=PEAK_PER_BYTE).check(path.stat().st_size)
         raw = path.read_bytes()

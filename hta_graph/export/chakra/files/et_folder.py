@@ -61,6 +61,8 @@ def read_folder(folder: str | Path) -> EtFolder:
 
 
 def _read_groups(path: Path) -> dict[str, list[int]] | None:
+    if path.exists() and not path.is_file():
+        raise TraceError(path, "is no file", "write it again")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -122,7 +122,7 @@ class HostTrace:
     def _decoded_values(self, row: int, text: msgspec.Raw) -> HostValues:
         try:
             return msgspec.json.decode(text, type=HostValues)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise TraceError(
                 self.path, f"node {int(self.id[row])} has inputs or outputs of no known form: {error}"
             ) from None
@@ -131,7 +131,7 @@ class HostTrace:
 def _json_objects(text: str) -> list[dict[str, Any]]:
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 

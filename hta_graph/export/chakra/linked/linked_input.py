@@ -126,7 +126,7 @@ def read_linked(path: str | Path) -> LinkedInput:
     try:
         nodes = [node for node in document["nodes"] if isinstance(node.get("ts"), (int, Decimal))]
         rows = _EventRows(document, nodes)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
     if not rows.activities:
         remedy = Remedy(
@@ -150,7 +150,7 @@ def read_linked(path: str | Path) -> LinkedInput:
 def _decode_document(path: Path, text: bytes | memoryview) -> Any:
     try:
         return msgspec.json.Decoder(float_hook=Decimal).decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         cause = f"the JSON breaks off at byte {len(text):,}" if "truncated" in str(error) else f"is not JSON: {error}"
         raise TraceError(path, cause, "link the traces again") from None
     except RecursionError:

@@ -118,7 +118,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
 def _check_scaled(folder: EtFolder) -> None:
     findings = check(folder).findings
     if findings:
-        raise ScaleError(f"ASTRA-sim would not run this: {findings[0]}")
+        raise ScaleError(f"{folder.path}: ASTRA-sim would not run this: {findings[0]}")
 
 
 def _scaled_messages(file: EtFile, factors: _Factors, changed: ScaledNodes) -> Iterator[bytes]:
@@ -153,7 +153,7 @@ def _scaled_durations(file: EtFile, factors: _Factors) -> Iterator[tuple[int, in
         scaled = idle + round((exact - idle) * factor)
         if scaled > LONGEST_NODE_NS:
             raise ScaleError(
-                f"{file.path.name}: node {node.id} would take {scaled / 1e9:,.0f} s, longer than ASTRA-sim can wait; "
+                f"{file.path}: node {node.id} would take {scaled / 1e9:,.0f} s, longer than ASTRA-sim can wait; "
                 "give a smaller factor"
             )
         lane = tuple(known.get(name) for name in ("is_cpu_op", "tid", "device", "stream"))
