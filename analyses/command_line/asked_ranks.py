@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -22,8 +23,9 @@ __all__ = ["AskedRanks", "print_lines", "say"]
 
 
 def say(line: str) -> None:
-    """Print a line about the work on standard error."""
-    print(line, file=sys.stderr)  # noqa: T201
+    """Print a line about the work on standard error; where that takes none, nobody can be told."""
+    with suppress(OSError):
+        print(line, file=sys.stderr)  # noqa: T201
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:

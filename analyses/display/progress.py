@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ class ProgressLine:
     def say(self, line: str) -> None:
         """Write a line that stays."""
         self.clear()
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
 
     def clear(self) -> None:
         """Take the bar away, until the next update."""

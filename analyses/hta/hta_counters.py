@@ -15,8 +15,8 @@ from analyses.launches.counter_series import QUEUES, RATES, counter_tracks, outp
 from analyses.owners.hardware_counters import KEYS, counted_ranges
 from analyses.scope import Scope
 from hta_graph.errors import OutputError
-from hta_graph.export.files import check_output
 from hta_graph.export.perfetto.counter_tracks import write_counters
+from hta_graph.export.targets import check_targets
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
@@ -57,8 +57,7 @@ def hta_generate_trace_with_counters(
     if len(set(targets)) < len(targets):
         raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
     # All outputs are looked at before the first is written.
-    for target in targets:
-        check_output(target, paths)
+    check_targets(targets, paths)
     chosen = [name for kind, name in SERIES_NAMED.items() if kind in time_series] if time_series else COUNTER_SERIES
     for scope, target in zip(scopes, targets, strict=True):
         write_counters(scope.graph.trace, counter_tracks(scope, chosen), target)

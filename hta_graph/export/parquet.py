@@ -14,6 +14,7 @@ from hta_graph.columns import freeze
 from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
 from hta_graph.export.files import new_folder, printable
 from hta_graph.export.job_parquet import JOB_TABLES, events_of_job, job_tables, loaded_job
+from hta_graph.export.targets import check_new_folder
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
@@ -51,8 +52,8 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     target = Path(folder)
-    check_folder(target)
-    with new_folder(target) as new:
+    check_folder(target, [part.graph.path for part in graph.parts])
+    with new_folder(target, lambda: check_folder(target)) as new:
         _write_graph(graph, new)
         if isinstance(graph, JobGraph):
             for rank in graph.rank_of_part.tolist():
@@ -83,19 +84,17 @@ def _rank_folder(rank: int) -> str:
     return f"rank{rank}"
 
 
-def check_folder(target: Path) -> None:
+def check_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse a folder that holds anything but a graph saved earlier.
 
     Raises:
-        OutputError: the folder holds other files, is a file, cannot be looked at, or its parent does not exist.
+        OutputError: the folder holds other files or an input, is a file, cannot be looked at, or its parent does not
+            exist.
     """
+    check_new_folder(target, inputs)
     try:
-        if target.exists() and not target.is_dir():
-            raise OutputError(f"{target}: is a file; name a folder")
         if target.is_dir() and any(target.iterdir()) and not _is_saved_graph(target):
             raise OutputError(f"{target}: holds other files; name a new folder")
-        if not target.absolute().parent.is_dir():
-            raise OutputError(f"{target}: its parent folder does not exist; make it first")
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 

@@ -47,6 +47,7 @@ from hta_graph.export.chakra.workload.convert_options import ConvertOptions
 from hta_graph.export.chakra.workload.exchanges import Numbers
 from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
 
@@ -114,13 +115,20 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
     check_target(target, force=options.force)
     check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
+    check_new_folder(target, [item.graph.path for item in listed])
     ranks = [item.rank for item in listed]
     works = [RankWork(item, ranks) for item in listed]
     workload = _Workload(works, options)
     copies = {workload.name(rank): workload.name(ranks[0]) for rank in workload.copied}
     # The folder is looked at, and run, before it is put in its place.
     seen: list[Execution] = []
-    write_folder(target, workload.files(), copies, lambda folder: seen.append(_checked_run(folder, options)))
+    write_folder(
+        target,
+        workload.files(),
+        copies,
+        lambda folder: seen.append(_checked_run(folder, options)),
+        force=options.force,
+    )
     return Conversion(list(workload.converted(seen[0])), workload.notes)
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, OutputError
+from hta_graph.errors import HtaGraphError
 from hta_graph.export.chakra.files.et_file import EtFile, attributes, framed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
@@ -28,6 +28,7 @@ from hta_graph.export.chakra.files.et_folder import (
 from hta_graph.export.chakra.files.schema import NODE_TYPES, GlobalMetadata
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.simulated import DELAY
+from hta_graph.export.targets import check_new_folder
 
 __all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
@@ -89,8 +90,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
         ScaleError: a node would take too long, or ASTRA-sim would not run the result.
     """
     check_target(target, force=force)
-    if target.exists() and target.samefile(folder.path):
-        raise OutputError(f"{target}: is the workload to scale, which is never overwritten; name another folder")
+    check_new_folder(target, folder.path.iterdir())
     changed = ScaledNodes()
     files: dict[str, Iterable[bytes]] = {
         f"{folder.prefix}.{rank}.et": framed(_scaled_messages(file, gpu, cpu, changed))
@@ -98,7 +98,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
     }
     kept = {name: folder.path / name for name in (GROUPS_FILE, NAMES_FILE)}
     files |= {name: [path.read_bytes()] for name, path in kept.items() if path.is_file()}
-    write_folder(target, files, {}, _check_scaled)
+    write_folder(target, files, {}, _check_scaled, force=force)
     return changed
 
 
