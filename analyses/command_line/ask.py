@@ -69,13 +69,15 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
     """Return a table as CSV in which neither a name nor a heading is a formula."""
     from pandas.api.types import is_numeric_dtype
 
-    from hta_graph.export.csv_text import harmless_cell
+    from hta_graph.export.csv_text import CsvText, harmless_cell
 
     written = frame.rename(columns=harmless_cell)
     for name in written.columns:
         if not is_numeric_dtype(written[name]):
             written[name] = written[name].map(harmless_cell)
-    return written.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace")
+    text = CsvText()
+    written.to_csv(text, index=False, lineterminator="\r\n")
+    return text.encoded()
 
 
 def _scope_document(scope: Scope) -> dict[str, Any]:

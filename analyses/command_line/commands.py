@@ -84,12 +84,13 @@ def sync_deps(options: argparse.Namespace) -> None:
 
     window = Stretch.of(options).window(otherwise_whole=True)
     found = SyncDependencies(AskedRanks.of(options).job_or_graph(), window)
+    # A job has none: that is said before anything is written.
+    ids = found.external_ids() if options.external_ids else None
     if options.json:
         write_json(options.json, sync_document(found))
     if options.csv:
         write_file(options.csv, sync_csv(found))
-    if options.external_ids:
-        ids = found.external_ids()
+    if ids:
         write_file(options.external_ids, external_ids_json(ids))
         for line in left_out(ids):
             say(f"{options.external_ids}: {line}")

@@ -13,10 +13,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["csv_line", "csv_rows", "harmless_cell", "harmless_cells"]
+__all__ = ["CsvText", "csv_line", "csv_rows", "harmless_cell", "harmless_cells"]
 
 # Blanks are skipped by some spreadsheets; signs of double width are signs to those of East Asia.
 RISKY = re.compile(r"[\t\r\n']|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+
+
+class CsvText(io.StringIO):
+    """What a writer of CSV writes to, row by row: lines end in a line feed alone."""
+
+    def write(self, row: str) -> int:
+        """Take one row."""
+        # A writer that was told to end lines so would not quote a name with a carriage return (before Python 3.13).
+        return super().write(row.removesuffix("\r\n") + "\n")
+
+    def encoded(self) -> bytes:
+        """Return the rows as UTF-8; what that cannot hold becomes a question mark."""
+        return self.getvalue().encode("utf-8", "replace")
 
 
 def harmless_cell(cell: Any) -> Any:
@@ -48,6 +61,6 @@ def csv_rows(columns: Sequence[Sequence[Any]]) -> bytes:
     >>> csv_rows([["gemm", "-x"], [-5, 7]])
     b"gemm,-5\n'-x,7\n"
     """
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(zip(*map(harmless_cells, columns), strict=True))
-    return text.getvalue().encode("utf-8", "replace")
+    text = CsvText()
+    csv.writer(text).writerows(zip(*map(harmless_cells, columns), strict=True))
+    return text.encoded()
