@@ -32,11 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
-    # Names in a trace may hold what the terminal's encoding cannot write.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     try:
+        # Names in a trace may hold what the terminal's encoding cannot write.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         options = parser.parse_args(arguments)
         from hta_graph.trace.reader import paused_gc  # late: --help answers without NumPy
 
