@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 __all__ = ["EXIT_INTERRUPTED", "end_by_signals", "open_closed_streams"]
@@ -48,8 +47,9 @@ def _end(number: int, _: object) -> NoReturn:
     for name in ENDING:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    _end_children()
-    # Nothing is half written where what writes has not even been imported.
+    # Nothing runs and nothing is half written where what starts processes, or writes, has not even been imported.
+    if "subprocess" in sys.modules:
+        _end_children()
     if files := sys.modules.get("hta_graph.export.files"):
         with suppress(Exception):
             files.remove_unfinished()
@@ -63,6 +63,8 @@ def _end(number: int, _: object) -> NoReturn:
 
 def _end_children() -> None:
     """End what reads ranks or draws for this process; elsewhere than on Linux it ends when it finds its pipe closed."""
+    from pathlib import Path
+
     for children in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError, ValueError):
             for child in map(int, children.read_text().split()):
