@@ -28,8 +28,10 @@ def place_of(path: Path) -> Path:
     A link to an open file of a process, as ``/dev/stdout`` is one, is itself the place.
 
     Raises:
-        OutputError: links lead in a circle.
+        OutputError: links lead in a circle, or no file can have such a name.
     """
+    if "\0" in str(path):
+        raise OutputError(f"{str(path)!r}: no file can have such a name; give another one")
     place = path.absolute()
     for _ in range(MOST_LINKS):
         if not place.is_symlink() or _is_open_file(place):
