@@ -62,6 +62,10 @@ def test_whoever_takes_one_apostrophe_off_has_the_names_again(names: list[str]) 
     assert not any(cells[0].lstrip().startswith(STARTS_A_FORMULA) for cells in found)
 
 
+def test_text_among_other_things_is_no_formula_either() -> None:
+    assert csv_rows([[None, 3, "=1", True]]) == b"\n3\n'=1\nTrue\n".replace(b"\n3", b'""\n3', 1)
+
+
 def test_a_heading_is_no_formula_either() -> None:
     assert csv_line(["ns", "=1+1"]) == b"ns,'=1+1\n"
 
