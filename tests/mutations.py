@@ -2174,6 +2174,161 @@ WORKLOADS = (
     ),
 )
 
+NAMED = ("tests/analyses/command_line/test_named_files.py",)
+TARGETS = ("tests/export/test_targets.py",)
+WRITTEN = ("tests/export/test_files.py",)
+ENDINGS = ("tests/analyses/command_line/test_ending.py",)
+WRITING = (
+    Mutation(
+        "nobody looks at the files that are named",
+        "analyses/command_line/cli.py",
+        "            check_named_files(options)\n",
+        "",
+        NAMED,
+    ),
+    Mutation(
+        "an empty name is a name",
+        "analyses/command_line/named_files.py",
+        "        if not text:",
+        "        if text is None:",
+        NAMED,
+    ),
+    Mutation(
+        "dumps beside the traces are no inputs",
+        "analyses/command_line/named_files.py",
+        'f"{FOLDER}/*"',
+        'f"{FOLDER}"',
+        NAMED,
+    ),
+    Mutation(
+        "counters replace what is in their folder",
+        "analyses/command_line/counters_command.py",
+        "    check_targets(targets, input_files(options))\n",
+        "",
+        NAMED,
+    ),
+    Mutation(
+        "an input is known by its name alone",
+        "hta_graph/export/targets.py",
+        "    if _identity(place) in inputs:",
+        "    if place in inputs:",
+        TARGETS,
+    ),
+    Mutation(
+        "a folder is replaced with a link to an input",
+        "hta_graph/export/targets.py",
+        "{named.parent, Path(",
+        "{Path(",
+        TARGETS,
+    ),
+    Mutation(
+        "a folder is replaced with an input far below",
+        "hta_graph/export/targets.py",
+        "(folder, *folder.parents)",
+        "(folder,)",
+        TARGETS,
+    ),
+    Mutation(
+        "two outputs are one under two names",
+        "hta_graph/export/targets.py",
+        "        return there == _identity(yours)",
+        "        return mine == yours",
+        TARGETS,
+    ),
+    Mutation(
+        "two names that a disk takes for one",
+        "hta_graph/export/targets.py",
+        "mine.name == yours.name or _is_one_name(mine.name, yours.name, mine.parent)",
+        "mine.name == yours.name",
+        TARGETS,
+    ),
+    Mutation(
+        "a circle of links is a file",
+        "hta_graph/export/targets.py",
+        "    place = path.absolute()\n    for",
+        "    place = path.absolute()\n    return place\n    for",
+        TARGETS,
+    ),
+    Mutation(
+        "what came in the meantime is deleted",
+        "hta_graph/export/files.py",
+        "            check()\n",
+        "",
+        WRITTEN,
+    ),
+    Mutation(
+        "what is unfinished stays",
+        "hta_graph/export/files.py",
+        "        remove(part)\n        del",
+        "        del",
+        WRITTEN,
+    ),
+    Mutation(
+        "what is unfinished is not noted",
+        "hta_graph/export/files.py",
+        "    _unfinished[part] = lambda: remove(part)\n",
+        "    _unfinished[part] = lambda: None\n",
+        WRITTEN,
+    ),
+    Mutation(
+        "an earlier folder's rights go with it",
+        "hta_graph/export/files.py",
+        "new.chmod(place.stat().st_mode & 0o777)",
+        "new.chmod(0o755)",
+        WRITTEN,
+    ),
+    Mutation(
+        "who was faster wins",
+        "hta_graph/export/files.py",
+        "if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):",
+        "if error.errno:",
+        WRITTEN,
+    ),
+    Mutation(
+        "apostrophes are taken off names that had them",
+        "hta_graph/export/csv_text.py",
+        "\\r\\n']|",
+        "\\r\\n]|",
+        ("tests/export/test_csv_text.py",),
+    ),
+    Mutation(
+        "a column with a number holds no text",
+        "hta_graph/export/csv_text.py",
+        "if str in set(map(type, column))",
+        "if {str} == set(map(type, column))",
+        ("tests/export/test_csv_text.py",),
+    ),
+    Mutation(
+        "a terminal that closes ends nothing",
+        "analyses/command_line/ending.py",
+        '"SIGTERM", "SIGHUP")',
+        '"SIGTERM")',
+        ENDINGS,
+    ),
+    Mutation(
+        "readers outlive the program",
+        "analyses/command_line/ending.py",
+        "                os.kill(child, signal.SIGKILL)",
+        "                os.kill(child, 0)",
+        ENDINGS,
+    ),
+    Mutation(
+        "an answer into a closed stream is given",
+        "analyses/command_line/ending.py",
+        "(1, os.O_RDONLY)",
+        "(1, os.O_WRONLY)",
+        ENDINGS,
+    ),
+    Mutation(
+        "nohup is of no use",
+        "analyses/command_line/ending.py",
+        " and signal.getsignal(number) is not signal.SIG_IGN",
+        "",
+        ENDINGS,
+    ),
+)
+"""Where outputs go, and how the program ends."""
+
 MUTATIONS = (
     *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
     *SIMULATORS,
@@ -2181,6 +2336,7 @@ MUTATIONS = (
     *REPLAYED,
     *WORKLOADS,
     *MEETINGS,
+    *WRITING,
 )  # fmt: skip
 
 

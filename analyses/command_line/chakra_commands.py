@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.outputs import write_json
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ def link(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.linked.linked_json import linked_json
     from hta_graph.export.chakra.linked.linked_trace import link_traces
-    from hta_graph.export.files import check_output, write_file
+    from hta_graph.export.files import write_file
     from hta_graph.trace import read_trace
 
-    check_output(options.output, [Path(options.host_trace), Path(options.device_trace)])
     _refuse_existing(options.output, force=options.force)
     host = read_host_trace(options.host_trace)
     trace = read_trace(options.device_trace, salvage=options.salvage)
@@ -73,7 +72,6 @@ def convert(options: argparse.Namespace) -> None:
 
     target = Path(options.output)
     check_target(target, force=options.force)
-    check_outputs(options.inputs, options.json)
     asked = ConvertOptions(
         options.profile,
         options.prefix,
@@ -96,10 +94,7 @@ def check(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.check import check as look_at
     from hta_graph.export.chakra.simulator.check import check_document
-    from hta_graph.export.files import check_output
 
-    if options.json:
-        check_output(options.json, Path(options.folder).glob("*"))
     result = look_at(read_folder(options.folder))
     if options.json:
         write_json(options.json, check_document(result))
@@ -119,11 +114,8 @@ def simulate(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.simulate import nodes_csv, simulation_document
     from hta_graph.export.chakra.simulator.simulate import simulate as execute
-    from hta_graph.export.files import check_output, write_file
+    from hta_graph.export.files import write_file
 
-    for output in (options.json, options.nodes):
-        if output:
-            check_output(output, Path(options.folder).glob("*"))
     result = execute(read_folder(options.folder))
     if options.json:
         write_json(options.json, simulation_document(result))
@@ -151,11 +143,8 @@ def statistics(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.simulator.et_program import programs_of
     from hta_graph.export.chakra.simulator.log_statistics import log_statistics, statistics_document
     from hta_graph.export.chakra.simulator.simulator_log import read_log
-    from hta_graph.export.files import check_output
 
     log = read_log(options.log)
-    if options.json:
-        check_output(options.json, log.files)
     found = log_statistics(log, programs_of(read_folder(options.workload)) if options.workload else None)
     for note in found.notes:
         say(f"{options.log}: note: {note}")

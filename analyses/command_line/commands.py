@@ -9,7 +9,7 @@ from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
 
@@ -25,7 +25,6 @@ def info(options: argparse.Namespace) -> None:
     """Print what is in each rank's trace."""
     from analyses.paths.trace_info import RANKS_TOLD, info_document, info_lines, more_ranks_line
 
-    check_outputs(options.inputs, options.json)
     # The text of a rank is printed as soon as that is read; JSON is one document of all.
     asked, ranks = AskedRanks.of(options), []
     for found in asked.graphs():
@@ -45,7 +44,6 @@ def critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
     from analyses.paths.path_report import path_document, path_lines
 
-    check_outputs(options.inputs, options.json, options.overlay, options.dot)
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs goes with --json of one path")
     if options.per_step:
@@ -72,12 +70,8 @@ def graph(options: argparse.Namespace) -> None:
     from hta_graph.export.graph_json import graph_document
     from hta_graph.export.parquet import check_folder, save_graph
 
-    check_outputs(options.inputs, options.json)
-    # Both outputs are refused before the trace is read, which may take minutes.
-    if options.parquet:
+    if options.parquet:  # refused before the trace is read, which may take minutes
         check_folder(Path(options.parquet))
-        if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
-            raise UsageError("--json and --parquet name the same place")
     found = AskedRanks.of(options).job_or_graph()
     if options.parquet:
         save_graph(found, options.parquet)
@@ -93,15 +87,15 @@ def sync_deps(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
 
-    check_outputs(options.inputs, options.json, options.csv, options.external_ids)
     window = Stretch.of(options).window(otherwise_whole=True)
     found = SyncDependencies(AskedRanks.of(options).job_or_graph(), window)
+    # A job has none: that is said before anything is written.
+    ids = found.external_ids() if options.external_ids else None
     if options.json:
         write_json(options.json, sync_document(found))
     if options.csv:
         write_file(options.csv, sync_csv(found))
-    if options.external_ids:
-        ids = found.external_ids()
+    if ids:
         write_file(options.external_ids, external_ids_json(ids))
         for line in left_out(ids):
             say(f"{options.external_ids}: {line}")
@@ -113,7 +107,6 @@ def render(options: argparse.Namespace) -> None:
     """Draw the path, an event's surroundings, or the way between two events."""
     from hta_graph.export.picture import around_picture, between_picture, check_picture, path_picture, write_picture
 
-    check_outputs(options.inputs, options.output)
     check_picture(options.output)
     if options.path:
         path = _asked_path(options)
@@ -134,7 +127,6 @@ def timeline(options: argparse.Namespace) -> None:
     from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
 
-    check_outputs(options.inputs, options.output)
     path = _asked_path(options)
     _say_default(path, options)
     # A page about a step can turn to those around it, whoever named it.
@@ -146,11 +138,15 @@ def demo(options: argparse.Namespace) -> None:
     """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
     from importlib.resources import as_file, files
 
+    from hta_graph.export.targets import check_targets
+
+    targets = "demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html"
     with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
-        _write_demo(AskedRanks([str(sample)], left_out=options.left_out))
+        check_targets(targets, [sample])
+        _write_demo(AskedRanks([str(sample)], left_out=options.left_out), *targets)
 
 
-def _write_demo(ranks: AskedRanks) -> None:
+def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:
     """Do the main job on a trace with a second step."""
     from analyses.pages.timeline_page import timeline_page
     from analyses.paths.path_report import path_lines
@@ -162,16 +158,15 @@ def _write_demo(ranks: AskedRanks) -> None:
 
     path = extract(ranks.one_graph(), step(2))
     print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
-    _write_path_overlay(path, "demo_overlay.json")
-    picture = "demo_path.svg" if which("dot") else "demo_path.dot"
+    _write_path_overlay(path, overlay)
     write_picture(path_picture(path), picture)
-    write_file("demo_timeline.html", timeline_page(path, step_rows(path.graph)).html())
+    write_file(page, timeline_page(path, step_rows(path.graph)).html())
     print_lines(
         [
             "written here:",
-            "  demo_overlay.json   open it in ui.perfetto.dev",
+            f"  {overlay}   open it in ui.perfetto.dev",
             f"  {picture}       the path as a picture",
-            "  demo_timeline.html  open it in a browser",
+            f"  {page}  open it in a browser",
         ]
     )
 

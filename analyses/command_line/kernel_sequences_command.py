@@ -7,6 +7,7 @@ import argparse
 from analyses import catalogue
 from analyses.command_line.ask import asked_scopes, told_flags, write_answer
 from analyses.command_line.asked_ranks import AskedRanks, say
+from analyses.command_line.named_files import OutputFile
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
 from analyses.given_numbers import whole_number
@@ -25,7 +26,10 @@ def add_overlay(parser: argparse.ArgumentParser) -> None:
         help="mark so many sequences in the overlay (5)",
     )
     parser.add_argument(
-        "--overlay", metavar="OUT", help="write the trace with the top sequences marked, for ui.perfetto.dev"
+        "--overlay",
+        type=OutputFile,
+        metavar="OUT",
+        help="write the trace with the top sequences marked, for ui.perfetto.dev",
     )
 
 
@@ -34,7 +38,7 @@ def kernel_sequences(options: argparse.Namespace) -> None:
     from analyses.launches.kernel_sequences import write_sequence_overlay
 
     asked = catalogue.kernel_sequences
-    outputs = Outputs.of(options, options.inputs, options.overlay)
+    outputs = Outputs.of(options)
     scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
     # Known only now: how many ranks an input folder holds.
     if options.overlay and len(scopes) > 1:

@@ -6,6 +6,7 @@ import argparse
 import re
 from typing import Any
 
+from analyses.command_line.named_files import InputTraces, OutputFile, OutputFolder
 from analyses.flags import flags_of
 from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
@@ -30,7 +31,9 @@ __all__ = [
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read."""
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files")
+    parser.add_argument(
+        "inputs", type=InputTraces, nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files"
+    )
     parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
 
@@ -55,6 +58,7 @@ def add_flight(parser: argparse.ArgumentParser) -> None:
     """Add what else numbers the collectives of several ranks."""
     parser.add_argument(
         "--flight",
+        type=InputTraces,
         nargs="+",
         metavar="FILE",
         help="dumps of the flight recorder, one JSON file a rank (those in a folder flight beside the traces)",
@@ -63,7 +67,9 @@ def add_flight(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine output, and how an answer is printed without it."""
-    parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
+    parser.add_argument(
+        "--json", type=OutputFile, metavar="FILE", help="write machine-readable output (- for standard output)"
+    )
     parser.add_argument("--wide", action="store_true", help="cut nothing to fit the terminal")
 
 
@@ -91,8 +97,10 @@ def add_stretch(parser: argparse.ArgumentParser) -> None:
 
 def add_path_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what a path can be written as."""
-    parser.add_argument("--overlay", metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev")
-    parser.add_argument("--dot", metavar="OUT", help="write a picture of the path as graphviz source")
+    parser.add_argument(
+        "--overlay", type=OutputFile, metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev"
+    )
+    parser.add_argument("--dot", type=OutputFile, metavar="OUT", help="write a picture of the path as graphviz source")
     parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
     parser.add_argument(
         "--merge-runs", action="store_true", help="in JSON one segment for each long run of equal class and stack"
@@ -111,14 +119,17 @@ def add_near(parser: argparse.ArgumentParser) -> None:
 
 def add_graph_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what a graph can be written as."""
-    parser.add_argument("--parquet", metavar="DIR", help="write the graph's columns as Parquet tables")
+    parser.add_argument(
+        "--parquet", type=OutputFolder, metavar="DIR", help="write the graph's columns as Parquet tables"
+    )
 
 
 def add_sync_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what dependencies can be written as."""
-    parser.add_argument("--csv", metavar="FILE", help="write one table of both directions as CSV")
+    parser.add_argument("--csv", type=OutputFile, metavar="FILE", help="write one table of both directions as CSV")
     parser.add_argument(
         "--external-ids",
+        type=OutputFile,
         metavar="FILE",
         help="write {operator: [operators whose GPU work it waits for]} by external id, as JSON",
     )
@@ -140,7 +151,9 @@ def add_picture(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--depth", type=whole_number(0, 999_999), default=2, metavar="N", help="how many edges around the event (2)"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .svg, .png or .dot file")
+    parser.add_argument(
+        "-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .svg, .png or .dot file"
+    )
 
 
 def _event_name(text: str) -> int | tuple[int, int]:
@@ -157,7 +170,7 @@ def _event_name(text: str) -> int | tuple[int, int]:
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """Add where the page goes."""
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
+    parser.add_argument("-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .html file")
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
@@ -168,8 +181,10 @@ def add_tables(parser: argparse.ArgumentParser) -> None:
 
 def add_written(parser: argparse.ArgumentParser) -> None:
     """Add what an answer can be written as."""
-    parser.add_argument("--csv", metavar="FILE", help="write the main table as CSV (- for standard output)")
-    parser.add_argument("--plot", metavar="FILE", help="write a figure as a page of its own (.html)")
+    parser.add_argument(
+        "--csv", type=OutputFile, metavar="FILE", help="write the main table as CSV (- for standard output)"
+    )
+    parser.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:

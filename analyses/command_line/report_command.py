@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.command_line.asked_ranks import AskedRanks, say
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.named_files import OutputFile
+from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
 
@@ -24,10 +25,15 @@ __all__ = ["add_report", "report"]
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add where the page goes and what it links."""
-    parser.add_argument("-o", "--output", metavar="FILE", help="a .html file")
-    parser.add_argument("--json", metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)")
+    parser.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help="a .html file")
     parser.add_argument(
-        "--overlay", metavar="OUT", help="also write the slowest rank's trace with its path, and link it"
+        "--json", type=OutputFile, metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)"
+    )
+    parser.add_argument(
+        "--overlay",
+        type=OutputFile,
+        metavar="OUT",
+        help="also write the slowest rank's trace with its path, and link it",
     )
 
 
@@ -43,7 +49,6 @@ def report(options: argparse.Namespace) -> None:
         raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
     if options.overlay and not options.output:
         raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
-    check_outputs(options.inputs, options.output, options.json, options.overlay)
     stretch, patterns = Stretch.of(options), options.data_load
     stretch.window()  # what is written wrongly is refused before anything is read
     graphs = AskedRanks.of(options).together(members=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from analyses.display.terminal import clipped
 from analyses.given_numbers import factor_text
@@ -60,7 +60,6 @@ def what_if(options: argparse.Namespace) -> None:
     from analyses.paths.what_if_text import what_if_lines
     from hta_graph.algorithms.replay.selection import What
 
-    check_outputs(options.inputs, options.json)
     window = Stretch.of(options).window()
     # What is written wrongly is refused before anything is read.
     asked = _read_changes(options.changes or [])

@@ -50,7 +50,9 @@ def _written(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
     from rich.console import Console
 
     console = Console(
-        file=file,
+        # Not the file itself: where that is a pipe whose reader has gone, a console would end the program.
+        file=io.StringIO(),
+        force_terminal=True if file.isatty() else None,
         width=room or ENDLESS,
         # Where no colour is wanted, no bold either: one rule for all codes.
         color_system=None if os.environ.get("NO_COLOR") else "auto",

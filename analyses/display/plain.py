@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TextIO
 
 from hta_graph.printable import printable
@@ -17,6 +18,7 @@ def write_lines(lines: Iterable[str], to: TextIO) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line about the work on standard error."""
-    write_lines([line], sys.stderr)
-    sys.stderr.flush()
+    """Print a line about the work on standard error; where that takes none, nobody can be told."""
+    with suppress(OSError):
+        write_lines([line], sys.stderr)
+        sys.stderr.flush()

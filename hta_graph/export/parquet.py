@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from hta_graph.export.loading.saved_header import (
     saved_ranks,
 )
 from hta_graph.export.loading.saved_tables import SavedTable, import_arrow, read_saved_table
+from hta_graph.export.targets import check_new_folder
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
@@ -61,8 +62,8 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     target = Path(folder)
-    check_folder(target)
-    with new_folder(target) as new:
+    check_folder(target, [part.graph.path for part in graph.parts])
+    with new_folder(target, lambda: check_folder(target)) as new:
         _write_graph(graph, new)
         if isinstance(graph, JobGraph):
             for rank in graph.rank_of_part.tolist():
@@ -93,19 +94,17 @@ def _rank_folder(rank: int) -> str:
     return f"rank{rank}"
 
 
-def check_folder(target: Path) -> None:
+def check_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse a folder that holds anything but a graph saved earlier.
 
     Raises:
-        OutputError: the folder holds other files, is a file, cannot be looked at, or its parent does not exist.
+        OutputError: the folder holds other files or an input, is a file, cannot be looked at, or its parent does not
+            exist.
     """
+    check_new_folder(target, inputs)
     try:
-        if target.exists() and not target.is_dir():
-            raise OutputError(f"{target}: is a file; name a folder")
         if target.is_dir() and any(target.iterdir()) and not _is_saved_graph(target):
             raise OutputError(f"{target}: holds other files; name a new folder")
-        if not target.absolute().parent.is_dir():
-            raise OutputError(f"{target}: its parent folder does not exist; make it first")
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 

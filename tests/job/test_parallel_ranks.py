@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
@@ -37,6 +37,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import folder_contents, run_command
 from tests.support.depth import deep
+from tests.support.processes import child_processes, is_running, wait_until
 from tests.support.shared_traces import SHARED
 
 NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
@@ -345,30 +346,6 @@ def test_the_estimates_are_sane(tmp_path: Path) -> None:
 # -- interrupted ------------------------------------------------------------------------------------------------------
 
 needs_proc = pytest.mark.skipif(not IS_LINUX, reason="needs /proc to see processes")
-
-
-def child_processes(pid: int) -> set[int]:
-    """Return the processes that a process has started."""
-    found = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found |= set(map(int, task.read_text().split()))
-    return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for something."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process runs; one that nobody has waited for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.text_attacks.command_lines import Asked, Material, all_commands, ask_in_process, options_of
+from tests.support.every_command import every_command, options_of
+from tests.text_attacks.command_lines import Asked, Material, ask_in_process
 from tests.text_attacks.texts import lines_of, with_labels, written_material
 
 NUMBERS = (
@@ -58,7 +59,7 @@ def numeric_options(words: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
 def attack_options(material: Material, numbers: tuple[str, ...] = NUMBERS) -> Iterator[tuple[Asked, list[str]]]:
     """Give each number to each option that takes one; yield what came of each with what is wrong."""
     seen: set[str] = set()
-    for words in all_commands():
+    for words in every_command():
         for option, form, count in numeric_options(words):
             needed = material.needed(*words)
             if words == ("render",) and option in ("--around", "--between", "--depth"):
@@ -108,7 +109,7 @@ def attack_values(folder: Path, names: tuple[str, ...] = tuple(ODD_VALUES)) -> I
                 if here == path:
                     found[key] = ODD_VALUES[name]
             material.traces[0].write_text(json.dumps(document))
-            for words in all_commands():
+            for words in every_command():
                 if words[0] in ("demo", "chakra") and words != ("chakra", "convert"):
                     continue
                 asked = ask_in_process(next(lines_of(material, words)))

@@ -55,6 +55,7 @@ from hta_graph.export.chakra.workload.et_nodes import metadata
 from hta_graph.export.chakra.workload.exchanges import Numbers
 from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
 
@@ -123,6 +124,7 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
     check_target(target, force=options.force)
     check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
+    check_new_folder(target, [item.graph.path for item in listed])
     ranks = [item.rank for item in listed]
     if not ranks or len(set(ranks)) < len(ranks):
         raise ConversionError("give each rank once" if ranks else "give at least one rank")
@@ -133,7 +135,13 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
     }
     # The folder is looked at, and run, before it is put in its place.
     seen: list[Execution] = []
-    write_folder(target, workload.files(), copies, lambda folder: seen.append(_checked_run(folder, options)))
+    write_folder(
+        target,
+        workload.files(),
+        copies,
+        lambda folder: seen.append(_checked_run(folder, options)),
+        force=options.force,
+    )
     return Conversion(list(workload.converted(seen[0])), workload.notes)
 
 

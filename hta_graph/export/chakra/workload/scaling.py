@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.errors import HtaGraphError, OutputError
+from hta_graph.errors import HtaGraphError
 from hta_graph.export.chakra.files.et_file import EtFile, attributes, framed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
@@ -33,6 +33,7 @@ from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.check_nodes import LONGEST_NODE_NS
 from hta_graph.export.chakra.simulator.simulated import DELAY
 from hta_graph.export.chakra.workload.replay_times import rounded_microseconds
+from hta_graph.export.targets import check_new_folder
 
 __all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
@@ -102,8 +103,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
     if gpu == cpu == 1:
         raise ScaleError("nothing would change; give a factor other than 1, such as --gpu 0.5")
     check_target(target, force=force)
-    if target.exists() and target.samefile(folder.path):
-        raise OutputError(f"{target}: is the workload to scale, which is never overwritten; name another folder")
+    check_new_folder(target, folder.path.iterdir())
     changed = ScaledNodes()
     files: dict[str, Iterable[bytes]] = {
         f"{folder.prefix}.{rank}.et": framed(_scaled_messages(file, _Factors(gpu, cpu), changed))
@@ -111,7 +111,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
     }
     kept = {name: folder.path / name for name in (GROUPS_FILE, NAMES_FILE)}
     files |= {name: [path.read_bytes()] for name, path in kept.items() if path.is_file()}
-    write_folder(target, files, {}, _check_scaled)
+    write_folder(target, files, {}, _check_scaled, force=force)
     return changed
 
 
@@ -153,7 +153,7 @@ def _scaled_durations(file: EtFile, factors: _Factors) -> Iterator[tuple[int, in
         scaled = idle + round((exact - idle) * factor)
         if scaled > LONGEST_NODE_NS:
             raise ScaleError(
-                f"{file.path}: node {node.id} would take {scaled / 1e9:,.0f} s, longer than ASTRA-sim can wait; "
+                f"{file.path}: node {node.id} would take {float(scaled) / 1e9:.3g} s, longer than ASTRA-sim can wait; "
                 "give a smaller factor"
             )
         lane = tuple(known.get(name) for name in ("is_cpu_op", "tid", "device", "stream"))
