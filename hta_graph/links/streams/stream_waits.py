@@ -129,6 +129,9 @@ class _Piles:
 
     def first_of(self, low: int, high: int, *, is_known: bool) -> Mapping[int, int]:
         """Return what waits from ``low`` to before ``high`` captured, each by the rule of the first; a view."""
+        # Where nothing is pending another stream's pile may begin.
+        if high <= low:
+            return {}
         upto, found = self._known.get(low, (low, {}))
         if upto > high or not is_known:
             upto, found = low, {}
@@ -136,7 +139,7 @@ class _Piles:
             for source, rule in self._sources[wait].items():
                 found.setdefault(source, rule)
         if is_known:
-            self._known[low] = max(upto, high), found
+            self._known[low] = high, found
         return found
 
     def every_of(self, low: int, high: int) -> Iterable[tuple[int, int]]:
@@ -146,7 +149,7 @@ class _Piles:
             upto, found = low, {}
         for wait in range(upto, high):
             found.update(dict.fromkeys(self._sources[wait].items()))
-        self._pairs[low] = max(upto, high), found
+        self._pairs[low] = high, found
         return found
 
 
