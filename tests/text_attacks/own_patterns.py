@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -53,19 +54,25 @@ def own_patterns() -> Iterator[tuple[str, re.Pattern[Any], str]]:
     """Yield the patterns of every module: where each stands, itself, and how it is applied."""
     sources = {found.name: importlib.import_module(found.name) for found in _modules()}
     texts = {name: inspect.getsource(module) for name, module in sources.items()}
-    every = "\n".join(texts.values())
+    used = _uses("\n".join(texts.values()))
     for name, module in sources.items():
         if name in NOT_HOSTILE:
             continue
         for variable, value in list(vars(module).items()):
-            if not (patterns := list(_patterns_in(value))):
-                continue
-            words = re.findall(rf"\b{variable}\.({'|'.join((*HOW, *PLAIN))})\b", every)
-            words += re.findall(rf"\b({'|'.join(PASSED)})\({variable}\b", every)
-            used = {(PLAIN | PASSED).get(how, how) for how in words} or {"match", "search"}
-            for at, pattern in enumerate(patterns):
-                yield from ((f"{name}.{variable}[{at}]", pattern, how) for how in sorted(used))
+            for at, pattern in enumerate(_patterns_in(value)):
+                how = sorted(used.get(variable, {"match", "search"}))
+                yield from ((f"{name}.{variable}[{at}]", pattern, method) for method in how)
         yield from _inline_patterns(name, texts[name])
+
+
+def _uses(text: str) -> dict[str, set[str]]:
+    """Return by which methods each name is applied, or what it is passed to applies."""
+    found = defaultdict(set)
+    for variable, how in re.findall(rf"\b(\w+)\.({'|'.join((*HOW, *PLAIN))})\b", text):
+        found[variable].add(PLAIN.get(how, how))
+    for how, variable in re.findall(rf"\b({'|'.join(PASSED)})\((\w+)\b", text):
+        found[variable].add(PASSED[how])
+    return found
 
 
 def _modules() -> Iterator[pkgutil.ModuleInfo]:
