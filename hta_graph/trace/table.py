@@ -102,6 +102,10 @@ class CopyTable(Columns):
     bandwidth: Floats
 
 
+FASTEST_GBPS = 1e6
+"""Nothing copies at a petabyte a second: a rate above is none, and so are bytes that imply one."""
+
+
 @dataclass(frozen=True, eq=False)
 class Flows(Columns):
     """Forward-backward arrows: where each starts and ends."""
