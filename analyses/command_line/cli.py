@@ -18,7 +18,6 @@ from hta_graph.errors import HtaGraphError
 __all__ = ["main", "run"]
 
 DESCRIPTION = "Turn PyTorch-profiler (Kineto) traces into dependency graphs and ask questions of them."
-LEAST_MEMORY = 1 << 30
 EXIT_DONE, EXIT_NO_ANSWER, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return EXIT_USAGE
     options = parser.parse_args(arguments)
-    from hta_graph.trace.allowance import available_memory, limited_data  # late: --help answers without NumPy
+    from hta_graph.trace.allowance import within_memory  # late: --help answers without NumPy
     from hta_graph.trace.reader import paused_gc
 
     # Names in a trace may hold what the terminal's encoding cannot write.
@@ -49,8 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        # Whatever takes more memory than there is ends with a line, and not by the system's hand.
-        with paused_gc(), limited_data(max(available_memory(), LEAST_MEMORY)):
+        with paused_gc(), within_memory(getattr(options, "memory", None)):
             options.run(options)
         sys.stdout.flush()
     except HtaGraphError as error:

@@ -115,6 +115,7 @@ class Parts:
         key = EVENTS_KEY.search(self._raw)
         if key is None:
             return None
+        check_decoded(self._path, key.end())
         try:
             self._decode_text(self._raw[: key.end()] + b"]}")
         except FaultError:  # the key is an inner one

@@ -8,6 +8,7 @@ torch/csrc/distributed/c10d.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.job.matching.process_groups import elements_of
 from hta_graph.model import Bools, Ints
+from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.source import read_bytes, text_head
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
@@ -95,7 +97,11 @@ def read_flight(paths: Sequence[Path]) -> dict[int, FlightRecord]:
         rank = _rank_of(path)
         if rank in found:
             raise TraceError(path, f"is a second flight recorder's dump of rank {rank}", "give one for each rank")
-        found[rank] = _record_of(path)
+        with suppress(MemoryError):
+            found[rank] = _record_of(path)
+        # Said here and not there, so that what was read is let go first.
+        if rank not in found:
+            raise out_of_memory(path)
     return found
 
 
@@ -112,7 +118,7 @@ def _record_of(path: Path) -> FlightRecord:
         raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)
     try:
         entries = msgspec.json.decode(data, type=_Dump).entries
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise TraceError(path, "is no flight recorder's dump", WRITES_JSON) from None
     known = [entry for entry in entries if _is_collective(entry)]
     return FlightRecord(
