@@ -128,7 +128,7 @@ def _scaled_messages(file: EtFile, gpu: Fraction, cpu: Fraction, changed: Scaled
 def _scale_node(file: EtFile, node: Any, known: dict[str, Any], factor: Fraction) -> None:
     scaled = round(_exact_duration(node, known) * factor)
     if scaled > LONGEST_NS:
-        raise ScaleError(f"{file.path}: node {node.id} would take {scaled:,} ns; give a smaller factor")
+        raise ScaleError(f"{file.path}: node {node.id} would take more than 30 years; give a smaller factor")
     node.duration_micros = (scaled + 500) // 1000
     for attribute in node.attr:
         if attribute.name == "scaled_nanos":
