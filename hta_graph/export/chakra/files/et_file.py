@@ -81,7 +81,7 @@ def read_et(path: str | Path) -> EtFile:
     """
     path = Path(path)
     # A pipe would keep the reader waiting.
-    if path.exists() and not path.is_file():
+    if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "convert the traces again")
     try:
         TextLimit(path, per_byte=PEAK_PER_BYTE).check(path.stat().st_size)
