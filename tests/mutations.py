@@ -685,8 +685,8 @@ MISTAKES = (
     Mutation(
         "waits capture nothing that is pending",
         "hta_graph/links/streams/stream_waits.py",
-        "for pending in range(low[wait], high[wait]):",
-        "for pending in range(0):",
+        "in piles.first_of(int(low[wait]), int(high[wait]), is_known=is_known).items():",
+        "in dict[int, int]().items():",
     ),
     Mutation(
         "an item before is the one at",
