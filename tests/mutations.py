@@ -439,6 +439,20 @@ MISTAKES = (
         "<= until_ns - 10**6:",
     ),
     Mutation(
+        "what is equal comes later",
+        "hta_graph/columns.py",
+        "(values[middle] <= wanted)",
+        "(values[middle] < wanted)",
+        ("tests/graph/test_many_at_once.py",),
+    ),
+    Mutation(
+        "outliers tell no more than others",
+        "hta_graph/algorithms/time/step_table.py",
+        "not _is_outlier(graph, one, median)",
+        "True",
+        ("tests/analyses/pages/test_many_steps.py",),
+    ),
+    Mutation(
         "a run's end is cut too short",
         "hta_graph/algorithms/time/walk_path.py",
         'side="right")) - 1, 0)',

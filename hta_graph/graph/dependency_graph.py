@@ -15,7 +15,7 @@ from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
 from hta_graph.graph.launches import launching_calls
 from hta_graph.graph.marks import Marks
-from hta_graph.graph.nesting import Nesting
+from hta_graph.graph.nesting import Nesting, nearest_around
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.reach import reachable, shortest_path
 from hta_graph.graph.timeline import Timeline
@@ -278,9 +278,7 @@ class DependencyGraph:
         on_cpu = np.where(self.is_gpu, self.launching_call, every)
         is_operator = picked(self._trace.events.kind == EventKind.CPU_OP, on_cpu, otherwise=False)
         found = np.where(is_operator | (on_cpu < 0), on_cpu, self.operator_around[on_cpu]).astype(np.int32)
-        while (inside := (found >= 0) & (self.operator_around[found] >= 0)).any():
-            found[inside] = self.operator_around[found[inside]]
-        return freeze(found)
+        return freeze(nearest_around(self.operator_around, found, self.operator_around < 0))
 
     # -- edges ---------------------------------------------------------------------------------------------------------
 

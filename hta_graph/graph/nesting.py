@@ -16,6 +16,10 @@ from hta_graph.trace.table import EventTable
 __all__ = ["Innermost", "Nesting", "innermost_of", "nearest_around", "nest"]
 
 
+USUAL_DEPTH = 64
+"""So far rows climb one by one; in deeper nestings all of them at once."""
+
+
 @dataclass(frozen=True)
 class Nesting:
     """The points of the chosen rows, lane by lane in order, and who is innermost after each.
@@ -113,9 +117,17 @@ def nearest_around(parent: Ids, rows: Ids, wanted: Bools) -> Ids:
     """
     found = rows.copy()
     pending = np.flatnonzero(found >= 0)
-    while len(pending := pending[~wanted[found[pending]]]):
+    for _ in range(USUAL_DEPTH):
+        pending = pending[~wanted[found[pending]]]
+        if not len(pending):
+            return found
         found[pending] = parent[found[pending]]
         pending = pending[found[pending] >= 0]
+    # Twice as far each time: as many rounds as the logarithm of the deepest nesting. Behind the last row stands none.
+    goal = np.append(np.where(wanted, np.arange(len(parent)), parent), -1)
+    while (goal != (further := goal[goal])).any():
+        goal = further
+    found[pending] = goal[found[pending]]
     return found
 
 
