@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Self, TypeVar, cast, get_args
 
@@ -12,12 +12,15 @@ from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 
 __all__ = [
     "Columns",
+    "column_types",
     "cut_at",
+    "cut_between",
     "distinct",
     "first_of_runs",
     "freeze",
     "laid_out",
     "last_of_runs",
+    "last_until",
     "looked_up",
     "numbered_runs",
     "pair_key",
@@ -25,6 +28,11 @@ __all__ = [
     "ranked_by",
     "summed_by",
 ]
+
+FEW_RANGES = 8
+"""So many ranges are searched one by one; more all at once."""
+PIECE = 1 << 14
+"""Rows."""
 
 Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
 Rows = Ids | Ints | Bools | slice
@@ -54,7 +62,7 @@ class Columns:
     __slots__ = ()
 
     def __len__(self) -> int:
-        return len(getattr(self, next(iter(_declared_types(type(self))))))
+        return len(getattr(self, next(iter(column_types(type(self))))))
 
     def take(self, rows: Rows) -> Self:
         """Select rows by their places or by a mask, in that order."""
@@ -64,19 +72,27 @@ class Columns:
             rows = np.flatnonzero(rows)
             if len(rows) == len(self):
                 return self
-        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in _declared_types(type(self))})
+        return type(self)(**{name: freeze(getattr(self, name)[rows]) for name in column_types(type(self))})
+
+    def pieces(self, size: int = PIECE) -> Iterator[tuple[int, Self]]:
+        """Yield the rows in turn, so many at once, with the place of the first one.
+
+        What is computed of a piece stays in the processor's cache: several times faster than of a whole large table.
+        """
+        for first in range(0, len(self), size):
+            yield first, self.take(slice(first, first + size))
 
     @classmethod
     def of(cls, **values: Any) -> Self:
         """Make a table of lists, arrays and single values, which are repeated; each gets its column's type."""
         size = max((len(value) for value in values.values() if np.ndim(value)), default=1)
-        types = _declared_types(cls)
+        types = column_types(cls)
         return cls(**{name: freeze(np.broadcast_to(np.asarray(values[name], types[name]), size)) for name in types})
 
     @classmethod
     def empty(cls) -> Self:
         """Make a table without rows."""
-        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in _declared_types(cls).items()})
+        return cls(**{name: freeze(np.empty(0, dtype)) for name, dtype in column_types(cls).items()})
 
     @classmethod
     def join(cls, parts: Iterable[Self]) -> Self:
@@ -85,7 +101,7 @@ class Columns:
         if not every:
             return cls.empty()
         return cls(
-            **{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in _declared_types(cls)}
+            **{name: freeze(np.concatenate([getattr(part, name) for part in every])) for name in column_types(cls)}
         )
 
 
@@ -96,7 +112,7 @@ _DTYPES = {
 _DECLARED: dict[type[Any], dict[str, np.dtype[Any]]] = {}
 
 
-def _declared_types(table: type[Any]) -> dict[str, np.dtype[Any]]:
+def column_types(table: type[Any]) -> dict[str, np.dtype[Any]]:
     """Return the type of each column, by the name of the array type that the class declares: ``Ids`` is int32."""
     if table not in _DECLARED:
         # By its name in the source: evaluating the annotations of every table takes milliseconds at each start.
@@ -164,12 +180,41 @@ def cut_at(start: Ints, end: Ints, cuts: Ints) -> tuple[Ints, Ints, Ints]:
     (array([0, 0, 1, 1]), array([ 0,  3, 10, 12]), array([ 3,  5, 12, 20]))
     """
     low = np.searchsorted(cuts, start, side="right")
-    count = np.maximum(np.searchsorted(cuts, end, side="left") - low, 0) + 1
+    return cut_between(start, end, cuts, low, np.searchsorted(cuts, end, side="left"))
+
+
+def cut_between(start: Ints, end: Ints, cuts: Ints, low: Ints, past: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut each interval at its own cuts, those from ``low`` to before ``past``, as :func:`cut_at` does."""
+    count = np.maximum(past - low, 0) + 1
     interval, cut = laid_out(low, count)
     padded = np.append(cuts, 0)
     part_start = np.where(first_of_runs(interval), start[interval], padded[(cut - 1).clip(max=len(cuts))])
     part_end = np.where(last_of_runs(interval), end[interval], padded[cut.clip(max=len(cuts))])
     return interval, part_start, part_end
+
+
+def last_until(values: Ints, first: Ids | Ints, past: Ids | Ints, wanted: Ints) -> Ints:
+    """Return the place of the last value that is at most a wanted one, each in its own range of ``values``.
+
+    The values of a range are sorted; where all are larger it is the place before the range.
+
+    >>> last_until(np.array([2, 4, 9, 1, 5]), np.array([0, 3, 3]), np.array([3, 5, 5]), np.array([4, 9, 0])).tolist()
+    [1, 4, 2]
+    """
+    begins = distinct(first)
+    low, high = np.array(first, np.int64), np.array(past, np.int64)
+    if len(begins) <= FEW_RANGES:
+        for begin in begins.tolist():
+            here = first == begin
+            end = int(high[here][0])
+            low[here] = begin + np.searchsorted(values[begin:end], wanted[here], side="right")
+        return low - 1
+    # All at once, by halves: there may be as many ranges as questions.
+    while (open_ := low < high).any():
+        middle = np.where(open_, (low + high) >> 1, 0)
+        is_before = open_ & (values[middle] <= wanted)
+        low, high = np.where(is_before, middle + 1, low), np.where(open_ & ~is_before, middle, high)
+    return low - 1
 
 
 def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, otherwise: Any = -1) -> Any:

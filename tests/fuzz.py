@@ -362,7 +362,7 @@ def examine(path: Path, rng: Rng) -> str:
     Raises:
         BrokenRuleError: the result or the error is not what it must be; whatever else goes wrong is raised as it is.
     """
-    with warnings.catch_warnings(), _time_limit():
+    with warnings.catch_warnings(), time_limit():
         warnings.simplefilter("error")
         arguments = rng.choice(ARGUMENTS)
         outcome = _ask_the_library(path, rng, salvage="--salvage" in arguments)
@@ -417,12 +417,14 @@ def _check_document(document: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _time_limit() -> Iterator[None]:
+def time_limit(seconds: float = TIME_LIMIT_S) -> Iterator[None]:
+    """Raise an error in a block that takes longer."""
+
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise BrokenRuleError(f"takes more than {TIME_LIMIT_S} s")
+        raise BrokenRuleError(f"takes more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:

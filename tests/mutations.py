@@ -37,6 +37,8 @@ TESTS = (
 REPLAY_PROOF = ("tests/algorithms/replay/test_replay_proof.py",)
 CAUSES = ("tests/job/causes/test_wait_causes.py", "tests/job/causes/test_simulated_causes.py")
 FRAMES = ("tests/frames/test_graph_from.py",)
+LOADING = ("tests/export/loading/test_graph_checks.py",)
+SOUNDNESS = ("tests/graph/test_soundness.py",)
 TIME_LIMIT_S = 400
 NO_TESTS = 5
 """How pytest exits when none is selected."""
@@ -147,16 +149,37 @@ SIMULATORS = (
     of_simulators(
         "delays scale with the GPU",
         "workload/scaling",
-        "is_kept = node.name == DELAY and not (on_cpu and factors.scales_delays)",
-        "is_kept = False",
+        'is_idle = node.name == DELAY and "event_index" not in known and "idle_nanos" not in known',
+        "is_idle = False",
         "workload/test_scaling",
     ),
     of_simulators(
         "the host of the profile gpu never scales",
         "workload/scaling",
-        'scales_delays=file.metadata.get("profile") == "gpu"',
-        "scales_delays=False",
+        ' and "idle_nanos" not in known',
+        "",
         "workload/test_scaling",
+    ),
+    of_simulators(
+        "idle host time scales",
+        "workload/scaling",
+        "scaled = idle + round((exact - idle) * factor)",
+        "scaled = round(exact * factor)",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "a kernel called delay is idle time",
+        "simulator/et_program",
+        "node.name == DELAY and not names_event(node)",
+        "node.name == DELAY",
+        "test_astra_sim",
+    ),
+    of_simulators(
+        "ranks wait in broadcasts",
+        "simulator/et_program",
+        "meets = [at for at in of_type[COLLECTIVE] if not self._is_broadcast(at)]",
+        "meets = of_type[COLLECTIVE]",
+        "workload/test_met_communications",
     ),
     of_simulators(
         "a scaled workload was measured",
@@ -415,6 +438,12 @@ MISTAKES = (
         "<= until_ns:",
         "<= until_ns - 10**6:",
     ),
+    Mutation(
+        "a run's end is cut too short",
+        "hta_graph/algorithms/time/walk_path.py",
+        'side="right")) - 1, 0)',
+        'side="right")), 0)',
+    ),
     Mutation("the walk stops early", "hta_graph/algorithms/time/walk_path.py", "<= until_ns:", "<= until_ns + 10**3:"),
     Mutation(
         "the walk's times may rise",
@@ -580,10 +609,38 @@ MISTAKES = (
     ),
     Mutation(
         "an edge of frames may be there twice",
-        "hta_graph/frames/given_edges.py",
-        "again[order] = ~first_of_runs(source[order], target[order], kind[order])",
+        "hta_graph/graph/soundness.py",
+        "again[order] = ~first_of_runs(*(column[order] for column in columns))",
         "again[order] = False",
         FRAMES,
+    ),
+    Mutation(
+        "saved graphs may hold cycles",
+        "hta_graph/export/loading/graph_checks.py",
+        "    if len(cycle):",
+        "    if len(cycle) > len(edges.rows):",
+        LOADING,
+    ),
+    Mutation(
+        "a row without length stands behind all ends, whatever follows it",
+        "hta_graph/graph/cycles.py",
+        "        is_before_end[source[chain[new]]] = True",
+        "        break",
+        SOUNDNESS,
+    ),
+    Mutation(
+        "edges that cannot be are placed all the same",
+        "hta_graph/graph/soundness.py",
+        "    return not strays.any() and not elsewhere.any()",
+        "    return not elsewhere.any()",
+        SOUNDNESS,
+    ),
+    Mutation(
+        "small files of very many rows are read",
+        "hta_graph/export/loading/saved_tables.py",
+        "    if unpacked > max(SMALL_BYTES, LARGEST_EXPANSION * packed):",
+        "    if unpacked < 0:",
+        LOADING,
     ),
     Mutation(
         "inexact floats pass for whole numbers",
@@ -669,12 +726,12 @@ MISTAKES = (
     ),
     Mutation(
         "no head before the first cause",
-        "hta_graph/algorithms/time/path_classes.py",
-        ", _before_the_path(graph, chain, window)]",
+        "hta_graph/algorithms/time/path_stretches.py",
+        ", walked.before_the_paths()]",
         "]",
     ),
     Mutation(
-        "no tail behind the sink", "hta_graph/algorithms/time/path_classes.py", "[_after_the_path(chain, window), ", "["
+        "no tail behind the sink", "hta_graph/algorithms/time/path_stretches.py", "[walked.after_the_paths(), ", "["
     ),
     Mutation(
         "the sink is the first end",
@@ -2094,8 +2151,8 @@ WORKLOADS = (
     of_workloads(
         "short delays are lost",
         "workload/replay_times",
-        "end[at] = begin + took[at]",
-        "end[at] = max(begin, starts[at]) + took[at]",
+        "ended[at] = begin + took[at]",
+        "ended[at] = max(begin, starts[at]) + took[at]",
     ),
     of_workloads("host nodes go on over launches", "workload/host_lane", "& ~gives[previous] &", "&"),
     of_workloads("host nodes go on over waits", "workload/host_lane", " & ~takes[following]", ""),

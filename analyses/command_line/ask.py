@@ -82,10 +82,10 @@ def _frame_csv(frame: pd.DataFrame) -> bytes:
 
 def _scope_document(scope: Scope) -> dict[str, Any]:
     """Return what JSON says about a stretch."""
-    from hta_graph.export.files import printable
+    from hta_graph.printable import encodable
 
     return {
-        "file": printable(scope.graph.path),
+        "file": encodable(scope.graph.path),
         "rank": scope.rank,
         "window": {"start_ns": scope.start_ns, "end_ns": scope.end_ns, "label": scope.label},
     }

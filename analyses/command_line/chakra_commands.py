@@ -152,7 +152,7 @@ def statistics(options: argparse.Namespace) -> None:
         write_json(options.json, statistics_document(found))
     else:
         print_lines(_statistics_lines(found), wide=options.wide)
-    if options.workload and not found.is_lost and not all(rank.is_complete for rank in found.ranks):
+    if options.workload and not all(one.may_be_complete if found.is_lost else one.is_complete for one in found.ranks):
         raise HtaGraphError(f"{options.log}: ASTRA-sim did not run all nodes to their end")
 
 
@@ -257,7 +257,8 @@ def _conversion_lines(conversion: Conversion) -> list[Line]:
 
     rows = [
         [
-            str(found.npu), str(found.rank), f"{found.nodes:,}", duration_text(found.measured_ns),
+            str(found.npu), str(found.rank), f"{found.nodes:,}",
+            "" if found.measured_ns is None else duration_text(found.measured_ns),
             duration_text(found.simulated_ns), _relative_difference(found.simulated_ns, found.measured_ns),
             duration_text(found.cpu_delay_ns), duration_text(found.gpu_delay_ns),
         ]
@@ -274,7 +275,7 @@ def _simulation_lines(result: Simulation) -> list[Line]:
         [
             str(found.npu), "" if found.rank is None else str(found.rank), f"{found.executed:,} of {found.nodes:,}",
             "" if found.measured_ns is None else duration_text(found.measured_ns), duration_text(found.simulated_ns),
-            "" if found.measured_ns is None else _relative_difference(found.simulated_ns, found.measured_ns),
+            _relative_difference(found.simulated_ns, found.measured_ns),
         ]
         for found in result.ranks
     ]  # fmt: skip
@@ -288,7 +289,8 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
 
     rows = [
         [
-            str(rank.rank),
+            str(rank.npu),
+            "" if rank.rank is None else str(rank.rank),
             f"{rank.called_back:,}" + ("" if rank.nodes in (None, rank.called_back) else f"/{rank.nodes:,}"),
             *("" if time is None else milliseconds(time) for time in (
                 rank.end_ns, rank.gpu_ns, rank.memory_ns, rank.communication_ns, rank.overlap_ns,
@@ -298,9 +300,9 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
         for rank in found.ranks
     ]  # fmt: skip
     times = ("end", "GPU", "memory", "comm", "overlap", "exposed", "idle", "CPU", "delays")
-    return table(rows, ("npu", "nodes", *(f"{name} ms" for name in times)))
+    return table(rows, ("npu", "rank", "nodes", *(f"{name} ms" for name in times)))
 
 
-def _relative_difference(simulated: int, measured: int) -> str:
+def _relative_difference(simulated: int, measured: int | None) -> str:
     """Print how far apart two lengths are."""
     return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 
 from analyses.command_line.named_files import InputFolder, InputTraces, OutputFile, OutputFolder
+from analyses.given_numbers import RANK, factor_text
+from hta_graph.export.chakra.workload.convert_options import CHOICES
 
 __all__ = ["add_check", "add_convert", "add_link", "add_scale", "add_simulate", "add_statistics"]
 
@@ -23,7 +25,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the device (Kineto) trace",
     )
-    parser.add_argument("--rank", type=int, metavar="R", help="the rank of both; default: what the device trace says")
+    parser.add_argument("--rank", type=RANK, metavar="R", help="the rank of both; default: what the device trace says")
     parser.add_argument(
         "-o",
         "--output",
@@ -50,24 +52,25 @@ def add_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--prefix", default="trace", metavar="NAME", help="the files are NAME.<npu>.et (trace)")
     parser.add_argument(
-        "--profile", choices=("full", "gpu"), default="full",
+        "--profile", choices=CHOICES["profile"], default="full",
         help="gpu: leave operators out; the host's time between launches and waits is one delay (full)",
     )  # fmt: skip
     parser.add_argument(
-        "--overlap", choices=("keep", "share"), default="keep",
+        "--overlap", choices=CHOICES["overlap"], default="keep",
         help="a simulated rank does one thing at a time; rows that ran beside others keep their durations and run "
         "after them, or share the time in which any of them ran (keep)",
     )  # fmt: skip
     parser.add_argument(
-        "--unknown-collectives", choices=("error", "as-recorded", "as-compute"), default="error",
+        "--unknown-collectives", choices=CHOICES["unknown"], default="error",
         help="what becomes of communication whose type, size or group is not known, or that ASTRA-sim does not run: "
-        "as-recorded lets the ranks wait for each other and the recorded transfer pass, as-compute makes compute "
-        "nodes (error)",
+        "as-recorded lets the ranks wait for each other and the recorded transfer pass (of broadcasts too), as-compute "
+        "makes compute nodes; of the CPU's only as-recorded makes nodes (error)",
     )  # fmt: skip
     parser.add_argument(
-        "--missing-ranks", choices=("error", "copy", "as-recorded", "as-compute"), default="error",
+        "--missing-ranks", choices=CHOICES["missing"], default="error",
         help="ranks without a trace: copy lets them do what the lowest given one does; communication with them takes "
-        "as long as it did (as-recorded) or becomes compute nodes (as-compute) (error)",
+        "as long as it did (as-recorded) or becomes compute nodes (as-compute); on the CPU it is time of the thread "
+        "that waited (error)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace a workload that exists")
 
@@ -89,11 +92,11 @@ def add_scale(parser: argparse.ArgumentParser) -> None:
     """Add the workload to scale, by how much, and where the scaled one goes."""
     add_check(parser)
     parser.add_argument(
-        "--gpu", default="1", metavar="FACTOR",
+        "--gpu", type=factor_text, default="1", metavar="FACTOR",
         help="durations of compute nodes of the GPU become so many times as long: 0.5 is a GPU twice as fast (1)",
     )  # fmt: skip
     parser.add_argument(
-        "--cpu", default="1", metavar="FACTOR",
+        "--cpu", type=factor_text, default="1", metavar="FACTOR",
         help="the same for the CPU's work: operators and, in the profile gpu, its delays (1)",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="the folder to write")

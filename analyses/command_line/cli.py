@@ -15,6 +15,7 @@ from analyses.command_line.ending import EXIT_INTERRUPTED, end_by_signals, open_
 
 __all__ = ["main", "run"]
 
+LEAST_MEMORY = 1 << 30
 EXIT_DONE, EXIT_NO_ANSWER = 0, 1
 
 
@@ -22,9 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
     import io
 
-    from analyses.command_line.asked_ranks import say
     from analyses.command_line.named_files import check_named_files
     from analyses.command_line.parser import EXIT_USAGE, command_parser
+    from analyses.display.plain import say
     from hta_graph.errors import HtaGraphError
 
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -38,9 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         options = parser.parse_args(arguments)
-        from hta_graph.trace.reader import paused_gc  # late: --help answers without NumPy
+        from hta_graph.trace.allowance import available_memory, limited_data  # late: --help answers without NumPy
+        from hta_graph.trace.reader import paused_gc
 
-        with paused_gc():
+        # Whatever takes more memory than there is ends with a line, and not by the system's hand.
+        with paused_gc(), limited_data(max(available_memory(), LEAST_MEMORY)):
             check_named_files(options)
             options.run(options)
         sys.stdout.flush()
@@ -61,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _status_without_output(error: OSError) -> int:
     """Return the exit status where standard output takes no more, and let what is left for it go nowhere."""
-    from analyses.command_line.asked_ranks import say
+    from analyses.display.plain import say
 
     # The interpreter's own flush at its end must not fail once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

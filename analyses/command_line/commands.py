@@ -23,16 +23,21 @@ __all__ = ["critical_path", "demo", "graph", "info", "render", "sync_deps", "tim
 
 def info(options: argparse.Namespace) -> None:
     """Print what is in each rank's trace."""
-    from analyses.paths.trace_info import info_document, info_lines
+    from analyses.paths.trace_info import RANKS_TOLD, info_document, info_lines, more_ranks_line
 
     # The text of a rank is printed as soon as that is read; JSON is one document of all.
-    ranks = []
-    for found in AskedRanks.of(options).graphs():
+    asked, ranks = AskedRanks.of(options), []
+    for found in asked.graphs():
         ranks.append(info_document(found))
-        if not options.json:
+        if not options.json and (len(ranks) <= RANKS_TOLD or options.wide):
             print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
-        write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks})
+        unread = [error.on_command_line for error in asked.left_out]
+        write_json(
+            options.json, {"schema": "hta-graph/info/1", "ranks": ranks, **({"unread": unread} if unread else {})}
+        )
+    elif len(ranks) > RANKS_TOLD and not options.wide:
+        print_lines([more_ranks_line(ranks[RANKS_TOLD:])])
 
 
 def critical_path(options: argparse.Namespace) -> None:
@@ -45,7 +50,7 @@ def critical_path(options: argparse.Namespace) -> None:
         _path_per_step(options)
         return
     path = _asked_path(options)
-    steps = _steps_beside(path, options)
+    steps = _steps_beside(path, options, every=bool(options.json))
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
         near_key = {"near": near[0]} if near else {}
@@ -118,14 +123,14 @@ def render(options: argparse.Namespace) -> None:
 
 def timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the path drawn through them."""
-    from analyses.pages.timeline_page import timeline_page
+    from analyses.pages.timeline_page import steps_on_page, timeline_page
     from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
 
     path = _asked_path(options)
     _say_default(path, options)
     # A page about a step can turn to those around it, whoever named it.
-    steps = step_rows(path.graph, options.data_load) if path.window.step is not None else []
+    steps = step_rows(path.graph, options.data_load, steps_on_page(path))
     write_file(options.output, timeline_page(path, steps).html())
 
 
@@ -176,8 +181,8 @@ def _asked_path(options: argparse.Namespace) -> CriticalPath:
 
 def _path_per_step(options: argparse.Namespace) -> None:
     """Print what bounds each step of each rank, or write it as JSON."""
-    from analyses.paths.path_report import RankSteps, per_step_document, per_step_lines
-    from hta_graph.algorithms.time.step_table import step_rows
+    from analyses.paths.path_report import STEPS_LISTED, RankSteps, per_step_document, per_step_lines
+    from hta_graph.algorithms.time.step_table import step_rows, telling_steps
     from hta_graph.graph.job_graph import JobGraph
 
     if not Stretch.of(options).names_nothing:
@@ -187,7 +192,12 @@ def _path_per_step(options: argparse.Namespace) -> None:
     graph = AskedRanks.of(options).job_or_graph()
     # Of several ranks each alone, then the job.
     asked = [*(graph.graph(part.rank) for part in graph.parts), graph] if isinstance(graph, JobGraph) else [graph]
-    ranks = [RankSteps.of(found, step_rows(found, options.data_load)) for found in asked]
+    # Nobody reads thousands of lines: a terminal gets those that tell most.
+    listed = [None if options.json else telling_steps(found, None, STEPS_LISTED) for found in asked]
+    ranks = [
+        RankSteps.of(found, step_rows(found, options.data_load, steps))
+        for found, steps in zip(asked, listed, strict=True)
+    ]
     if not any(rank.rows for rank in ranks):
         raise QueryError(f"{ranks[0].path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:
@@ -196,11 +206,14 @@ def _path_per_step(options: argparse.Namespace) -> None:
         print_lines(per_step_lines(ranks), wide=options.wide)
 
 
-def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
-    """Return the table of steps that goes with a window that nobody named; empty for one that was named."""
+def _steps_beside(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
+    """Return the table of steps that goes with a window that nobody named: all, or those that are printed."""
+    from analyses.display.window_text import listed_steps
     from hta_graph.algorithms.time.step_table import step_rows
 
-    return step_rows(path.graph, options.data_load) if path.window.is_default else []
+    if every and path.window.is_default:
+        return step_rows(path.graph, options.data_load)
+    return listed_steps(path.window, path.graph, options.data_load)
 
 
 def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
@@ -217,7 +230,7 @@ def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
-    print_lines(default_lines(path.window, path.graph, _steps_beside(path, options)), to=sys.stderr)
+    print_lines(default_lines(path.window, path.graph, _steps_beside(path, options, every=False)), to=sys.stderr)
 
 
 def _write_path_overlay(path: CriticalPath, target: str) -> None:

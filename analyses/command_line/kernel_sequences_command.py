@@ -10,6 +10,7 @@ from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.named_files import OutputFile
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
+from analyses.given_numbers import whole_number
 from hta_graph.errors import UsageError
 
 __all__ = ["add_overlay", "kernel_sequences"]
@@ -17,7 +18,13 @@ __all__ = ["add_overlay", "kernel_sequences"]
 
 def add_overlay(parser: argparse.ArgumentParser) -> None:
     """Add where the marked trace goes, and how much it marks."""
-    parser.add_argument("--top-k", type=int, default=5, metavar="N", help="mark so many sequences in the overlay (5)")
+    parser.add_argument(
+        "--top-k",
+        type=whole_number(1, 999_999),
+        default=5,
+        metavar="N",
+        help="mark so many sequences in the overlay (5)",
+    )
     parser.add_argument(
         "--overlay",
         type=OutputFile,

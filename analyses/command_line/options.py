@@ -8,6 +8,7 @@ from typing import Any
 
 from analyses.command_line.named_files import InputTraces, OutputFile, OutputFolder
 from analyses.flags import flags_of
+from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
 __all__ = [
     "add_flags",
@@ -25,7 +26,6 @@ __all__ = [
     "add_timeline",
     "add_window",
     "add_written",
-    "share_of_one",
 ]
 
 
@@ -34,18 +34,21 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", type=InputTraces, nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files"
     )
-    parser.add_argument("--rank", type=int, metavar="N", help="of several ranks this one")
+    parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how several ranks are read."""
     parser.add_argument(
-        "--jobs", type=_positive_number, metavar="N", help="how many processes read ranks at once (one a processor)"
+        "--jobs",
+        type=whole_number(1, 999_999),
+        metavar="N",
+        help="how many processes read ranks at once (one a processor)",
     )
     parser.add_argument(
         "--memory",
-        type=_size_in_bytes,
+        type=size_in_bytes,
         metavar="SIZE",
         help="how much memory reading ranks may take, such as 4G (a share)",
     )
@@ -60,39 +63,6 @@ def add_flight(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="dumps of the flight recorder, one JSON file a rank (those in a folder flight beside the traces)",
     )
-
-
-def _positive_number(text: str) -> int:
-    """Read a number from 1."""
-    if not re.fullmatch(r"0*[1-9]\d{0,5}", text):
-        raise argparse.ArgumentTypeError(f"takes a number from 1, not {text!r}")
-    return int(text)
-
-
-def _size_in_bytes(text: str) -> int:
-    """Read a number of bytes.
-
-    >>> _size_in_bytes("4G"), _size_in_bytes("1.5g"), _size_in_bytes("300MiB")
-    (4294967296, 1610612736, 314572800)
-    """
-    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)([KMGT]?)(i?B)?", text, re.IGNORECASE)
-    if not match:
-        raise argparse.ArgumentTypeError(f"takes a size such as 4G or 500M, not {text!r}")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
-
-
-def share_of_one(text: str) -> float:
-    """Read a share, in percent or as a fraction of one.
-
-    >>> share_of_one("5%"), share_of_one("5 %"), share_of_one("0.05")
-    (0.05, 0.05, 0.05)
-    """
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?|\.\d{1,9})( ?%)?", text.strip())
-    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    # 5 may mean five percent or five times: who asks has to say which.
-    if not match or (not match[2] and value >= 1):
-        raise argparse.ArgumentTypeError(f"takes a share such as 5% or 0.05, not {text!r}")
-    return value
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -112,7 +82,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 def add_stretch(parser: argparse.ArgumentParser) -> None:
     """Add the ways to name a stretch of time."""
     window = parser.add_mutually_exclusive_group()
-    window.add_argument("--step", type=int, metavar="N", help="the step ProfilerStep#N")
+    window.add_argument("--step", type=whole_number(), metavar="N", help="the step ProfilerStep#N")
     window.add_argument("--annotation", metavar="NAME", help="a CPU annotation by its exact name")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="the whole trace")
@@ -178,7 +148,9 @@ def add_picture(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--between", type=_event_name, nargs=2, metavar=("A", "B"), help="the way from one event to another"
     )
-    parser.add_argument("--depth", type=int, default=2, metavar="N", help="how many edges around the event (2)")
+    parser.add_argument(
+        "--depth", type=whole_number(0, 999_999), default=2, metavar="N", help="how many edges around the event (2)"
+    )
     parser.add_argument(
         "-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .svg, .png or .dot file"
     )

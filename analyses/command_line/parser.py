@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
 from hta_graph import __version__
+from hta_graph.errors import UsageError
+from hta_graph.printable import printable_lines
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 __all__ = ["EXIT_USAGE", "command_parser"]
 
@@ -24,7 +29,11 @@ class OneLineParser(argparse.ArgumentParser):
         # Who forgot an argument needs to see which ones there are; who mistyped one needs its name only.
         if "required" in message:
             self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}; see {self.prog} --help\n")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        # All that a parser prints comes by here; an error repeats words that may be anybody's.
+        super()._print_message(printable_lines(message), file)
 
 
 def command_parser(words: Sequence[str]) -> argparse.ArgumentParser:

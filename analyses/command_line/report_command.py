@@ -42,7 +42,6 @@ def report(options: argparse.Namespace) -> None:
     from analyses.paths.verdict import representative_rank, verdict_document
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
-    from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
     from hta_graph.export.perfetto.path_overlay import write_overlay
 
@@ -60,14 +59,15 @@ def report(options: argparse.Namespace) -> None:
         write_json(options.json, verdict_document(paths, job))
     if not options.output:
         return
-    from analyses.pages.report import report_page
+    from analyses.pages.report import report_page, steps_of_report
     from analyses.ranks.stragglers import answer as stragglers
 
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
-    steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.step is not None}
+    slowest = representative_rank(paths, job)
+    steps = {slowest: steps_of_report(paths[slowest], patterns)}
     link = ""
     if options.overlay:
-        write_overlay(paths[representative_rank(paths, job)], options.overlay)
+        write_overlay(paths[slowest], options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
     causes = stragglers(scopes).tables["causes"] if job else None

@@ -10,6 +10,7 @@ import numpy as np
 from analyses.display.page import page_of
 from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.errors import MissingExtraError
+from hta_graph.printable import printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,8 +194,13 @@ def row_labels(frame: pd.DataFrame) -> list[str]:
 
 def figure_html(made: Figure, title: str) -> bytes:
     """Return a page of its own that needs no network and follows the reader's light or dark setting."""
-    body = made.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, default_height="90vh")
-    return page_of("figure.html", policy=False, title=title, figure=body)
+    from plotly.offline import get_plotlyjs
+
+    # The library's own text stays as it is; names stand in the figure's.
+    body = made.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, default_height="90vh")
+    library = f"<script>window.PlotlyConfig = {{MathJaxConfig: 'local'}};\n{get_plotlyjs()}</script>"
+    figure = f"{library}\n{printable_lines(body)}"
+    return page_of("figure.html", policy=False, title=title, figure=figure)
 
 
 def in_notebook() -> bool:

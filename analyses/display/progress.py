@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Self
+
+from analyses.display.plain import say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -33,9 +34,7 @@ class ProgressLine:
     def say(self, line: str) -> None:
         """Write a line that stays."""
         self.clear()
-        with suppress(OSError):
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+        say(line)
 
     def clear(self) -> None:
         """Take the bar away, until the next update."""

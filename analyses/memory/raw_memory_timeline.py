@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from analyses.tables import Table
 from hta_graph.columns import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
-from hta_graph.trace.source import GZIP_MAGIC, read_bytes
+from hta_graph.trace.source import read_bytes, text_head
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -40,6 +39,11 @@ CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation"
 BEFORE = -1
 """The time of what existed before the profiler began."""
 
+PEAK_PER_BYTE = 16
+"""What the rows of a raw timeline take in memory for each byte of its text."""
+HEAD = 256
+"""So many bytes of text tell what a file is."""
+
 POINTS = 20_000
 COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
 TIME_COLUMNS = ["time_ns", *(f"{name}_bytes" for name in CATEGORIES), "all_bytes"]
@@ -60,15 +64,8 @@ class RawTimeline:
 
 def is_raw_timeline(path: Path) -> bool:
     """Tell by the first characters whether a file is a raw memory timeline: a list of lists."""
-    try:
-        with path.open("rb") as file:
-            begin = file.read(4096)
-        if begin.startswith(GZIP_MAGIC):
-            # A gzip file may be gigabytes inside: the first bytes are enough.
-            begin = zlib.decompressobj(wbits=31).decompress(begin, 256)
-    except (OSError, zlib.error):
-        return False
-    return b"".join(begin.split()).startswith(b"[[")
+    # A file may be gigabytes inside: the first bytes are enough.
+    return b"".join(text_head(path, HEAD).split()).startswith(b"[[")
 
 
 def read_raw_timeline(path: str | Path) -> RawTimeline:
@@ -81,7 +78,7 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
         TraceError: the file cannot be read or is something else.
     """
     path = Path(path)
-    content = read_bytes(path)
+    content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "export it again")
     try:

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from hta_graph.errors import OutputError
 from hta_graph.export.targets import check_output, is_written_directly, place_of
+from hta_graph.printable import printable_lines
 
-__all__ = ["new_folder", "printable", "remove_unfinished", "write_file"]
+__all__ = ["new_folder", "remove_unfinished", "write_file"]
 
 _unfinished: dict[Path, Callable[[], None]] = {}
 """What is being written, and how it is taken away."""
@@ -29,11 +30,6 @@ AT_THE_WORKING_FOLDER, EXCHANGE = -100, 2
 
 TRIES = 100
 """How often a folder is put in its place while others put theirs there."""
-
-
-def printable(path: Path) -> str:
-    """Return a path as text that can be encoded; file names need not be UTF-8."""
-    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
@@ -66,8 +62,10 @@ def _is_standard_output(place: Path) -> bool:
 
 
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
+    # A terminal would obey what a file or a pipe gets as it is.
+    shown = [printable_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
     try:
-        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.writelines(shown)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise

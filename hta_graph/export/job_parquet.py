@@ -18,7 +18,7 @@ from hta_graph.job.joining.joined_trace import rendezvous_events
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import CopyTable, EventTable, Trace
 
-__all__ = ["JOB_TABLES", "events_of_job", "job_tables", "loaded_job"]
+__all__ = ["JOB_TABLES", "NULLABLE", "events_of_job", "job_tables", "loaded_job"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,9 @@ JOB_TABLES: dict[str, Any] = {
     "clocks": Clocks,
 }
 """The tables of a saved job, in its time; each rank alone is a saved graph in a folder of its own, in its file's."""
+
+NULLABLE = ("source", "target", "rendezvous")
+"""What edges of a job may be without."""
 
 
 def job_tables(job: JobGraph) -> dict[str, dict[str, Any]]:
@@ -93,16 +96,10 @@ def events_of_job(tables: Mapping[str, Any]) -> EventTable:
 
 
 def edges_of_job(tables: Mapping[str, Any]) -> EdgeTable:
-    """Return the edges of a job as pairs of points.
-
-    Raises:
-        ValueError: one leads to a rendezvous that is not there.
-    """
+    """Return the edges of a job as pairs of points."""
     edges, number = tables["edges"], tables["rendezvous"].number
     row = len(tables["events"]) + looked_up(edges.rendezvous, number)
     points = [np.where(points < 0, 2 * row, points) for points in (edges.source, edges.target)]
-    if (row[(edges.source < 0) | (edges.target < 0)] < len(tables["events"])).any():
-        raise ValueError("its edges lead to rendezvous that it does not hold")
     return EdgeTable.of(source=points[0], target=points[1], kind=edges.kind, rule=edges.rule)
 
 
@@ -110,11 +107,7 @@ def loaded_job(
     trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph], tables: Mapping[str, Any],
     notes: dict[str, int],
 ) -> JobGraph:  # fmt: skip
-    """Make a job of its tables and of the graphs of its ranks alone.
-
-    Raises:
-        ValueError: the tables do not fit each other.
-    """
+    """Make a job of its tables, which fit each other, and of the graphs of its ranks alone."""
     members = tables["members"]
     return JobGraph(
         trace,
@@ -130,20 +123,11 @@ def loaded_job(
 
 
 def _parts_of_job(trace: Trace, ranks: Sequence[int], originals: Sequence[DependencyGraph]) -> list[RankPart]:
-    """Put the ranks' graphs into the job's time.
-
-    Raises:
-        ValueError: the job's events are not those of its ranks.
-    """
-    events = trace.events
+    """Put the ranks' graphs into the job's time."""
     first_row = [*accumulate((len(graph.event_table) for graph in originals), initial=0)]
     first_lane = [*accumulate((len(graph.lanes.labels) for graph in originals), initial=0)]
     parts = []
     for place, (rank, graph) in enumerate(zip(ranks, originals, strict=True)):
-        own = events.take(slice(first_row[place], first_row[place + 1]))
-        if not (
-            np.array_equal(own.index, graph.event_table.index) and np.array_equal(own.kind, graph.event_table.kind)
-        ):
-            raise ValueError(f"its events are not those of rank {rank}")
+        own = trace.events.take(slice(first_row[place], first_row[place + 1]))
         parts.append(RankPart(place, rank, in_job_time(graph, own.start, own.end), first_row[place], first_lane[place]))
     return parts

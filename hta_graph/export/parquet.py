@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import freeze
-from hta_graph.errors import HtaGraphError, MissingExtraError, OutputError, TraceError
-from hta_graph.export.files import new_folder, printable
-from hta_graph.export.job_parquet import JOB_TABLES, events_of_job, job_tables, loaded_job
+from hta_graph.errors import OutputError
+from hta_graph.export.files import new_folder
+from hta_graph.export.job_parquet import JOB_TABLES, NULLABLE, events_of_job, job_tables, loaded_job
+from hta_graph.export.loading.graph_checks import check_calls, check_edges, check_graph_tables
+from hta_graph.export.loading.job_checks import check_job_tables, check_members, check_parts, check_rank_header
+from hta_graph.export.loading.saved_header import (
+    HEADER_FILE,
+    SCHEMA,
+    SavedHeader,
+    read_saved_header,
+    saved_ranks,
+)
+from hta_graph.export.loading.saved_tables import SavedTable, import_arrow, read_saved_table
 from hta_graph.export.targets import check_new_folder
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.timeline import Timeline
-from hta_graph.model import EdgeKind, EventKind, Rule
-from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, EdgeKind
+from hta_graph.printable import encodable
+from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
 __all__ = ["check_folder", "load_graph", "save_graph"]
 
-SCHEMA = "hta-graph/parquet/1"
 TABLES: dict[str, Any] = {
     "events": EventTable,
     "edges": EdgeTable,
@@ -35,6 +44,7 @@ TABLES: dict[str, Any] = {
 }
 LATER = ("wait_calls",)
 """Tables that graphs saved by earlier versions do not have."""
+ALONE = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
 
 
 def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
@@ -64,7 +74,7 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
 def _write_graph(graph: DependencyGraph, folder: Path) -> None:
     for name, columns in (job_tables(graph) if isinstance(graph, JobGraph) else _tables_of_graph(graph)).items():
         _write_table(folder / f"{name}.parquet", columns)
-    (folder / "graph.json").write_text(json.dumps(_graph_header(graph)), encoding="utf-8")
+    (folder / HEADER_FILE).write_text(json.dumps(_graph_header(graph)), encoding="utf-8")
 
 
 def _tables_of_graph(graph: DependencyGraph) -> dict[str, dict[str, Any]]:
@@ -100,31 +110,28 @@ def check_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
 
 
 def _is_saved_graph(folder: Path) -> bool:
-    try:
-        header = json.loads((folder / "graph.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-        return False
-    ranks = [_rank_folder(rank) for rank in header.get("ranks", ())]
-    tables = JOB_TABLES if ranks else TABLES
-    needed = {"graph.json", *(f"{name}.parquet" for name in tables), *ranks}
+    ranks = saved_ranks(folder)
+    return ranks is not None and _holds_tables(folder, ranks) and all(_is_saved_rank(folder, rank) for rank in ranks)
+
+
+def _is_saved_rank(folder: Path, rank: int) -> bool:
+    own = folder / _rank_folder(rank)
+    return saved_ranks(own) == () and _holds_tables(own, ())
+
+
+def _holds_tables(folder: Path, ranks: tuple[int, ...]) -> bool:
+    """Say whether a folder holds what a saved graph or job does; nothing that somebody put there is ever deleted."""
+    needed = {
+        HEADER_FILE,
+        *(f"{name}.parquet" for name in (JOB_TABLES if ranks else TABLES)),
+        *map(_rank_folder, ranks),
+    }
     differing = needed ^ {item.name for item in folder.iterdir()}
-    # Nothing that somebody put beside or inside an earlier graph is ever deleted.
-    return not differing - {f"{name}.parquet" for name in LATER} and all(_is_saved_graph(folder / own) for own in ranks)
-
-
-def _import_arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtraError("Parquet", "parquet") from None
-    return pyarrow, parquet
+    return not differing - {f"{name}.parquet" for name in LATER}
 
 
 def _write_table(path: Path, columns: dict[str, Any]) -> None:
-    arrow, parquet = _import_arrow()
+    arrow, parquet = import_arrow()
     parquet.write_table(arrow.table(columns), path)
 
 
@@ -132,7 +139,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
-        "path": printable(trace.path),
+        "path": encodable(trace.path),
         "rank": trace.rank,
         "world_size": trace.world_size,
         "gpu_names": trace.gpu_names,
@@ -143,115 +150,85 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
         "reading": trace.diagnostics,
         **({"ranks": graph.rank_of_part.tolist()} if isinstance(graph, JobGraph) else {}),
         "building": {key: value for key, value in graph.diagnostics.items() if key not in trace.diagnostics},
+        "clock_fault_ns": max(CLOCK_FAULT_LIMIT_NS, _longest_step_back(graph)),
     }
+
+
+def _longest_step_back(graph: DependencyGraph) -> int:
+    """Return how far back in time (ns) an edge leads: who made the graph may have allowed more than is usual."""
+    edges, times = graph.edge_table, graph.timeline.times
+    return int((times[edges.source] - times[edges.target]).max(initial=0))
 
 
 def load_graph(folder: str | Path) -> DependencyGraph:
     """Read a graph that :func:`save_graph` wrote.
 
     Raises:
-        TraceError: the folder is not such a graph.
+        TraceError: the folder is not such a graph; the error names the file, the row and the column.
         MissingExtraError: pyarrow is not installed.
     """
     source = Path(folder)
-    _import_arrow()
-    try:
-        header = json.loads((source / "graph.json").read_text(encoding="utf-8"))
-        if header["schema"] != SCHEMA:
-            raise TraceError(source, f"holds {header['schema']!r}, not {SCHEMA!r}")
-        if "ranks" in header:
-            return _loaded_job(source, header)
-        tables = {name: _read_table(source, name, kind) for name, kind in TABLES.items()}
-        return _loaded_graph(header, tables)
-    except HtaGraphError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise TraceError(source, f"is not a saved graph: {error!s:.200}", "save the graph again") from None
+    import_arrow()
+    header = read_saved_header(source)
+    return _loaded_graph(source, header) if header.ranks is None else _loaded_job(source, header)
 
 
-def _read_table(folder: Path, name: str, kind: Any) -> Any:
-    _, parquet = _import_arrow()
-    path = folder / f"{name}.parquet"
+def _loaded_tables(folder: Path, kinds: Mapping[str, Any]) -> dict[str, SavedTable[Any]]:
+    return {name: _loaded_table(folder / f"{name}.parquet", kind) for name, kind in kinds.items()}
+
+
+def _loaded_table(path: Path, kind: Any) -> SavedTable[Any]:
     # Graphs saved before this table existed can still be loaded.
-    if name in LATER and not path.exists():
-        return kind.empty()
-    table = parquet.read_table(path)
-    columns = {f.name: table[f.name] for f in fields(kind)}
-    if kind is JOB_TABLES["edges"]:
-        columns |= {
-            column: columns[column].cast("int64").fill_null(-1) for column in ("source", "target", "rendezvous")
-        }
-    # A hole would become NaN or 0 and with that some other event.
-    if any(column.null_count for column in columns.values()):
-        raise ValueError(f"{path.name} has holes")
-    return kind.of(**{key: column.to_numpy() for key, column in columns.items()})
+    if path.stem in LATER and not path.exists():
+        return SavedTable(path, kind.empty())
+    return read_saved_table(path, kind, NULLABLE if kind is JOB_TABLES["edges"] else ())
 
 
-def _check_codes(trace: Trace, edges: EdgeTable, calls: WaitCalls) -> None:
-    """Check that every number in the tables points at something."""
-    events, size = trace.events, len(trace.events)
-    limits = (
-        ("edges", np.concatenate([edges.source, edges.target]), 2 * size),
-        ("kinds of edges", edges.kind, len(EdgeKind)),
-        ("rules of edges", edges.rule, len(Rule)),
-        ("kinds of events", events.kind, len(EventKind)),
-        ("names", events.name, len(trace.names)),
-        ("lanes", events.lane, len(trace.lanes.labels)),
-        ("calls behind waits", np.concatenate([calls.source, calls.target, calls.call]), size),
-        ("synchronisation records", trace.syncs.event, size),
-        ("copies", trace.copies.event, size),
-    )
-    _check_limits(limits)
+def _loaded_graph(folder: Path, header: SavedHeader) -> DependencyGraph:
+    tables = _loaded_tables(folder, TABLES)
+    check_graph_tables(header, tables)
+    trace = _loaded_trace(header, {name: table.rows for name, table in tables.items()})
+    timeline = Timeline(trace)
+    edges = check_edges(tables["edges"], header, trace, timeline, ALONE)
+    check_calls(tables["wait_calls"], trace)
+    return DependencyGraph(trace, timeline, edges, header.building, tables["wait_calls"].rows)
 
 
-def _check_limits(limits: Iterable[tuple[str, Any, int]]) -> None:
-    for what, codes, limit in limits:
-        if len(codes) and not 0 <= codes.min() <= codes.max() < limit:
-            raise ValueError(f"its {what} name things that it does not hold")
-
-
-def _loaded_graph(header: dict[str, Any], tables: dict[str, Any]) -> DependencyGraph:
-    trace = _loaded_trace(header, tables)
-    edges, calls = tables["edges"], tables["wait_calls"]
-    _check_codes(trace, edges, calls)
-    return DependencyGraph(trace, Timeline(trace), edges, header["building"], calls)
-
-
-def _loaded_job(folder: Path, header: dict[str, Any]) -> JobGraph:
-    tables = {name: _read_table(folder, name, kind) for name, kind in JOB_TABLES.items()}
-    originals = [load_graph(folder / _rank_folder(rank)) for rank in header["ranks"]]
-    own = {**tables, "events": events_of_job(tables), "syncs": SyncTable.empty(), "flows": Flows.empty()}
-    job = loaded_job(_loaded_trace(header, own), header["ranks"], originals, tables, header["building"])
-    _check_codes(job.trace, job.edge_table, job.wait_calls)
-    members = job.members
-    _check_limits(
-        [
-            ("members", members.row, len(job.trace.events)),
-            ("calls of members", members.call + 1, len(job.trace.events) + 1),
-            ("ranks of members", members.part, len(originals)),
-        ]
-    )
+def _loaded_job(folder: Path, header: SavedHeader) -> JobGraph:
+    tables = _loaded_tables(folder, JOB_TABLES)
+    check_job_tables(header, tables)
+    ranks = header.ranks or ()
+    originals = [_loaded_rank(folder / _rank_folder(rank), rank) for rank in ranks]
+    rows = {name: table.rows for name, table in tables.items()}
+    own = {**rows, "events": events_of_job(rows), "syncs": SyncTable.empty(), "flows": Flows.empty()}
+    trace = _loaded_trace(header, own)
+    check_parts(tables["events"], trace, ranks, originals)
+    job = loaded_job(trace, ranks, originals, rows, header.building)
+    check_edges(SavedTable(tables["edges"].path, job.edge_table), header, trace, job.timeline, [*EdgeKind])
+    check_calls(tables["wait_calls"], trace)
+    check_members(tables["members"], trace, job.parts)
     return job
 
 
-def _loaded_trace(header: dict[str, Any], tables: dict[str, Any]) -> Trace:
-    lanes = header["lanes"]
-    flags = {name: freeze(np.array(lanes.get(name, ()), np.bool_)) for name in ("is_stream", "is_communication")}
-    device, context, stream = (freeze(np.array(lanes[name], np.int64)) for name in ("device", "context", "stream"))
-    if not isinstance(header["building"], dict) or not isinstance(header["reading"], dict):
-        raise TypeError("its counts are not counts")
+def _loaded_rank(folder: Path, rank: int) -> DependencyGraph:
+    header = read_saved_header(folder)
+    check_rank_header(header, rank)
+    return _loaded_graph(folder, header)
+
+
+def _loaded_trace(header: SavedHeader, tables: Mapping[str, Any]) -> Trace:
     return Trace(
-        path=Path(header["path"]),
+        path=header.path,
         events=tables["events"],
-        names=tuple(header["names"]),
-        lanes=LaneTable(tuple(lanes["labels"]), device=device, context=context, stream=stream, **flags),
+        names=header.names,
+        lanes=header.lanes,
         syncs=tables["syncs"],
         copies=tables["copies"],
         flows=tables["flows"],
-        rank=header["rank"],
-        world_size=header["world_size"],
-        gpu_names=tuple(header["gpu_names"]),
-        diagnostics=header["reading"],
-        salvaged=header["salvaged"],
-        settings={str(key): str(value) for key, value in header.get("settings", {}).items()},
+        rank=header.rank,
+        world_size=header.world_size,
+        gpu_names=header.gpu_names,
+        diagnostics=header.reading,
+        salvaged=header.salvaged,
+        settings=header.settings,
     )

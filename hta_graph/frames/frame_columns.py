@@ -9,6 +9,7 @@ import numpy as np
 
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.trace.rows import number_or_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,8 +144,8 @@ class FrameColumns:
             self.refuse_any(codes < 0, name, "has no value", "give it a text")
         texts = list(values)
         for code, text in enumerate(texts):
-            if not isinstance(text, str) or not text:
-                self.refuse(int(np.argmax(codes == code)), name, f"{_shortened(text)} is no text", "give it a name")
+            if says := _why_no_name(text):
+                self.refuse(int(np.argmax(codes == code)), name, f"{_shortened(text)} {says}", "give it a name")
         return texts, codes.astype(np.int32)
 
     def codes(self, name: str, labels: Sequence[str]) -> Ids:
@@ -160,6 +161,12 @@ class FrameColumns:
                 self.refuse(int(np.argmax(codes == code)), name, says, f"there are: {', '.join(labels)}")
         place = np.array([*(labels.index(text) for text in texts), -1], np.int32)
         return place[codes]
+
+
+def _why_no_name(text: Any) -> str:
+    if not isinstance(text, str) or not text:
+        return "is no text"
+    return "" if number_or_text(text) == text else "holds half of a pair of surrogates, which no encoding can write"
 
 
 def _is_integer(value: Any) -> bool:

@@ -4,43 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.columns import first_of_runs, freeze, looked_up
+from hta_graph.columns import freeze, looked_up
 from hta_graph.errors import QueryError
 from hta_graph.frames.frame_columns import FrameColumns
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.points import event_of, start_point
+from hta_graph.graph.soundness import from_start_to_end, misplaced_edges, repeated_rows, without_points
 from hta_graph.graph.views import POINT_NAMES
-from hta_graph.model import (
-    EDGE_MEANING,
-    ROLE,
-    WALKABLE,
-    Bools,
-    Codes,
-    EdgeKind,
-    EdgeRole,
-    Evidence,
-    Ids,
-    Ints,
-    Rule,
-    kind_mask,
-)
+from hta_graph.model import EDGE_MEANING, Bools, Codes, EdgeKind, Evidence, Ids, Ints, Rule
 from hta_graph.trace.table import Trace
 
 __all__ = ["table_of_edges"]
 
 KINDS = [kind.label for kind in EdgeKind]
 ALONE = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
-SIDES = {
-    EdgeRole.THREAD: (False, False),
-    EdgeRole.ACTIVITY: (True, True),
-    EdgeRole.LAUNCH: (False, True),
-    EdgeRole.STREAM: (True, True),
-    EdgeRole.RETURN: (True, False),
-    EdgeRole.HOLD: (None, False),
-    EdgeRole.RESUMPTION: (False, False),
-    EdgeRole.RELEASE: (True, False),
-}
-"""Whether source and target of each role are GPU activities; None: either."""
 USUAL_KINDS = np.array(
     [[EdgeKind.THREAD_HANDOFF, EdgeKind.LAUNCH], [EdgeKind.STREAM_SYNC, EdgeKind.EVENT_WAIT]], np.int8
 )
@@ -81,7 +58,7 @@ def _points_of(edges: FrameColumns, side: str, trace: Trace) -> Ids:
     found = looked_up(edges.whole_numbers(column), index[order])
     edges.refuse_any(found < 0, column, "there is no event {}", "name events by their event_index (without: row)")
     rows = order[found] if len(order) else found
-    without = ~kind_mask(trace.events.kind, WALKABLE)[rows]
+    without = without_points(trace, start_point(rows))
     edges.refuse_any(without, column, "event {} is of a kind that has no points", "let it be a cpu_op or a kernel")
     point = edges.codes(f"{side}_point", POINT_NAMES)
     usual = POINT_NAMES.index("end" if side == "source" else "start")
@@ -99,34 +76,14 @@ def _known_kinds(edges: FrameColumns, trace: Trace, source: Ids, target: Ids) ->
     )  # fmt: skip
     usual = USUAL_KINDS[on_gpu[rows[0]].astype(np.int8), on_gpu[rows[1]].astype(np.int8)]
     usual[~on_gpu[rows[0]] & (lane[rows[0]] == lane[rows[1]])] = EdgeKind.THREAD_ORDER
-    usual[on_gpu[rows[0]] & _from_start_to_end(source, target)] = EdgeKind.EXECUTION
+    usual[on_gpu[rows[0]] & from_start_to_end(source, target)] = EdgeKind.EXECUTION
     return np.where(kind >= 0, kind, usual).astype(np.int8)
 
 
 def _check_sides(edges: FrameColumns, trace: Trace, table: EdgeTable) -> None:
     """Check that each edge leads between what an edge of its kind can."""
-    on_gpu, role = trace.is_gpu, ROLE[table.kind]
-    rows = event_of(table.source), event_of(table.target)
-    for wanted, sides in SIDES.items():
-        wrong = np.zeros(len(table), np.bool_)
-        for side, needed in zip(rows, sides, strict=True):
-            wrong |= needed is not None and on_gpu[side] != needed
-        says = "does not lead from {} to {}".format(*map(_said_side, sides))
-        _refuse_kind(edges, table, (role == wanted) & wrong, says)
-    other_lane = trace.events.lane[rows[0]] != trace.events.lane[rows[1]]
-    _refuse_kind(edges, table, (role == EdgeRole.THREAD) & other_lane, "leads to another lane")
-    elsewhere = ~_from_start_to_end(table.source, table.target)
-    _refuse_kind(edges, table, (role == EdgeRole.ACTIVITY) & elsewhere, "does not lead from a row's start to its end")
-
-
-def _from_start_to_end(source: Ids, target: Ids) -> Bools:
-    """Mark the edges from an event's own start to its own end."""
-    own: Bools = (event_of(source) == event_of(target)) & ~is_end(source) & is_end(target)
-    return own
-
-
-def _said_side(on_gpu: bool | None) -> str:  # noqa: FBT001 - one of three sides
-    return {True: "GPU work", False: "a thread", None: "any row"}[on_gpu]
+    for wrong, says in misplaced_edges(table, trace):
+        _refuse_kind(edges, table, wrong, says)
 
 
 def _refuse_kind(edges: FrameColumns, table: EdgeTable, bad: Bools, says: str) -> None:
@@ -137,9 +94,7 @@ def _refuse_kind(edges: FrameColumns, table: EdgeTable, bad: Bools, says: str) -
 
 
 def _refuse_repeated(edges: FrameColumns, source: Ids, target: Ids, kind: Codes) -> None:
-    order = np.lexsort((np.arange(len(source)), kind, target, source))
-    again = np.zeros(len(source), np.bool_)
-    again[order] = ~first_of_runs(source[order], target[order], kind[order])
+    again = repeated_rows(source, target, kind)
     edges.refuse_any(again, "source_index", "the edge from event {} is there twice", "drop duplicates")
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.columns import distinct, first_of_runs, freeze
+from hta_graph.columns import distinct, freeze
 from hta_graph.errors import QueryError
 from hta_graph.frames.frame_columns import FrameColumns
+from hta_graph.graph.soundness import far_from_first, repeated_rows
 from hta_graph.model import GPU_KINDS, LONGEST_NS, Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.lanes import named_lanes
 from hta_graph.trace.order import canonical_order
@@ -77,9 +78,8 @@ def trace_of_events(events: FrameColumns, name: str, rank: int | None = None) ->
 def _checked_times(events: FrameColumns) -> tuple[Ints, Ints]:
     start, end = events.whole_numbers("start_ns"), events.whole_numbers("end_ns")
     events.refuse_any(end < start, "end_ns", "{} is before the row's start_ns", "an event ends at or after its start")
-    # In floats, since the difference of two far apart does not fit.
-    apart = (end.astype(np.float64) - float(start.min())) if len(start) else np.empty(0)
-    events.refuse_any(apart > LONGEST_NS, "end_ns", "{} is more than a year after the first start", "times are in ns")
+    apart = far_from_first(start, end, LONGEST_NS)
+    events.refuse_any(apart, "end_ns", "{} is more than a year after the first start", "times are in ns")
     return start, end
 
 
@@ -89,10 +89,7 @@ def _checked_index(events: FrameColumns) -> Ints:
     index = events.whole_numbers("event_index")
     outside = (index < 0) | (index > LARGEST_INDEX)
     events.refuse_any(outside, "event_index", "{} is not a number from 0 to 2³¹ − 1", "number the events from 0")
-    order = np.argsort(index, kind="stable")
-    again = np.zeros(len(index), np.bool_)
-    again[order] = ~first_of_runs(index[order])
-    events.refuse_any(again, "event_index", "{} is there twice", "give each event a number of its own")
+    events.refuse_any(repeated_rows(index), "event_index", "{} is there twice", "give each event a number of its own")
     return index
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +29,7 @@ from hta_graph.graph.views import (
     to_rustworkx,
 )
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
+from hta_graph.patterns import matched_names
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
@@ -420,7 +420,7 @@ class DependencyGraph:
         if kind is not None:
             keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
         if name is not None:
-            keep &= self._trace.matching_names(_compiled_pattern(name))[events.name]
+            keep &= matched_names([name], self._trace.names)[events.name]
         if lane is not None:
             keep &= np.isin(events.lane, _codes_of(lane, self._trace.lanes.labels, "lane"))
         if start_ns is not None:
@@ -555,10 +555,3 @@ def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> l
             raise QueryError(f"there is no {what} {name!r}; there are: {', '.join(known[:20])}")
     # Ranks of a job have threads and streams of equal names: all of them are meant.
     return [code for code, name in enumerate(known) if name in set(chosen)]
-
-
-def _compiled_pattern(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise QueryError(f"{pattern!r} is not a regular expression: {error}") from None

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from hta_graph.columns import freeze, looked_up
-from hta_graph.model import Bools, EventKind, Ids, Ints
+from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
 from hta_graph.trace.table import EventTable
 
-__all__ = ["end_point", "event_of", "is_end", "ordered_points", "point_times", "start_point"]
+__all__ = ["classes_of_points", "end_point", "event_of", "is_end", "ordered_points", "point_times", "start_point"]
 
 # Classes of points at one instant, in the order in which they happen.
 GPU_END, CPU_ZERO_AT_END, CPU_END, CPU_START, CPU_ZERO, GPU_ZERO, GPU_START, RENDEZVOUS = range(8)
@@ -78,6 +78,20 @@ def ordered_points(events: EventTable, rows: Ints, is_activity: Bools) -> Ids:
     second = np.cumsum(repeats)[is_pair[order]] - 1
     points[second] += 1
     return freeze(points.astype(np.int32))
+
+
+def classes_of_points(events: EventTable, is_activity: Bools) -> Codes:
+    """Return the class of every point among those of its instant; -1 for rows without length on threads.
+
+    Those stand before or behind the ends there, which only the other rows of their thread tell.
+    """
+    alone = np.where(is_activity, np.int8(GPU_ZERO), np.int8(-1))
+    alone[events.kind == EventKind.RENDEZVOUS] = RENDEZVOUS
+    is_zero = events.start == events.end
+    classes = np.empty((len(events), 2), np.int8)
+    for side, (on_gpu, on_cpu) in enumerate(((GPU_START, CPU_START), (GPU_END, CPU_END))):
+        classes[:, side] = np.where(is_zero, alone, np.where(is_activity, np.int8(on_gpu), np.int8(on_cpu)))
+    return classes.ravel()
 
 
 def _classes_without_length(events: EventTable, zeros: Ints, ends: Ints, is_activity: Bools) -> Ints:

@@ -29,8 +29,10 @@ from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.pool import Reading
+from hta_graph.trace import source
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
+from hta_graph.trace.source import FileBytes
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import folder_contents, run_command
@@ -288,7 +290,8 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
 class Counted:
     """Stands for the pool of processes, one of which ends at a time, the last one first; counts how many read."""
 
-    def read(self, file: RankFile, *, salvage: bool, members: bool) -> Reading:
+    def read(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> Reading:
+        assert memory in (0, reading.peak_bytes(file.path))
         assert not salvage
         assert not members
         reading_now.append(reading_now[-1] + 1)
@@ -444,10 +447,10 @@ def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--jobs", "0"], "argument --jobs: takes a number from 1, not '0'"),
-        (["--jobs", "x"], "argument --jobs: takes a number from 1, not 'x'"),
-        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, not 'much'"),
-        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, not '-4G'"),
+        (["--jobs", "0"], "argument --jobs: takes a whole number from 1 to 999,999, not '0'"),
+        (["--jobs", "x"], "argument --jobs: takes a whole number from 1 to 999,999, not 'x'"),
+        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not 'much'"),
+        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not '-4G'"),
     ],
 )
 def test_bad_limits_are_usage_errors(
@@ -532,12 +535,12 @@ def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job_folder(tmp_path, 0, 1, 2)
     read: list[str] = []
-    whole = Path.read_bytes
+    whole = source._read_file
 
-    def noted(path: Path) -> bytes:
+    def noted(path: Path, per_byte: float) -> FileBytes:
         read.append(path.name)
-        return whole(path)
+        return whole(path, per_byte)
 
-    monkeypatch.setattr(Path, "read_bytes", noted)
+    monkeypatch.setattr(source, "_read_file", noted)
     assert main(["critical-path", str(tmp_path), "--rank", "1"]) == 0
     assert read == ["trace_8.json.gz"]

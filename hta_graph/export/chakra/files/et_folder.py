@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
-from hta_graph.export.chakra.files.et_file import EtFile, read_et
+from hta_graph.export.chakra.files.et_file import EtFile, framed, read_et, skip_message
 from hta_graph.export.files import new_folder
 from hta_graph.export.targets import check_new_folder
 
@@ -62,6 +62,8 @@ def read_folder(folder: str | Path) -> EtFolder:
 
 
 def _read_groups(path: Path) -> dict[str, list[int]] | None:
+    if path.exists() and not path.is_file():
+        raise TraceError(path, "is no file", "write it again")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -113,7 +115,7 @@ def check_target(target: Path, *, force: bool) -> None:
 def write_folder(
     target: Path,
     files: Mapping[str, Iterable[bytes]],
-    copies: Mapping[str, str],
+    copies: Mapping[str, tuple[str, bytes]],
     examine: Callable[[EtFolder], None],
     *,
     force: bool,
@@ -123,7 +125,7 @@ def write_folder(
     Args:
         target: the folder; :func:`check_target` has let it pass.
         files: name → pieces.
-        copies: name → name of the file that it equals.
+        copies: name → name of the file that it equals, and the metadata that it has instead of that one's.
         examine: raises what speaks against the folder, which it is told is the target.
         force: an earlier workload there is replaced.
 
@@ -134,7 +136,10 @@ def write_folder(
         for name, pieces in files.items():
             with (new / name).open("wb") as file:
                 file.writelines(pieces)
-        for name, original in copies.items():
-            shutil.copyfile(new / original, new / name)
+        for name, (original, metadata) in copies.items():
+            with (new / original).open("rb") as source, (new / name).open("wb") as file:
+                file.writelines(framed([metadata]))
+                skip_message(source)
+                shutil.copyfileobj(source, file)
         # Checks look at names too, and what they say has to hold for the target.
         examine(replace(read_folder(new), path=target))

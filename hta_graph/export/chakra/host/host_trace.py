@@ -122,7 +122,7 @@ class HostTrace:
     def _decoded_values(self, row: int, text: msgspec.Raw) -> HostValues:
         try:
             return msgspec.json.decode(text, type=HostValues)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise TraceError(
                 self.path, f"node {int(self.id[row])} has inputs or outputs of no known form: {error}"
             ) from None
@@ -131,7 +131,7 @@ class HostTrace:
 def _json_objects(text: str) -> list[dict[str, Any]]:
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return []
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
@@ -143,7 +143,7 @@ def read_host_trace(path: str | Path) -> HostTrace:
         TraceError: the file cannot be read, breaks off, has an unknown version, or is no host execution trace.
     """
     path = Path(path)
-    content = read_bytes(path)
+    content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "record the trace again")
     with paused_gc():
@@ -234,6 +234,9 @@ def _number_columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
 def _place_in_nodes(error: msgspec.ValidationError) -> str:
     return str(error).replace("$[", "nodes[")
 
+
+PEAK_PER_BYTE = 12
+"""What nodes take in memory for each byte of text."""
 
 # Texts are matched too, so that an "inf" inside one stays as it is.
 _STRANGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)

@@ -22,11 +22,11 @@ DEFAULT_STEM = "log"
 
 _ENTRY = re.compile(
     # A name may hold anything, also commas, line breaks and whole lines of a log: it ends where a type ends the line.
-    rb"(issue|callback),sys->id=(\d{1,9}), tick=(\d{1,18}), node->id=(\d{1,20}), node->name=(.*?), "
-    rb"node->type=(\d{1,3})\r?\n|sys\[(\d{1,9})\] finished, (\d{1,18}) cycles",
+    rb"(issue|callback),sys->id=(\d{1,9}), tick=(\d{1,19}), node->id=(\d{1,20}), node->name=(.*?), "
+    rb"node->type=(\d{1,3})\r?\n|sys\[(\d{1,9})\] finished, (\d{1,19}) cycles",
     re.DOTALL,
 )
-_FINISHED = re.compile(rb"sys\[(\d{1,9})\] finished, (\d{1,18}) cycles")
+_FINISHED = re.compile(rb"sys\[(\d{1,9})\] finished, (\d{1,19}) cycles")
 _LAST = re.compile(rb", node->type=\d{1,3}\r?\n")
 
 

@@ -26,6 +26,8 @@ __all__ = ["FlightRecord", "flight_files", "read_flight"]
 FOLDER = "flight"
 """Where dumps lie beside traces, if they have a folder of their own."""
 
+PEAK_PER_BYTE = 24
+"""What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
 HEAD = 1 << 16
 MARK = b'"collective_seq_id"'
 PICKLE_MAGIC = b"\x80"
@@ -67,14 +69,15 @@ def flight_files(inputs: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for given in map(Path, inputs):
         folder = given if given.is_dir() else given.parent
-        beside = sorted((folder / FOLDER).glob("*.json*"))
+        beside = _files_in(folder / FOLDER)
         found += beside or [path for path in _files_in(given) if _is_dump(path)]
     # A folder may be named in several ways.
     return list({path.resolve(): path for path in found}.values())
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json*")) if folder.is_dir() else []
+    # A pipe among them would keep the reader waiting.
+    return sorted(path for path in folder.glob("*.json*") if path.is_file()) if folder.is_dir() else []
 
 
 def _is_dump(path: Path) -> bool:
@@ -105,12 +108,12 @@ def _rank_of(path: Path) -> int:
 
 
 def _record_of(path: Path) -> FlightRecord:
-    data = read_bytes(path).data
+    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     if data.startswith(PICKLE_MAGIC):
         raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)
     try:
         entries = msgspec.json.decode(data, type=_Dump).entries
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise TraceError(path, "is no flight recorder's dump", WRITES_JSON) from None
     known = [entry for entry in entries if _is_collective(entry)]
     return FlightRecord(

@@ -1,0 +1,219 @@
+"""``graph.json`` of a saved graph: every value of the type that was saved, texts that can be encoded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hta_graph.columns import freeze
+from hta_graph.errors import TraceError
+from hta_graph.export.loading.saved_tables import AGAIN
+from hta_graph.graph import BUILD_DIAGNOSTICS
+from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
+from hta_graph.trace.rows import number_or_text
+from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
+
+__all__ = ["HEADER_FILE", "SCHEMA", "SavedHeader", "read_saved_header", "saved_ranks"]
+
+SCHEMA = "hta-graph/parquet/1"
+HEADER_FILE = "graph.json"
+LARGEST_RANK = 2**31
+LARGEST_COUNT = 2**62
+
+
+@dataclass(frozen=True)
+class SavedHeader:
+    """What ``graph.json`` says; ``ranks`` is None for a graph that is no job's.
+
+    ``clock_fault_ns`` is how far back in time its edges may lead.
+    """
+
+    file: Path
+    path: Path
+    rank: int | None
+    world_size: int | None
+    gpu_names: tuple[str, ...]
+    salvaged: str | None
+    settings: dict[str, str]
+    names: tuple[str, ...]
+    lanes: LaneTable
+    reading: dict[str, int]
+    building: dict[str, int]
+    ranks: tuple[int, ...] | None
+    clock_fault_ns: int
+
+
+def read_saved_header(folder: Path) -> SavedHeader:
+    """Read the header of a saved graph.
+
+    Raises:
+        TraceError: it cannot be read, is of another schema, or a value is not of the type that was saved.
+    """
+    found = _Object(folder / HEADER_FILE, _read_object(folder))
+    return SavedHeader(
+        file=found.file,
+        path=Path(_encodable(found.get("path", _is_file_name))),
+        rank=found.get("rank", _is_rank_or_none),
+        world_size=found.get("world_size", _is_rank_or_none),
+        gpu_names=tuple(map(_encodable, found.get("gpu_names", _is_text_list))),
+        salvaged=found.get("salvaged", lambda value: value is None or isinstance(value, str)),
+        settings=_settings(found.get("settings", _is_text_table, {})),
+        names=_names(found),
+        lanes=_lanes(_Object(found.file, found.get("lanes", _is_object), "lanes: ")),
+        reading=_all_counts(found.get("reading", _is_counts), READING_DIAGNOSTICS),
+        building=_all_counts(found.get("building", _is_counts), BUILD_DIAGNOSTICS),
+        ranks=_checked_ranks(found),
+        clock_fault_ns=found.get("clock_fault_ns", _is_fault, CLOCK_FAULT_LIMIT_NS),
+    )
+
+
+def saved_ranks(folder: Path) -> tuple[int, ...] | None:
+    """Return the ranks of a saved job, none of a saved graph; None if the folder holds neither."""
+    try:
+        return _checked_ranks(_Object(folder / HEADER_FILE, _read_object(folder))) or ()
+    except TraceError:
+        return None
+
+
+def _read_object(folder: Path) -> dict[str, Any]:
+    """Return the header of a saved graph as it stands there, of this schema."""
+    path = folder / HEADER_FILE
+    if not path.is_file():
+        raise TraceError(folder, f"is not a saved graph: it holds no {HEADER_FILE}", AGAIN)
+    try:
+        found = json.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TraceError(path, f"is no JSON: {error!s:.100}", AGAIN) from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise TraceError(path, f"holds {_shown(schema)}, not {SCHEMA!r}", AGAIN)
+    return dict(found)
+
+
+class _Object:
+    """A JSON object of a file, whose values are checked when they are asked for."""
+
+    def __init__(self, file: Path, found: dict[str, Any], where: str = "") -> None:
+        self.file, self._found, self._where = file, found, where
+
+    def get(self, key: str, fits: Callable[[Any], bool], *otherwise: Any) -> Any:
+        """Return the value of a key if it fits; of an absent one what stands for it, if anything does."""
+        if key not in self._found and otherwise:
+            return otherwise[0]
+        if key not in self._found:
+            self.refuse(key, "is missing")
+        if not fits(self._found[key]):
+            self.refuse(key, f"cannot be {_shown(self._found[key])}")
+        return self._found[key]
+
+    def refuse(self, key: str, says: str) -> NoReturn:
+        """Raise the error of a key.
+
+        Raises:
+            TraceError: always.
+        """
+        raise TraceError(self.file, f"{self._where}{key!r} {says}", AGAIN)
+
+
+def _names(found: _Object) -> tuple[str, ...]:
+    names = tuple(map(_encodable, found.get("names", _is_text_list)))
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        found.refuse("names", f"holds {_shown(twice)} twice")
+    return names
+
+
+def _lanes(found: _Object) -> LaneTable:
+    labels = tuple(map(_encodable, found.get("labels", _is_text_list)))
+    numbers = {key: found.get(key, _is_number_list) for key in ("device", "context", "stream")}
+    # Graphs saved before there were jobs do not say which lanes are of communication.
+    flags = {
+        "is_stream": found.get("is_stream", _is_flag_list),
+        "is_communication": found.get("is_communication", _is_flag_list, [False] * len(labels)),
+    }
+    for key, values in (*numbers.items(), *flags.items()):
+        if len(values) != len(labels):
+            found.refuse(key, f"has {len(values):,} entries, but there are {len(labels):,} lanes")
+    device, context, stream = (freeze(np.array(values, np.int64)) for values in numbers.values())
+    is_stream, is_communication = (freeze(np.array(values, np.bool_)) for values in flags.values())
+    return LaneTable(labels, is_stream, device, context, stream, is_communication)
+
+
+def _checked_ranks(found: _Object) -> tuple[int, ...] | None:
+    """Return the ranks, whose folders are named by them: nothing but whole numbers, each once, lowest first."""
+    ranks = found.get("ranks", _is_rank_list, None)
+    return None if ranks is None else tuple(ranks)
+
+
+def _all_counts(found: dict[str, int], known: dict[str, str]) -> dict[str, int]:
+    """Add the counts that an earlier version did not have."""
+    return {**found, **{key: 0 for key in known if key not in found}}
+
+
+def _settings(found: dict[str, str]) -> dict[str, str]:
+    return {_encodable(key): _encodable(value) for key, value in found.items()}
+
+
+def _encodable(text: str) -> str:
+    """Return a text as reading a trace would: without what no encoding can write."""
+    return str(number_or_text(text))
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60] if isinstance(value, (str, int, float)) or value is None else f"a {type(value).__name__}"
+
+
+# --- what values may be -----------------------------------------------------------------------------------------------
+
+
+def _is_number(value: object, least: int = -(2**63), limit: int = 2**63) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < limit
+
+
+def _is_rank_or_none(value: object) -> bool:
+    return value is None or _is_number(value, 0, LARGEST_RANK)
+
+
+def _is_rank_list(value: object) -> bool:
+    numbers = isinstance(value, list) and value and all(_is_number(rank, 0, LARGEST_RANK) for rank in value)
+    return bool(numbers) and isinstance(value, list) and value == sorted(set(value))
+
+
+def _is_fault(value: object) -> bool:
+    return _is_number(value, CLOCK_FAULT_LIMIT_NS, LONGEST_NS)
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_file_name(value: object) -> bool:
+    return isinstance(value, str) and "\x00" not in value
+
+
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and set(map(type, value)) <= {str}
+
+
+def _is_text_table(value: object) -> bool:
+    return isinstance(value, dict) and set(map(type, value.values())) <= {str}
+
+
+def _is_number_list(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_number, value))
+
+
+def _is_flag_list(value: object) -> bool:
+    return isinstance(value, list) and set(map(type, value)) <= {bool}
+
+
+def _is_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_number(count, 0, LARGEST_COUNT) for count in value.values())
