@@ -6,11 +6,12 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["encodable", "one_line", "printable", "printable_lines"]
+__all__ = ["encodable", "one_line", "printable", "printable_lines", "whole_characters"]
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode's categories of what is not shown but does something: controls, marks of direction, surrogates, line ends."""
 STANDS_FOR_HIDDEN = "\ufffd"
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 # Joiners are part of words in Persian and Hindi and of emoji; beside ASCII and each other they only hide.
 STRAY_JOINER = re.compile("(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])")
 
@@ -55,6 +56,15 @@ def one_line(text: str) -> str:
     'a b\ufffd[2J'
     """
     return printable(" ".join(text.split()))
+
+
+def whole_characters(text: str) -> str:
+    r"""Return a text without what no encoding can write: bytes that were not UTF-8, and lone halves of characters.
+
+    >>> whole_characters("a\ud83db")
+    'a\ufffdb'
+    """
+    return text if text.isascii() else HALF_CHARACTER.sub(STANDS_FOR_HIDDEN, text)
 
 
 def encodable(path: Path) -> str:

@@ -254,27 +254,27 @@ def values_of(action: argparse.Action) -> Callable[[Place], list[str]] | None:
     return known[0]
 
 
-def question(name: str, parser: argparse.ArgumentParser, place: Place) -> list[str]:
+def question(words: tuple[str, ...], place: Place) -> list[str]:
     """Write the inputs of a case and return a command line of this command."""
-    words = name.split()
-    for action in positionals_of(parser):
-        words += POSITIONALS[action.dest](place)
+    asked = list(words)
+    for action in positionals_of(words):
+        asked += POSITIONALS[action.dest](place)
     wanted = place.rng.choice((0.05, 0.1, 0.2))
-    for action in options_of(parser):
+    for action in options_of(words):
         longest = max(action.option_strings, key=len)
         share = 0.97 if action.required or longest == "--output" else wanted
         if longest == "--jobs" and place.rng.random() < 0.8:
-            words += ["--jobs", "1"]
+            asked += ["--jobs", "1"]
         elif place.rng.random() < (share / 3 if longest in SLOW_OPTIONS else share):
             give = values_of(action)
-            words += [longest, *(give(place) if give else [])]
-    return words
+            asked += [longest, *(give(place) if give else [])]
+    return asked
 
 
 # --- one case ---------------------------------------------------------------------------------------------------------
 
 
-def examine_question(name: str, parser: argparse.ArgumentParser, place: Place) -> tuple[str, list[str]]:
+def examine_question(command: tuple[str, ...], place: Place) -> tuple[str, list[str]]:
     """Ask a question; return ``answered``, ``in part``, ``refused`` or ``usage``, and the command line.
 
     Raises:
@@ -282,7 +282,7 @@ def examine_question(name: str, parser: argparse.ArgumentParser, place: Place) -
     """
     for folder in (place.inputs, place.outputs):
         folder.mkdir()
-    words = question(name, parser, place)
+    words = question(command, place)
     before = _digest(place.inputs)
     try:
         with warnings.catch_warnings(), time_limit(TIME_LIMIT_S):
@@ -371,20 +371,20 @@ class Asked:
 
 def fuzz_commands(seed: int, numbers: range, only: str | None = None) -> Asked:
     """Ask the questions of these numbers."""
-    parsers = {name: parser for name, parser in every_command().items() if name != "demo" and only in (None, name)}
-    names, found = sorted(parsers), Asked()
+    commands = sorted(words for words in every_command() if words != ("demo",) and only in (None, " ".join(words)))
+    found = Asked()
     for number in numbers:
-        name = names[number % len(names)]
+        command = commands[number % len(commands)]
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             rng = Rng(f"{seed} {number} command")
             place = Place(Path(folder), rng, number, seed, damaged=rng.random() < 0.6)
             try:
-                outcome, words = examine_question(name, parsers[name], place)
+                outcome, words = examine_question(command, place)
             except (Exception, SystemExit):  # noqa: BLE001 - a fuzzer reports whatever is raised
                 outcome, words = "failures", []
                 found.failures[number] = traceback.format_exc()
-        found.counts[name][outcome] += 1
+        found.counts[" ".join(command)][outcome] += 1
         found.slowest = sorted([*found.slowest, (time.perf_counter() - began, shlex.join(words)[:200])])[-5:]
     return found
 

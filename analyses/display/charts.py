@@ -67,6 +67,8 @@ GREY = "#808a94"
 GRID = "rgba(128,128,128,0.25)"
 POINTS = 40_000
 """About how many points a figure of lines holds at most: browsers stay quick."""
+LINES = 64
+"""How many lines a figure has at most: nobody tells more apart."""
 
 Numbers = np.ndarray[Any, Any]
 
@@ -133,9 +135,16 @@ def bars_of_shares(frame: pd.DataFrame, parts: Sequence[str], *, title: str) -> 
 
 
 def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: str, y: str) -> Figure:
-    """Draw values that hold until the next one, one line per label; dense ones keep their extremes."""
+    """Draw values that hold until the next one, one line per label; dense ones keep their extremes.
+
+    Of very many lines those with the most points are drawn, and the title says so.
+    """
     if not lines:
         return empty_figure(title, "nothing was recorded")
+    if len(lines) > LINES:
+        title = f"{title} (the {LINES} with most changes of {len(lines):,})"
+        most = set(sorted(lines, key=lambda label: -len(lines[label][0]))[:LINES])
+        lines = {label: line for label, line in lines.items() if label in most}
     made = new_figure(title=title, x=x, y=y)
     for label, (places, values) in lines.items():
         kept = thinned(places, values, POINTS // len(lines))

@@ -36,6 +36,7 @@ __all__ = [
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
 """What tensors are for, in the order of the export's numbers."""
 
+MOST_BYTES = 1 << 50
 BEFORE = -1
 """The time of what existed before the profiler began."""
 
@@ -88,6 +89,8 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
     rows = rows.reshape(-1, 4)  # an empty list has no second axis
     if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
         raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
+    if len(rows) and max(int(rows[:, 2].max()), -int(rows[:, 2].min())) >= MOST_BYTES:
+        raise TraceError(path, f"has a change of more than {MOST_BYTES:,} bytes", "no device has so much memory")
     return _running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
 
 

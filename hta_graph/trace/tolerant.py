@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.printable import whole_characters
 from hta_graph.trace.rows import Header, RowShape, header_of_object
 
 __all__ = ["FaultError", "Found", "of_whole_characters", "parse", "read_tolerantly"]
@@ -81,12 +82,10 @@ def of_whole_characters(text: str) -> str:
     >>> of_whole_characters(r'["\ud83d", "\ud83d\ude00", "\\ud83d", "' + "\udcff" + '"]')
     '["\\ufffd", "\\ud83d\\ude00", "\\\\ud83d", "\ufffd"]'
     """
-    if not text.isascii():
-        text = _HALF_CHARACTER.sub("\ufffd", text)
+    text = whole_characters(text)
     return _ESCAPE.sub(_whole_escape, text) if _HALF_ESCAPE.search(text) else text
 
 
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 """Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""

@@ -123,6 +123,19 @@ def _waits_not_recorded(things: range, _: int) -> Iterator[str]:
         yield CALL % (("cudaStreamWaitEvent", "cudaEventSynchronize")[at % 2], 1, start + 7, 2, first + 3)
 
 
+def _piled_waits(things: range, total: int) -> Iterator[str]:
+    if things.start == 0:
+        yield from _launched(0, 1, START_US, "gemm", 7)
+        yield from _launched(3 * total + 1, 1, START_US + 10 * total + 20, "add", 9)
+    for at in things:
+        start, record, stream = START_US + 10 * (at + 1), 3 * at + 2, 7 + at % 2
+        yield CALL % ("cudaEventRecord", 1, start, 1, record)
+        yield CALL % ("cudaStreamWaitEvent", 1, start + 2, 1, record + 1)
+        further = f',"wait_on_stream":{stream},"wait_on_cuda_event_record_corr_id":{record}'
+        waiting = stream + 1
+        yield RECORD % ("Stream Wait Event", waiting, start + 2, 1, waiting, record + 1, "Stream Wait Event", further)
+
+
 def _graph_launch(things: range, total: int) -> Iterator[str]:
     if things.start == 0:
         yield CPU % ("cpu_op", "replay", 1, START_US, 10, 1)
@@ -239,6 +252,7 @@ SHAPES = {
         Shape("stream_waits", "waits of streams, recorded", 100_000, _stream_waits),
         Shape("host_waits", "waits of the host, recorded", 100_000, _host_waits),
         Shape("waits_not_recorded", "waits without a record", 100_000, _waits_not_recorded),
+        Shape("piled_waits", "waits without work behind them", 100_000, _piled_waits),
         Shape("graph_launch", "kernels of one graph launch", 500_000, _graph_launch),
         Shape("nested_annotations", "annotations, a hundred deep", 500_000, _nested_annotations),
         Shape("one_nest", "Python frames in one another", 500_000, _one_nest),

@@ -16,10 +16,10 @@ from pathlib import Path
 from shutil import which
 
 import hta_graph as hg
-from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
 from analyses.command_line.cli import main
 from analyses.command_line.named_files import InputFolder, InputTraces, NamedFile, OutputFile, OutputFolder, OutputPlace
 from tests.support.astra_log import Ran, log_text
+from tests.support.every_command import every_command
 from tests.support.host_builder import host_of
 from tests.support.small_job import small_job
 
@@ -99,29 +99,10 @@ class WritingCommand:
         return [value for _, values in self.inputs for value in values]
 
 
-def every_command(
-    commands: Sequence[Command | CommandGroup] = COMMANDS, before: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Command]]:
-    """Yield each command with the words that call it."""
-    for command in commands:
-        if isinstance(command, CommandGroup):
-            yield from (((*before, command.name, inner.name), inner) for inner in command.commands)  # type: ignore[misc]
-        else:
-            yield (*before, command.name), command
-
-
-def actions_of(command: Command) -> list[argparse.Action]:
-    """Return what a command can be given."""
-    parser = argparse.ArgumentParser(add_help=False)
-    for add in command.options:
-        add(parser)
-    return parser._actions
-
-
 @cache
 def writing_commands() -> tuple[WritingCommand, ...]:
     """Return every command that can write something."""
-    found = [made for words, command in every_command() for made in _writing(words, actions_of(command))]
+    found = [made for words, parser in every_command().items() for made in _writing(words, parser._actions)]
     return (*found, WritingCommand(("demo",), (), (), tuple(Output("", False, name, name) for name in DEMO), ()))
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import sys
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from analyses.command_line import cli
-from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
 
 ALLOWED = "\n\u200c\u200d"
 
@@ -57,34 +55,6 @@ class Material:
             "chakra convert": ["-o", f"{out}.et", "--force"],
             "chakra scale": ["-o", f"{out}.scaled", "--force"],
         }.get(" ".join(words), [])
-
-
-def all_commands() -> Iterator[tuple[str, ...]]:
-    """Yield the words of each command."""
-    for command in COMMANDS:
-        if isinstance(command, CommandGroup):
-            yield from ((command.name, own.name) for own in command.commands)
-        else:
-            yield (command.name,)
-
-
-def parser_of(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Make the parser of a command with all its options."""
-    names, commands = list(words), COMMANDS
-    while True:
-        found = next(command for command in commands if command.name == names[0])
-        if isinstance(found, Command):
-            break
-        names, commands = names[1:], found.commands
-    parser = argparse.ArgumentParser(prog=" ".join(words))
-    for add in found.options:
-        add(parser)
-    return parser
-
-
-def options_of(words: Sequence[str]) -> list[argparse.Action]:
-    """List the options of a command that take a value."""
-    return [action for action in parser_of(words)._actions if action.option_strings and action.nargs != 0]
 
 
 @dataclass(frozen=True)

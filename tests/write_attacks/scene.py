@@ -27,8 +27,9 @@ from hta_graph.export import files, parquet
 from hta_graph.export.chakra.files import et_folder
 from tests.same_outputs import UUID
 from tests.support.command_line import folder_contents
+from tests.support.every_command import options_of
 from tests.support.properties import require
-from tests.support.writing_commands import Output, WritingCommand, actions_of, every_command, write_inputs
+from tests.support.writing_commands import Output, WritingCommand, write_inputs
 
 NOBODY = 65534
 TIME_LIMIT_S = 60
@@ -211,8 +212,7 @@ class Scene:
 @cache
 def can_be_forced(command: WritingCommand) -> bool:
     """Say whether a command replaces what is there only when it is told to."""
-    found = [made for words, made in every_command() if words == command.words]
-    return any(action.dest == "force" for made in found for action in actions_of(made))
+    return any(action.dest == "force" for action in options_of(command.words))
 
 
 def read_what_is_there(pipe: int) -> bytes:

@@ -16,7 +16,7 @@ from hta_graph.errors import TraceError
 from hta_graph.export.loading.saved_tables import AGAIN
 from hta_graph.graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
-from hta_graph.trace.rows import number_or_text
+from hta_graph.printable import whole_characters
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
 __all__ = ["HEADER_FILE", "SCHEMA", "SavedHeader", "read_saved_header", "saved_ranks"]
@@ -58,10 +58,10 @@ def read_saved_header(folder: Path) -> SavedHeader:
     found = _Object(folder / HEADER_FILE, _read_object(folder))
     return SavedHeader(
         file=found.file,
-        path=Path(_encodable(found.get("path", _is_file_name))),
+        path=Path(whole_characters(found.get("path", _is_file_name))),
         rank=found.get("rank", _is_rank_or_none),
         world_size=found.get("world_size", _is_rank_or_none),
-        gpu_names=tuple(map(_encodable, found.get("gpu_names", _is_text_list))),
+        gpu_names=tuple(map(whole_characters, found.get("gpu_names", _is_text_list))),
         salvaged=found.get("salvaged", lambda value: value is None or isinstance(value, str)),
         settings=_settings(found.get("settings", _is_text_table, {})),
         names=_names(found),
@@ -124,7 +124,7 @@ class _Object:
 
 
 def _names(found: _Object) -> tuple[str, ...]:
-    names = tuple(map(_encodable, found.get("names", _is_text_list)))
+    names = tuple(map(whole_characters, found.get("names", _is_text_list)))
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         found.refuse("names", f"holds {_shown(twice)} twice")
@@ -132,7 +132,7 @@ def _names(found: _Object) -> tuple[str, ...]:
 
 
 def _lanes(found: _Object) -> LaneTable:
-    labels = tuple(map(_encodable, found.get("labels", _is_text_list)))
+    labels = tuple(map(whole_characters, found.get("labels", _is_text_list)))
     numbers = {key: found.get(key, _is_number_list) for key in ("device", "context", "stream")}
     # Graphs saved before there were jobs do not say which lanes are of communication.
     flags = {
@@ -159,12 +159,7 @@ def _all_counts(found: dict[str, int], known: dict[str, str]) -> dict[str, int]:
 
 
 def _settings(found: dict[str, str]) -> dict[str, str]:
-    return {_encodable(key): _encodable(value) for key, value in found.items()}
-
-
-def _encodable(text: str) -> str:
-    """Return a text as reading a trace would: without what no encoding can write."""
-    return str(number_or_text(text))
+    return {whole_characters(key): whole_characters(value) for key, value in found.items()}
 
 
 def _shown(value: object) -> str:

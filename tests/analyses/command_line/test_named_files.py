@@ -12,11 +12,10 @@ import pytest
 
 from tests.support.command_line import folder_contents, one_error, run_command
 from tests.support.depth import deep
+from tests.support.every_command import every_command
 from tests.support.writing_commands import (
     Output,
     WritingCommand,
-    actions_of,
-    every_command,
     names_a_file,
     write_inputs,
     writing_commands,
@@ -51,8 +50,8 @@ def test_whatever_names_a_file_is_declared_as_one() -> None:
     """This is what lets all of them be looked at: an option without it would be overwritten."""
     wrong = [
         f"{' '.join(words)} {action.dest}"
-        for words, command in every_command()
-        for action in actions_of(command)
+        for words, parser in every_command().items()
+        for action in parser._actions
         if (action.metavar in NAMES_OF_FILES) != names_a_file(action)
     ]
     assert wrong == []
@@ -109,7 +108,7 @@ def test_no_folder_with_an_input_is_written_anew(
 
 
 def actions(command: WritingCommand) -> list[argparse.Action]:
-    return next(actions_of(found) for words, found in every_command() if words == command.words)
+    return every_command()[command.words]._actions
 
 
 def test_an_output_in_the_input_folder_may_be_the_name_of_another_input(
@@ -174,7 +173,12 @@ def test_nothing_is_said_of_what_goes_nowhere(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(
     ("words", "action"),
-    [(words, action) for words, command in every_command() for action in actions_of(command) if names_a_file(action)],
+    [
+        (words, action)
+        for words, parser in every_command().items()
+        for action in parser._actions
+        if names_a_file(action)
+    ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value.dest,
 )
 def test_an_empty_name_is_refused(

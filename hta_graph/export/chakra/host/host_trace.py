@@ -239,7 +239,8 @@ PEAK_PER_BYTE = 12
 """What nodes take in memory for each byte of text."""
 
 # Texts are matched too, so that an "inf" inside one stays as it is.
-_STRANGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+# One that never ends goes on to the end: it is not looked for again from each quote within.
+_STRANGE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile("[\x00-\x1f]")
 
 
