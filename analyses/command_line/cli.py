@@ -15,7 +15,6 @@ from analyses.command_line.ending import EXIT_INTERRUPTED, end_by_signals, open_
 
 __all__ = ["main", "run"]
 
-LEAST_MEMORY = 1 << 30
 EXIT_DONE, EXIT_NO_ANSWER = 0, 1
 
 
@@ -39,11 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         options = parser.parse_args(arguments)
-        from hta_graph.trace.allowance import available_memory, limited_data  # late: --help answers without NumPy
+        from hta_graph.trace.allowance import within_memory  # late: --help answers without NumPy
         from hta_graph.trace.reader import paused_gc
 
         # Whatever takes more memory than there is ends with a line, and not by the system's hand.
-        with paused_gc(), limited_data(max(available_memory(), LEAST_MEMORY)):
+        with paused_gc(), within_memory(getattr(options, "memory", None)):
             check_named_files(options)
             options.run(options)
         sys.stdout.flush()

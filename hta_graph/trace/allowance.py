@@ -20,6 +20,7 @@ __all__ = [
     "check_decoded",
     "limited_data",
     "out_of_memory",
+    "within_memory",
 ]
 
 PEAK_OF_A_PROCESS = 64 << 20
@@ -34,6 +35,7 @@ LEAST_TEXT = 16 << 20
 LEAST_DECODED = 4 << 20
 ONE_SHARE = 0.9
 """How much of the memory that is available one file may take, if nothing else is said."""
+LEAST_DATA = 1 << 30
 UNKNOWN_MEMORY = 4 << 30
 NO_LIMIT = 1 << 62
 
@@ -224,6 +226,13 @@ def _soft_limit(name: str) -> int | None:
         return None
     soft, _ = resource.getrlimit(getattr(resource, name))
     return None if soft == resource.RLIM_INFINITY else soft
+
+
+@contextmanager
+def within_memory(allowed: int | None) -> Iterator[None]:
+    """Let a program's command end with ``MemoryError`` before memory does; of that reading may take what is allowed."""
+    with limited_data(max(available_memory(), LEAST_DATA)), allowed_memory(allowed):
+        yield
 
 
 @contextmanager

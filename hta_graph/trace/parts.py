@@ -55,7 +55,7 @@ class Parts:
     """Decode a trace in parts: strictly, or tolerantly where that fails; of a text that breaks off, its whole events.
 
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (why it breaks off, if it does) are
-    known when all parts have been taken.
+    known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood in.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
@@ -66,15 +66,10 @@ class Parts:
         self._shape = shape
         self._whole = self._in_vain = 0
         self.header = Header()
-        self.count = 0
+        self.count = self.taken = 0
         self.non_objects = 0
         self.tolerant = False
         self.fault: str | None = None
-
-    @property
-    def whole(self) -> int:
-        """How much of the text has been read as whole events (bytes)."""
-        return self._whole
 
     @property
     def closed_text(self) -> bytes:
@@ -100,7 +95,9 @@ class Parts:
                 and (cut := self._decode_next_part(at)) is not None
             ):
                 part, at = cut
+                self.taken = at
                 yield part
+            self.taken = len(self._raw)
             last = self._decode_rest(begin, at)
         except FaultError as fault:
             self.fault = _fault_in_words(fault)
@@ -115,6 +112,7 @@ class Parts:
         key = EVENTS_KEY.search(self._raw)
         if key is None:
             return None
+        check_decoded(self._path, key.end())
         try:
             self._decode_text(self._raw[: key.end()] + b"]}")
         except FaultError:  # the key is an inner one

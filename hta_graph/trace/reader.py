@@ -75,7 +75,7 @@ class RowReader:
 
     def _refuse_crumbs(self) -> None:
         """Refuse what would take a hundred times as long as events do, and none of which can be one."""
-        count, size = self._parts.count, self._parts.whole
+        count, size = self._parts.count, self._parts.taken
         if count > MANY_ROWS and SHORTEST_ROW * count > size:
             cause = f"holds {count:,} elements in the first {size:,} bytes, too short for events"
             raise NotATraceError(self._path, cause, "give a Kineto trace")

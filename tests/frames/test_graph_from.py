@@ -265,6 +265,16 @@ def test_a_bad_event_is_named(column: str, value: Any, says: str) -> None:
     assert str(caught.value).startswith("events: row ")
 
 
+def test_a_name_that_no_encoding_can_write_is_refused() -> None:
+    """Columns of objects hold such texts, and what is written of them later would fail."""
+    names = pd.Series([*PLAIN["name"][:1], "a\ud800", *PLAIN["name"][2:]], PLAIN.index, dtype=object)
+    with pytest.raises(
+        QueryError, match=r"row 1, column 'name': 'a\\ud800' holds half of a pair of surrogates"
+    ) as caught:
+        hg.graph_from(PLAIN.assign(name=names), LAUNCHES)
+    str(caught.value).encode()
+
+
 BAD_EDGES = [
     ({"source_index": 9}, "row 0, column 'source_index': there is no event 9"),
     ({"target_index": -1}, "row 0, column 'target_index': there is no event -1"),

@@ -124,7 +124,9 @@ class _Object:
 
 
 def _names(found: _Object) -> tuple[str, ...]:
-    names = tuple(map(whole_characters, found.get("names", _is_text_list)))
+    listed = found.get("names", _is_text_list)
+    # Nearly always all are ASCII, and one look at them together is enough.
+    names = tuple(listed if "".join(listed).isascii() else map(whole_characters, listed))
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         found.refuse("names", f"holds {_shown(twice)} twice")

@@ -16,6 +16,9 @@ __all__ = ["EtFile", "attributes", "framed", "read_et", "skip_message", "varint"
 
 PEAK_PER_BYTE = 8
 """What a file and its messages take in memory for each byte; a message may have no more than two."""
+MANY_MESSAGES = 1_000_000
+SHORTEST_MESSAGE = 8
+"""Bytes: a node has an id, a name and a type."""
 LONGEST_LENGTH = 5
 """Bytes of the varint of a 32-bit length."""
 
@@ -78,7 +81,7 @@ def read_et(path: str | Path) -> EtFile:
     """
     path = Path(path)
     # A pipe would keep the reader waiting.
-    if path.exists() and not path.is_file():
+    if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "convert the traces again")
     try:
         TextLimit(path, per_byte=PEAK_PER_BYTE).check(path.stat().st_size)
@@ -120,13 +123,16 @@ def varint(number: int) -> bytes:
 
 
 def _split_messages(path: Path, raw: bytes) -> Iterator[bytes]:
-    at = 0
+    at = count = 0
     while at < len(raw):
+        if count > MANY_MESSAGES and SHORTEST_MESSAGE * count > at:
+            raise TraceError(path, f"is no Chakra execution trace: {count:,} messages in the first {at:,} bytes")
         length, begin = _read_length(path, raw, at)
         if begin + length > len(raw):
             raise TraceError(path, f"breaks off in the message at byte {at:,}", "write it again")
         yield raw[begin : begin + length]
         at = begin + length
+        count += 1
 
 
 def _read_length(path: Path, raw: bytes, at: int) -> tuple[int, int]:

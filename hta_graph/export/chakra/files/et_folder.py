@@ -62,7 +62,7 @@ def read_folder(folder: str | Path) -> EtFolder:
 
 
 def _read_groups(path: Path) -> dict[str, list[int]] | None:
-    if path.exists() and not path.is_file():
+    if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "write it again")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -161,9 +161,8 @@ def _checked_run(folder: EtFolder, options: ConvertOptions) -> Execution:
     if result.execution is None or result.findings:
         first, count = result.findings[0], len(result.findings)
         others = f" (the first of {count} findings)" if count > 1 else ""
-        raise ConversionError(
-            f"ASTRA-sim would not run this{others}: {first}", ASK_LESS if options.missing == "copy" else ""
-        )
+        says = f"{folder.path}: ASTRA-sim would not run this{others}: {first}"
+        raise ConversionError(says, ASK_LESS if options.missing == "copy" else "")
     return result.execution
 
 

@@ -153,7 +153,7 @@ def _scaled_durations(file: EtFile, factors: _Factors) -> Iterator[tuple[int, in
         scaled = idle + round((exact - idle) * factor)
         if scaled > LONGEST_NODE_NS:
             raise ScaleError(
-                f"{file.path}: node {node.id} would take {float(scaled) / 1e9:.3g} s, longer than ASTRA-sim can wait; "
+                f"{file.path}: node {node.id} would take more than 104 days, longer than ASTRA-sim can wait; "
                 "give a smaller factor"
             )
         lane = tuple(known.get(name) for name in ("is_cpu_op", "tid", "device", "stream"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -321,6 +322,16 @@ def test_a_file_must_be_writable(work: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert str(finding).startswith("trace.1.et: not-writable: no write permission")
 
 
+def as_pipe(name: str) -> Callable[[Path], None]:
+    """Put a pipe into which nobody writes in a file's place."""
+
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return spoil
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -362,6 +373,8 @@ def as_folder(name: str) -> Callable[[Path], None]:
         (lambda folder: (folder / "comm_groups.json").write_text("9" * 5_000), "comm_groups.json: "),
         (lambda folder: (folder / "comm_groups.json").write_text('{"1": [0, 1.0]}'), "is not an object of rank lists"),
         (lambda folder: (folder / "comm_groups.json").write_text('{"1": [true]}'), "is not an object of rank lists"),
+        (as_pipe("comm_groups.json"), "comm_groups.json: is no file"),
+        (as_pipe("trace.1.et"), "trace.1.et: is no file"),
         (as_folder("comm_groups.json"), "comm_groups.json: is no file"),
         (as_folder("trace.1.et"), "trace.1.et: is no file"),
         (lambda folder: [path.unlink() for path in folder.glob("*.et")], "holds no .et file"),

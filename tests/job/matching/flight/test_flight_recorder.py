@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
@@ -67,6 +68,21 @@ def test_what_is_no_dump_is_refused_with_the_call_that_writes_one(tmp_path: Path
         read_flight([write(tmp_path / "dump.json", ENTRY)])
     with pytest.raises(TraceError, match="second flight recorder's dump of rank 0"):
         read_flight([write(tmp_path / "rank0.json"), write(tmp_path / "other_rank_0.json")])
+
+
+def test_a_dump_that_nests_too_deeply_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "rank0.json", ENTRY)
+    path.write_bytes(path.read_bytes().replace(b'"0"', b"[" * 20_000 + b"]" * 20_000))
+    with pytest.raises(TraceError, match="is no flight recorder's dump"):
+        read_flight([path])
+
+
+def test_pipes_beside_traces_are_no_dumps(tmp_path: Path) -> None:
+    """Looking into one would never end."""
+    (tmp_path / "flight").mkdir()
+    for path in (tmp_path / "x.json", tmp_path / "flight" / "rank0.json"):
+        os.mkfifo(path)
+    assert flight_files([tmp_path]) == []
 
 
 def job_of(folder: Path) -> tuple[dict[int, hg.DependencyGraph], dict[int, RankMembers]]:
