@@ -22,9 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 done, 1 the trace cannot answer, 2 usage."""
     import io
 
-    from analyses.command_line.asked_ranks import say
     from analyses.command_line.named_files import check_named_files
     from analyses.command_line.parser import EXIT_USAGE, command_parser
+    from analyses.display.plain import say
     from hta_graph.errors import HtaGraphError
 
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _status_without_output(error: OSError) -> int:
     """Return the exit status where standard output takes no more, and let what is left for it go nowhere."""
-    from analyses.command_line.asked_ranks import say
+    from analyses.display.plain import say
 
     # The interpreter's own flush at its end must not fail once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

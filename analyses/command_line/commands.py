@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
@@ -230,7 +231,9 @@ def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
-    print_lines(default_lines(path.window, path.graph, _steps_beside(path, options, every=False)), to=sys.stderr)
+    lines = default_lines(path.window, path.graph, _steps_beside(path, options, every=False))
+    with suppress(OSError):  # where standard error takes no more, nobody can be told
+        print_lines(lines, to=sys.stderr)
 
 
 def _write_path_overlay(path: CriticalPath, target: str) -> None:

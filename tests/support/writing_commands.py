@@ -39,6 +39,7 @@ GIVEN = {
 TOLD = {
     "kernel-sequences": ["--operator", "aten::", "--min-pattern-len", "1", "--rank", "0"],
     "render": ["--path"],
+    "scale": ["--gpu", "0.5"],
     "sync-deps": ["--rank", "0"],
     "convert": ["--rank", "0", "--missing-ranks", "as-compute", "--unknown-collectives", "as-compute"],
 }

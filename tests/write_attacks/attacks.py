@@ -91,7 +91,11 @@ def no_such_place(command: WritingCommand, output: Output) -> Iterator[str]:
         (made.folder / "full").mkdir()
         (made.folder / "full" / "mine").write_bytes(OLD_FILE)
         made.note()
-        for name in ("", "absent/there", "file/there", "file" if output.is_folder else "full", "x" * 300, "full"):
+        names = ["", "absent/there", "file/there", "x" * 300]
+        # A folder with other files is no place for a file nor for a new folder, only for files that are put there.
+        names += ["file"] if output.is_folder else []
+        names += ["full"] if output.given != "place" else []
+        for name in names if output.flag else ():
             yield refused(made, made.run(made.arguments(name) if name else _empty(made)))
 
 
@@ -129,7 +133,8 @@ def pipes(command: WritingCommand, output: Output) -> Iterator[str]:
         with scene(command, output) as made:
             os.mkfifo(made.target, 0o666)
             reader = os.open(made.target, os.O_RDONLY | os.O_NONBLOCK)
-            child = made.start(made.arguments())
+            # A child made by forking would be a reader itself.
+            child = made.start(made.arguments(), first=closing(reader))
             found = b""
             while not (ended := os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) or stays:
                 found += read_what_is_there(reader)

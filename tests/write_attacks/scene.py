@@ -196,6 +196,8 @@ class Scene:
         now = folder_contents(self.folder)
         written = {self.output.path, *(other.path for other in self.command.beside(self.output)), *besides}
         written |= {"place/rank1_with_counters.json"} if self.output.given == "place" else set()
+        # What has no option is always written.
+        written |= {other.path for other in self.command.outputs if not other.flag}
         mine = [str(self.folder / name) for name in written]
 
         def is_mine(path: str) -> bool:
@@ -311,7 +313,7 @@ def be_nobody() -> None:
 
 def on_a_small_disk() -> None:
     """Let no file grow beyond a few bytes."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
 
 
 def closing(*numbers: int) -> Callable[[], None]:
