@@ -50,7 +50,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         "--memory",
         type=size_in_bytes,
         metavar="SIZE",
-        help="how much memory reading ranks may take, such as 4G (a share)",
+        help="how much memory reading may take, such as 4G; what needs more is left out (a share)",
     )
 
 

@@ -169,12 +169,19 @@ def available_memory() -> int:
 
 def _machine_memory() -> int:
     """Return the memory that is available; where the system does not tell, half of what it has."""
-    with suppress(OSError, ValueError, IndexError):
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        return int(text.split("MemAvailable:")[1].split()[0]) << 10
+    if noted := _noted_memory("MemAvailable"):
+        return noted
     with suppress(OSError, ValueError, AttributeError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return UNKNOWN_MEMORY
+
+
+def _noted_memory(name: str) -> int:
+    """Return what the system notes of its memory (bytes); 0 where it does not."""
+    with suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        return int(text.split(f"{name}:")[1].split()[0]) << 10
+    return 0
 
 
 def _control_group_limit() -> int:
@@ -231,7 +238,7 @@ def _soft_limit(name: str) -> int | None:
 @contextmanager
 def within_memory(allowed: int | None) -> Iterator[None]:
     """Let a program's command end with ``MemoryError`` before memory does; of that reading may take what is allowed."""
-    with limited_data(max(available_memory(), LEAST_DATA)), allowed_memory(allowed):
+    with limited_data(max(available_memory() + _noted_memory("SwapFree"), LEAST_DATA)), allowed_memory(allowed):
         yield
 
 
