@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.soundness import all_placed, misplaced_edges, without_points
 from hta_graph.model import EdgeKind
 from tests.fuzz import seeds
+from tests.support.builder import TraceBuilder
 from tests.support.depth import for_all
 from tests.support.soups import graph_of
 
@@ -65,3 +67,17 @@ def test_edges_that_go_forward_close_no_cycle(which: int, seed: int, harms: int,
 def test_most_graphs_are_told_to_be_acyclic_without_sorting_their_points() -> None:
     told = [all_go_forward(graph.edge_table, graph.trace, graph.timeline.times) for graph in GRAPHS]
     assert told.count(True) >= len(GRAPHS) // 2
+
+
+def test_rows_without_length_before_an_end_are_told_by_the_edges_to_it(tmp_path: Path) -> None:
+    """A stretch of whole microseconds: several rows without length at the instant at which the row around them ends."""
+    trace = TraceBuilder()
+    trace.op("outer", 0, 10)
+    for name in ("a", "b", "c"):
+        trace.op(name, 10, 10)
+    trace.op("next", 10, 12)
+    trace.op("d", 20, 20)
+    graph = trace.graph(tmp_path)
+    assert all_go_forward(graph.edge_table, graph.trace, graph.timeline.times)
+    turned = replace(graph.edge_table, source=graph.edge_table.target, target=graph.edge_table.source)
+    assert not all_go_forward(turned, graph.trace, graph.timeline.times)

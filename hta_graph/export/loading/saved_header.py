@@ -58,18 +58,18 @@ def read_saved_header(folder: Path) -> SavedHeader:
     found = _Object(folder / HEADER_FILE, _read_object(folder))
     return SavedHeader(
         file=found.file,
-        path=Path(whole_characters(found.get("path", _is_file_name))),
-        rank=found.get("rank", _is_rank_or_none),
-        world_size=found.get("world_size", _is_rank_or_none),
-        gpu_names=tuple(map(whole_characters, found.get("gpu_names", _is_text_list))),
-        salvaged=found.get("salvaged", lambda value: value is None or isinstance(value, str)),
-        settings=_settings(found.get("settings", _is_text_table, {})),
+        path=Path(whole_characters(found.get("path", A_PATH))),
+        rank=found.get("rank", A_COUNT_OR_NULL),
+        world_size=found.get("world_size", A_COUNT_OR_NULL),
+        gpu_names=tuple(map(whole_characters, found.get("gpu_names", TEXTS))),
+        salvaged=found.get("salvaged", A_TEXT_OR_NULL),
+        settings=_settings(found.get("settings", TEXTS_BY_KEY, {})),
         names=_names(found),
-        lanes=_lanes(_Object(found.file, found.get("lanes", _is_object), "lanes: ")),
-        reading=_all_counts(found.get("reading", _is_counts), READING_DIAGNOSTICS),
-        building=_all_counts(found.get("building", _is_counts), BUILD_DIAGNOSTICS),
+        lanes=_lanes(_Object(found.file, found.get("lanes", AN_OBJECT), "lanes: ")),
+        reading=_all_counts(found.get("reading", COUNTS), READING_DIAGNOSTICS),
+        building=_all_counts(found.get("building", COUNTS), BUILD_DIAGNOSTICS),
         ranks=_checked_ranks(found),
-        clock_fault_ns=found.get("clock_fault_ns", _is_fault, CLOCK_FAULT_LIMIT_NS),
+        clock_fault_ns=found.get("clock_fault_ns", A_FAULT, CLOCK_FAULT_LIMIT_NS),
     )
 
 
@@ -104,14 +104,14 @@ class _Object:
     def __init__(self, file: Path, found: dict[str, Any], where: str = "") -> None:
         self.file, self._found, self._where = file, found, where
 
-    def get(self, key: str, fits: Callable[[Any], bool], *otherwise: Any) -> Any:
-        """Return the value of a key if it fits; of an absent one what stands for it, if anything does."""
+    def get(self, key: str, wanted: _Wanted, *otherwise: Any) -> Any:
+        """Return the value of a key if it is what is wanted; of an absent one what stands for it, if anything does."""
         if key not in self._found and otherwise:
             return otherwise[0]
         if key not in self._found:
             self.refuse(key, "is missing")
-        if not fits(self._found[key]):
-            self.refuse(key, f"cannot be {_shown(self._found[key])}")
+        if not wanted.fits(self._found[key]):
+            self.refuse(key, f"is {_shown(self._found[key])}, not {wanted.what}")
         return self._found[key]
 
     def refuse(self, key: str, says: str) -> NoReturn:
@@ -124,7 +124,7 @@ class _Object:
 
 
 def _names(found: _Object) -> tuple[str, ...]:
-    listed = found.get("names", _is_text_list)
+    listed = found.get("names", TEXTS)
     # Nearly always all are ASCII, and one look at them together is enough.
     names = tuple(listed if "".join(listed).isascii() else map(whole_characters, listed))
     if len(set(names)) < len(names):
@@ -134,12 +134,12 @@ def _names(found: _Object) -> tuple[str, ...]:
 
 
 def _lanes(found: _Object) -> LaneTable:
-    labels = tuple(map(whole_characters, found.get("labels", _is_text_list)))
-    numbers = {key: found.get(key, _is_number_list) for key in ("device", "context", "stream")}
+    labels = tuple(map(whole_characters, found.get("labels", TEXTS)))
+    numbers = {key: found.get(key, NUMBERS) for key in ("device", "context", "stream")}
     # Graphs saved before there were jobs do not say which lanes are of communication.
     flags = {
-        "is_stream": found.get("is_stream", _is_flag_list),
-        "is_communication": found.get("is_communication", _is_flag_list, [False] * len(labels)),
+        "is_stream": found.get("is_stream", FLAGS),
+        "is_communication": found.get("is_communication", FLAGS, [False] * len(labels)),
     }
     for key, values in (*numbers.items(), *flags.items()):
         if len(values) != len(labels):
@@ -151,7 +151,7 @@ def _lanes(found: _Object) -> LaneTable:
 
 def _checked_ranks(found: _Object) -> tuple[int, ...] | None:
     """Return the ranks, whose folders are named by them: nothing but whole numbers, each once, lowest first."""
-    ranks = found.get("ranks", _is_rank_list, None)
+    ranks = found.get("ranks", RANKS, None)
     return None if ranks is None else tuple(ranks)
 
 
@@ -165,7 +165,17 @@ def _settings(found: dict[str, str]) -> dict[str, str]:
 
 
 def _shown(value: object) -> str:
-    return repr(value)[:60] if isinstance(value, (str, int, float)) or value is None else f"a {type(value).__name__}"
+    if isinstance(value, (str, int, float)) or value is None:
+        return repr(value)[:60]
+    return "another list" if isinstance(value, list) else "an object"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a value must be, and the words for it."""
+
+    fits: Callable[[Any], bool]
+    what: str
 
 
 # --- what values may be -----------------------------------------------------------------------------------------------
@@ -214,3 +224,16 @@ def _is_flag_list(value: object) -> bool:
 
 def _is_counts(value: object) -> bool:
     return isinstance(value, dict) and all(_is_number(count, 0, LARGEST_COUNT) for count in value.values())
+
+
+A_PATH = _Wanted(_is_file_name, "a path")
+A_TEXT_OR_NULL = _Wanted(lambda value: value is None or isinstance(value, str), "a text or null")
+A_COUNT_OR_NULL = _Wanted(_is_rank_or_none, "a whole number from 0 to 2^31 - 1, or null")
+A_FAULT = _Wanted(_is_fault, "a length of time up to a year (ns)")
+AN_OBJECT = _Wanted(_is_object, "an object")
+TEXTS = _Wanted(_is_text_list, "a list of texts")
+TEXTS_BY_KEY = _Wanted(_is_text_table, "an object of texts")
+NUMBERS = _Wanted(_is_number_list, "a list of whole numbers of 64 bits")
+FLAGS = _Wanted(_is_flag_list, "a list of true and false")
+COUNTS = _Wanted(_is_counts, "an object of counts")
+RANKS = _Wanted(_is_rank_list, "a list of ranks, lowest first")

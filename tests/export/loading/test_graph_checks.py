@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,18 +228,18 @@ def test_an_arrow_that_runs_code_of_files_is_refused(saved: Path, monkeypatch: p
 # -- graph.json -------------------------------------------------------------------------------------------------------
 
 HEADERS: dict[str, tuple[dict[str, Any], str]] = {
-    "a rank of text": ({"rank": "0"}, "'rank' cannot be '0'"),
-    "a rank that is a flag": ({"rank": True}, "'rank' cannot be True"),
-    "a rank too large": ({"world_size": 2**31}, "'world_size' cannot be 2147483648"),
-    "names of numbers": ({"names": [1]}, "'names' cannot be a list"),
+    "a rank of text": ({"rank": "0"}, r"'rank' is '0', not a whole number from 0 to 2\^31 - 1, or null"),
+    "a rank that is a flag": ({"rank": True}, "'rank' is True, not a whole number .*"),
+    "a rank too large": ({"world_size": 2**31}, "'world_size' is 2147483648, not a whole number .*"),
+    "names of numbers": ({"names": [1]}, "'names' is another list, not a list of texts"),
     "a name twice": ({"names": ["a", "b", "a"]}, "'names' holds 'a' twice"),
-    "counts of text": ({"building": {"edges_clamped": "1"}}, "'building' cannot be a dict"),
-    "counts below 0": ({"reading": {"salvaged": -1}}, "'reading' cannot be a dict"),
-    "settings of numbers": ({"settings": {"a": 1}}, "'settings' cannot be a dict"),
-    "ranks that lead elsewhere": ({"ranks": ["0/../.."]}, "'ranks' cannot be a list"),
-    "ranks in disorder": ({"ranks": [1, 0]}, "'ranks' cannot be a list"),
-    "a path with an end": ({"path": "a\x00b"}, r"'path' cannot be 'a\\x00b'"),
-    "a year back": ({"clock_fault_ns": 10**18}, "'clock_fault_ns' cannot be 1000000000000000000"),
+    "counts of text": ({"building": {"edges_clamped": "1"}}, "'building' is an object, not an object of counts"),
+    "counts below 0": ({"reading": {"salvaged": -1}}, "'reading' is an object, not an object of counts"),
+    "settings of numbers": ({"settings": {"a": 1}}, "'settings' is an object, not an object of texts"),
+    "ranks that lead elsewhere": ({"ranks": ["0/../.."]}, "'ranks' is another list, not a list of ranks, lowest first"),
+    "ranks in disorder": ({"ranks": [1, 0]}, "'ranks' is another list, not a list of ranks, lowest first"),
+    "a path with an end": ({"path": "a\x00b"}, r"'path' is 'a\\x00b', not a path"),
+    "a year back": ({"clock_fault_ns": 10**18}, r"'clock_fault_ns' is 1000000000000000000, not a length of time .*"),
 }
 
 
@@ -306,3 +308,28 @@ def test_a_rank_that_is_a_job_is_refused_without_end(tmp_path: Path) -> None:
     (tmp_path / "g" / "rank0" / "rank0").symlink_to(".")
     with pytest.raises(TraceError, match=r"rank0/graph\.json: 'ranks' is there, but this is one rank of a job"):
         hg.load_graph(tmp_path / "g")
+
+
+class _Traitor:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, left: Path) -> None:
+        self.left = left
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Path.touch, (self.left,)
+
+
+def test_a_type_that_would_be_unpickled_runs_nothing(saved: Path, tmp_path: Path) -> None:
+    """CVE-2023-47248: the schema of a file names a type of Python's, whose pickle older versions loaded."""
+    left = tmp_path / "left"
+    pickle.loads(pickle.dumps(_Traitor(left)))  # noqa: S301 - what would happen
+    assert left.exists()
+    left.unlink()
+    table = parquet.read_table(saved / "events.parquet")
+    says = {"ARROW:extension:name": "arrow.py_extension_type", "ARROW:extension:metadata": pickle.dumps(_Traitor(left))}
+    fields = [field.with_metadata(says) if field.name == "start" else field for field in table.schema]
+    parquet.write_table(pyarrow.table(table.columns, schema=pyarrow.schema(fields)), saved / "events.parquet")
+    with contextlib.suppress(TraceError):
+        hg.load_graph(saved)
+    assert not left.exists()
