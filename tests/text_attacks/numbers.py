@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,12 @@ def numeric_options(words: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
         yield from ((option, form, 1) for form in IN_TEXTS.get(option, ()))
 
 
-def attack_options(material: Material, numbers: tuple[str, ...] = NUMBERS) -> Iterator[tuple[Asked, list[str]]]:
+def attack_options(
+    material: Material, numbers: tuple[str, ...] = NUMBERS, commands: Iterable[tuple[str, ...]] = tuple(all_commands())
+) -> Iterator[tuple[Asked, list[str]]]:
     """Give each number to each option that takes one; yield what came of each with what is wrong."""
     seen: set[str] = set()
-    for words in all_commands():
+    for words in commands:
         for option, form, count in numeric_options(words):
             needed = material.needed(*words)
             if words == ("render",) and option in ("--around", "--between", "--depth"):
