@@ -122,8 +122,8 @@ def attack_values(folder: Path, names: tuple[str, ...] = tuple(ODD_VALUES)) -> I
                 if here == path:
                     found[key] = ODD_VALUES[name]
             material.traces[0].write_text(json.dumps(document))
-            # Each sees some of all commands, which ones changes from place to place; those that read it always do.
-            some = {commands[(place + 5 * number + 9 * turn) % len(commands)] for turn in range(2)}
+            # One command sees it, another from place to place, and the one that reads it.
+            some = {commands[(place + 5 * number) % len(commands)]}
             for words in sorted(some | {(reader,) for key, reader in READERS.items() if key in path}):
                 asked = ask_in_process(next(lines_of(material, words)))
                 # What the file says of itself is told as it is.
