@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,12 @@ def numeric_options(words: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
         yield from ((option, form, 1) for form in IN_TEXTS.get(option, ()))
 
 
-def attack_options(material: Material, numbers: tuple[str, ...] = NUMBERS) -> Iterator[tuple[Asked, list[str]]]:
+def attack_options(
+    material: Material, numbers: tuple[str, ...] = NUMBERS, commands: Iterable[tuple[str, ...]] = tuple(every_command())
+) -> Iterator[tuple[Asked, list[str]]]:
     """Give each number to each option that takes one; yield what came of each with what is wrong."""
     seen: set[str] = set()
-    for words in every_command():
+    for words in commands:
         for option, form, count in numeric_options(words):
             needed = material.needed(*words)
             if words == ("render",) and option in ("--around", "--between", "--depth"):
@@ -121,8 +123,8 @@ def attack_values(folder: Path, names: tuple[str, ...] = tuple(ODD_VALUES)) -> I
                 if here == path:
                     found[key] = ODD_VALUES[name]
             material.traces[0].write_text(json.dumps(document))
-            # Each sees some of all commands, which ones changes from place to place; those that read it always do.
-            some = {commands[(place + 5 * number + 9 * turn) % len(commands)] for turn in range(2)}
+            # One command sees it, another from place to place, and the one that reads it.
+            some = {commands[(place + 5 * number) % len(commands)]}
             for words in sorted(some | {(reader,) for key, reader in READERS.items() if key in path}):
                 asked = ask_in_process(next(lines_of(material, words)))
                 # What the file says of itself is told as it is.

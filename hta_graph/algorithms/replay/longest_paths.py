@@ -135,7 +135,7 @@ class LongestPaths:
         # Clock faults and edges that were added: the order of time is not that of causes.
         number = np.full(len(self.is_root), -1, np.int64)
         number[meeting] = np.arange(len(meeting))
-        shape = rustworkx.PyDiGraph[int, None](multigraph=False)
+        shape: rustworkx.PyDiGraph[int, None] = rustworkx.PyDiGraph(multigraph=False)
         shape.add_nodes_from(range(len(meeting)))
         inner = self._meets[head]
         shape.add_edges_from_no_data(

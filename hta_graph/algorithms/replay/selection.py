@@ -18,7 +18,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
-from hta_graph.names import short_name, there_are
+from hta_graph.names import elided, short_name, there_are
 from hta_graph.patterns import matched_names
 
 __all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
@@ -50,7 +50,7 @@ class What:
         if found.kind == "class" and found.pattern not in BOUND_OF:
             raise UsageError(f"there is no class {found.pattern!r}; {there_are(found.pattern, BOUND_OF)}")
         if found.kind == "rank" and not names_a_rank(found.pattern):
-            raise UsageError(f"{found.pattern!r} is no rank; give a number, such as rank:3")
+            raise UsageError(f"{elided(found.pattern, 60)!r} is no rank; give a number, such as rank:3")
         return found
 
     def __str__(self) -> str:

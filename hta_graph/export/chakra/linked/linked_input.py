@@ -45,6 +45,11 @@ HEAD = 4_096
 USER_SCOPE = 7
 """The scope of annotations in host traces."""
 
+MALFORMED = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, msgspec.MsgspecError,
+)  # fmt: skip
+"""What a document of another shape raises."""
+
 JsonRow = dict[str, Any]
 
 
@@ -126,7 +131,7 @@ def read_linked(path: str | Path) -> LinkedInput:
     try:
         nodes = [node for node in document["nodes"] if isinstance(node.get("ts"), (int, Decimal))]
         rows = _EventRows(document, nodes)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+    except MALFORMED as error:
         raise TraceError(path, f"is no linked trace: {type(error).__name__} {error}", REMEDY) from None
     if not rows.activities:
         remedy = Remedy(
