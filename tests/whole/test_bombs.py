@@ -9,7 +9,7 @@ import pytest
 from tests.bombs import BESIDE, SECONDS, Attack, Ran, attacks, fault_of, results
 from tests.support.depth import deep
 
-PATH = Path("rank1.json.gz")
+PATH = Path("folder/rank1.json.gz")
 LINE = "hta-graph: rank1.json.gz: holds more than 96 MiB of text"
 
 
