@@ -17,11 +17,20 @@ from hta_graph.job.pool import Reading
 from hta_graph.trace import read
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
-from tests.job.test_parallel_ranks import job_folder
+from tests.support.builder import TraceBuilder
 from tests.support.command_line import run_command
 from tests.support.depth import deep
 
 MIB = 1 << 20
+
+
+def job_folder(folder: Path, *ranks: int) -> Path:
+    """Write a small trace for each rank; the names count down."""
+    for rank in ranks:
+        trace = TraceBuilder(distributedInfo={"rank": rank, "world_size": len(ranks)})
+        trace.op("op", 0, 5)
+        trace.write(folder / f"trace_{9 - rank}.json.gz")
+    return folder
 
 
 def bomb(path: Path, rank: int) -> None:
