@@ -201,12 +201,13 @@ def last_until(values: Ints, first: Ids | Ints, past: Ids | Ints, wanted: Ints) 
     >>> last_until(np.array([2, 4, 9, 1, 5]), np.array([0, 3, 3]), np.array([3, 5, 5]), np.array([4, 9, 0])).tolist()
     [1, 4, 2]
     """
-    begins = distinct(first)
     low, high = np.array(first, np.int64), np.array(past, np.int64)
-    if len(begins) <= FEW_RANGES:
-        for begin in begins.tolist():
-            here = first == begin
-            end = int(high[here][0])
+    # Both ends name a range: one without values begins where the next one does.
+    key = pair_key(low, high)
+    ranges = distinct(key)
+    if len(ranges) <= FEW_RANGES:
+        for of in ranges.tolist():
+            begin, end, here = of >> 32, of & 0xFFFF_FFFF, key == of
             low[here] = begin + np.searchsorted(values[begin:end], wanted[here], side="right")
         return low - 1
     # All at once, by halves: there may be as many ranges as questions.

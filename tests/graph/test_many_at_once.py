@@ -17,7 +17,7 @@ from tests.support.builder import TraceBuilder
 from tests.support.depth import for_all
 
 
-@for_all(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12), st.data(), examples=200)
+@for_all(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=12), st.data(), examples=1_000)
 def test_the_last_value_until_a_wanted_one_is_found_in_each_range(ranges: list[list[int]], data: st.DataObject) -> None:
     values = np.array([value for own in ranges for value in sorted(own)], np.int64)
     ends = np.cumsum([len(own) for own in ranges])
@@ -29,6 +29,11 @@ def test_the_last_value_until_a_wanted_one_is_found_in_each_range(ranges: list[l
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(columns, "FEW_RANGES", few)
             assert last_until(values, first[of], ends[of], wanted).tolist() == expected
+
+
+def test_a_range_without_values_is_told_from_the_one_that_begins_there() -> None:
+    first, past = np.array([0, 0, 2, 2]), np.array([0, 2, 2, 3])
+    assert last_until(np.array([1, 5, 3]), first, past, np.full(4, 4)).tolist() == [-1, 0, 1, 2]
 
 
 @pytest.mark.parametrize("depth", [3, USUAL_DEPTH, 5 * USUAL_DEPTH])
