@@ -45,6 +45,7 @@ TEXTS = {
 }
 ALL_AT_ONCE = " ".join(text for name, text in TEXTS.items() if name not in ("surrogate", "byte"))
 """What traces hold: each character tells which text it comes from. Texts that a reader may refuse stand alone."""
+WRITTEN = ("--json", "--csv", "--plot", "--overlay", "--dot", "--output", "--parquet", "--external-ids", "--nodes")
 KEPT_NAMES = re.compile(r"ProfilerStep#\d+|\[memory\]|cuda\w+|Memcpy .*")
 NO_FILE_NAME = re.compile("[/\x00\ud800-\udbff]")
 
@@ -157,7 +158,7 @@ def attack_by_options(material: Material, text: str) -> Iterator[tuple[Asked, li
         # What is written lands beside the other outputs, whatever it is called.
         target = str(material.out / NO_FILE_NAME.sub("", text)[:60])
         for option, count in options.items():
-            given = target if option in ("--json", "--csv", "--plot", "--overlay", "--dot", "--output") else text
+            given = target if option in WRITTEN else text
             asked = ask_in_process([*words, *needed, option, *[given] * (count if isinstance(count, int) else 1)])
             yield asked, asked.faults
         asked = ask_in_process([*words, *needed, f"--{text}", text])
