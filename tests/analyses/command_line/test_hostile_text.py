@@ -19,12 +19,13 @@ from hta_graph.export.json_text import to_json
 from hta_graph.printable import printable
 from tests.support.command_line import run_command
 from tests.support.depth import deep
-from tests.text_attacks.command_lines import Material, Screen, all_commands, ask_in_process, stray_characters
+from tests.support.every_command import every_command
+from tests.text_attacks.command_lines import Material, Screen, ask_in_process, stray_characters
 from tests.text_attacks.numbers import NUMBERS, attack_options, numeric_options
 from tests.text_attacks.texts import ALL_AT_ONCE, TEXTS, attack, faults_on_terminal, lines_of, written_material
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = list(all_commands())
+COMMANDS = list(every_command())
 
 
 @pytest.fixture(scope="module")
