@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+from analyses.given_numbers import real_number, whole_number
+
 __all__ = [
     "ATTRIBUTED_TO",
     "COUNTER_SERIES",
@@ -26,7 +28,6 @@ __all__ = [
     "OperatorKernelsFlags",
     "QueueLengthFlags",
     "flags_of",
-    "number",
     "one_of",
 ]
 
@@ -92,29 +93,16 @@ def _flag_field(
 def one_of(*allowed: str) -> Callable[[str], str]:
     """Return what reads an option that takes one of some words."""
 
-    def read(text: str) -> str:
+    def read_word(text: str) -> str:
         if text not in allowed:
             raise argparse.ArgumentTypeError(f"takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {text!r}")
         return text
 
-    return read
+    return read_word
 
 
-def number(kind: type[float], least: float) -> Callable[[str], float]:
-    """Return what reads an option that takes a number from ``least``.
-
-    >>> number(float, 0)("1.5"), number(int, 1)("20")
-    (1.5, 20)
-    """
-
-    def read(text: str) -> float:
-        value = kind(text)
-        if not least <= value < float("inf"):
-            raise argparse.ArgumentTypeError(f"takes a number from {least}, not {text!r}")
-        return value
-
-    read.__name__ = kind.__name__  # argparse names it where the text is no number at all
-    return read
+COUNT = whole_number(1, 10**9)
+MICROSECONDS = real_number(0, 10**12)
 
 
 # One class an analysis, in the order of the catalogue. Nobody compares or prints them, and the methods for that would
@@ -128,8 +116,10 @@ class NoFlags:
 class KernelBreakdownFlags:
     """Which kernels ``kernel-breakdown`` names."""
 
-    duration_ratio: float = _flag_field("name the kernels that make up this share of a type's time", float, 0.8)
-    num_kernels: int = _flag_field("name at most this many kernels of a type", int, 10)
+    duration_ratio: float = _flag_field(
+        "name the kernels that make up this share of a type's time", real_number(0, 1), 0.8
+    )
+    num_kernels: int = _flag_field("name at most this many kernels of a type", COUNT, 10)
     by_quantile: bool = _flag_field("choose the names by HTA's rule instead of by share of time", bool, default=False)
     no_memory_kernels: bool = _flag_field("leave copies and sets out", bool, default=False)
 
@@ -139,7 +129,7 @@ class IdleTimeFlags:
     """What ``idle-time`` takes for a usual gap, and for data loading."""
 
     launch_gap_us: float = _flag_field(
-        "a gap shorter than this after a launch in time is usual, in µs", number(float, 0), 30.0
+        "a gap shorter than this after a launch in time is usual, in µs", MICROSECONDS, 30.0
     )
     data_load: Sequence[str] = _flag_field("regular expressions of data-loading rows", str, (), many=True)
 
@@ -148,15 +138,15 @@ class IdleTimeFlags:
 class QueueLengthFlags:
     """When ``queue-length`` calls a queue full: hardware queues of NVIDIA hold 1,024 launches at most."""
 
-    max_queue_length: int = _flag_field("a queue of so many launches is full", number(int, 1), 1024)
+    max_queue_length: int = _flag_field("a queue of so many launches is full", COUNT, 1024)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LaunchStatsFlags:
     """What ``launch-stats`` counts as an outlier."""
 
-    runtime_cutoff: float = _flag_field("a call that takes longer, in µs, is an outlier", number(float, 0), 50)
-    launch_delay_cutoff: float = _flag_field("a longer launch delay, in µs, is an outlier", number(float, 0), 100)
+    runtime_cutoff: float = _flag_field("a call that takes longer, in µs, is an outlier", MICROSECONDS, 50)
+    launch_delay_cutoff: float = _flag_field("a longer launch delay, in µs, is an outlier", MICROSECONDS, 100)
     no_memory_events: bool = _flag_field("leave copies and sets out", bool, default=False)
 
 
@@ -186,4 +176,4 @@ class KernelSequencesFlags:
     """Which rows ``kernel-sequences`` looks at."""
 
     operator: str = _flag_field("part of the name of operators, annotations or Python frames", str, value="NAME")
-    min_pattern_len: int = _flag_field("leave out rows that launch less GPU work", int, 3, value="N")
+    min_pattern_len: int = _flag_field("leave out rows that launch less GPU work", COUNT, 3, value="N")

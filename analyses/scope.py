@@ -11,6 +11,7 @@ from hta_graph.algorithms.work.activities import Activities, activities
 from hta_graph.columns import freeze
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, Ids, Ints
 
 __all__ = ["Scope", "in_window", "per_step", "spanning", "whole"]
@@ -79,25 +80,51 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
     # The whole trace is one and the same stretch, whichever way it was asked for.
     if found.is_whole:
         return whole(rank, graph)
-    every = activities(graph)
-    running = every.take((every.start < found.end_ns) & (every.end > found.start_ns))
+    every, order = activities(graph), _work_in_order(graph)
+    # From the first that may still run when the window begins to the last that starts before its end.
+    first = int(np.searchsorted(order.latest_end, found.start_ns, side="right"))
+    near = np.sort(order.by_start[first : int(np.searchsorted(order.start, found.end_ns))])
+    running = every.take(near[every.end[near] > found.start_ns])
     # For accounts of time: cut to the window, so that parts add up to its length.
     running = replace(
         running,
         start=freeze(running.start.clip(min=found.start_ns)),
         end=freeze(running.end.clip(max=found.end_ns)),
     )
-    work = every.take(_launched_inside(graph, every, found))
+    work = every.take(_launched_inside(order, found))
     return Scope(rank, graph, found.label, found.start_ns, found.end_ns, *found.cpu_span, work, running)
 
 
-def _launched_inside(graph: DependencyGraph, every: Activities, found: ResolvedWindow) -> Bools:
-    """Mark what a step or annotation launched; of explicit times what starts in the window."""
+@dataclass(frozen=True)
+class _WorkInOrder:
+    """Places of activities by their start and by their call, with these times (ns); what has no call is left out.
+
+    ``latest_end`` is when the last one ends of those that start no later.
+    """
+
+    by_start: Ints
+    start: Ints
+    latest_end: Ints
+    by_call: Ints
+    called: Ints
+
+
+@remembered
+def _work_in_order(graph: DependencyGraph) -> _WorkInOrder:
+    every = activities(graph)
+    by_start = np.argsort(every.start, kind="stable")
+    launched = np.flatnonzero(every.call >= 0)
+    called = graph.event_table.start[every.call[launched]]
+    order = np.argsort(called, kind="stable")
+    latest_end = np.maximum.accumulate(every.end[by_start])
+    return _WorkInOrder(by_start, every.start[by_start], latest_end, launched[order], called[order])
+
+
+def _launched_inside(order: _WorkInOrder, found: ResolvedWindow) -> Ints:
+    """Return the places of what a step or annotation launched; of explicit times of what starts in the window."""
     if not found.is_named:
-        return (every.start >= found.start_ns) & (every.start < found.end_ns)
-    first, last = found.cpu_span
-    called = graph.event_table.start[every.call]  # meaningless where call is -1, which the mask leaves out
-    return (every.call >= 0) & (called >= first) & (called < last)
+        return np.sort(order.by_start[slice(*np.searchsorted(order.start, (found.start_ns, found.end_ns)))])
+    return np.sort(order.by_call[slice(*np.searchsorted(order.called, found.cpu_span))])
 
 
 def per_step(rank: int, graph: DependencyGraph, *, cpu_window: bool = False, gpu_window: bool = False) -> list[Scope]:

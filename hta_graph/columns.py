@@ -14,11 +14,13 @@ __all__ = [
     "Columns",
     "column_types",
     "cut_at",
+    "cut_between",
     "distinct",
     "first_of_runs",
     "freeze",
     "laid_out",
     "last_of_runs",
+    "last_until",
     "looked_up",
     "numbered_runs",
     "pair_key",
@@ -27,6 +29,8 @@ __all__ = [
     "summed_by",
 ]
 
+FEW_RANGES = 8
+"""So many ranges are searched one by one; more all at once."""
 PIECE = 1 << 14
 """Rows."""
 
@@ -176,12 +180,41 @@ def cut_at(start: Ints, end: Ints, cuts: Ints) -> tuple[Ints, Ints, Ints]:
     (array([0, 0, 1, 1]), array([ 0,  3, 10, 12]), array([ 3,  5, 12, 20]))
     """
     low = np.searchsorted(cuts, start, side="right")
-    count = np.maximum(np.searchsorted(cuts, end, side="left") - low, 0) + 1
+    return cut_between(start, end, cuts, low, np.searchsorted(cuts, end, side="left"))
+
+
+def cut_between(start: Ints, end: Ints, cuts: Ints, low: Ints, past: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut each interval at its own cuts, those from ``low`` to before ``past``, as :func:`cut_at` does."""
+    count = np.maximum(past - low, 0) + 1
     interval, cut = laid_out(low, count)
     padded = np.append(cuts, 0)
     part_start = np.where(first_of_runs(interval), start[interval], padded[(cut - 1).clip(max=len(cuts))])
     part_end = np.where(last_of_runs(interval), end[interval], padded[cut.clip(max=len(cuts))])
     return interval, part_start, part_end
+
+
+def last_until(values: Ints, first: Ids | Ints, past: Ids | Ints, wanted: Ints) -> Ints:
+    """Return the place of the last value that is at most a wanted one, each in its own range of ``values``.
+
+    The values of a range are sorted; where all are larger it is the place before the range.
+
+    >>> last_until(np.array([2, 4, 9, 1, 5]), np.array([0, 3, 3]), np.array([3, 5, 5]), np.array([4, 9, 0])).tolist()
+    [1, 4, 2]
+    """
+    begins = distinct(first)
+    low, high = np.array(first, np.int64), np.array(past, np.int64)
+    if len(begins) <= FEW_RANGES:
+        for begin in begins.tolist():
+            here = first == begin
+            end = int(high[here][0])
+            low[here] = begin + np.searchsorted(values[begin:end], wanted[here], side="right")
+        return low - 1
+    # All at once, by halves: there may be as many ranges as questions.
+    while (open_ := low < high).any():
+        middle = np.where(open_, (low + high) >> 1, 0)
+        is_before = open_ & (values[middle] <= wanted)
+        low, high = np.where(is_before, middle + 1, low), np.where(open_ & ~is_before, middle, high)
+    return low - 1
 
 
 def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, otherwise: Any = -1) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hta_graph.printable import one_line
+
 __all__ = [
     "DefectError",
     "HtaGraphError",
@@ -12,8 +14,10 @@ __all__ = [
     "MissingProgramError",
     "NotATraceError",
     "OutputError",
+    "PatternError",
     "QueryError",
     "Remedy",
+    "TooLargeError",
     "TraceError",
     "UsageError",
 ]
@@ -49,7 +53,7 @@ class HtaGraphError(Exception):
 
 
 def _one_line(message: str, remedy: str) -> str:
-    line = " ".join(f"{message}; {remedy}".split() if remedy else message.split())
+    line = one_line(f"{message}; {remedy}" if remedy else message)
     return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
 
 
@@ -68,8 +72,18 @@ class NotATraceError(TraceError):
         self.path = Path(path)
 
 
+class TooLargeError(TraceError):
+    """Reading a file takes more memory than it may."""
+
+
 class QueryError(HtaGraphError):
     """A graph cannot answer the question: a step, annotation, event or window that is not in the trace."""
+
+
+class PatternError(QueryError):
+    """A regular expression is none, or takes too long."""
+
+    exit_status = 2
 
 
 class OutputError(HtaGraphError):

@@ -1,4 +1,4 @@
-"""The one home of names as people read them: on one line, short, cut in the middle, and still told apart."""
+"""The one home of names as people read them: short, cut in the middle, and still told apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["closest_names", "cut_apart", "demangled", "elided", "one_line", "short_name", "short_names", "there_are"]
+from hta_graph.printable import one_line
+
+__all__ = ["closest_names", "cut_apart", "demangled", "elided", "short_name", "short_names", "there_are"]
 
 FRAME = re.compile(r"(?:.*/)?([^/]+\.py\(\d+\): .*)", re.DOTALL)
 # A generic kernel is named by what remains in front of its arguments: without the prefix nothing would say what it is.
@@ -21,15 +23,6 @@ MANGLED = re.compile(r"_Z(?:L|N[rVK]*)?(?=\d|St)")
 NO_NAME = re.compile(r"(?:L[a-z]n?\d{1,20}E|S[0-9A-Z]{0,4}_|T\d{0,4}_|DF\d{1,3}[b_x]?|[^\dE])*+")
 """What stands between the names of a mangled name and has digits that are no lengths: literals, references, float16."""
 LENGTH = re.compile(r"\d{1,4}")
-
-
-def one_line(text: str) -> str:
-    r"""Return a text on one line, without characters that move a reader's cursor or turn the direction of writing.
-
-    >>> one_line("a\n  b\x1b[2J")
-    'a b\ufffd[2J'
-    """
-    return "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
 
 
 def elided(text: str, size: int) -> str:

@@ -149,16 +149,37 @@ SIMULATORS = (
     of_simulators(
         "delays scale with the GPU",
         "workload/scaling",
-        "is_kept = node.name == DELAY and not (on_cpu and factors.scales_delays)",
-        "is_kept = False",
+        'is_idle = node.name == DELAY and "event_index" not in known and "idle_nanos" not in known',
+        "is_idle = False",
         "workload/test_scaling",
     ),
     of_simulators(
         "the host of the profile gpu never scales",
         "workload/scaling",
-        'scales_delays=file.metadata.get("profile") == "gpu"',
-        "scales_delays=False",
+        ' and "idle_nanos" not in known',
+        "",
         "workload/test_scaling",
+    ),
+    of_simulators(
+        "idle host time scales",
+        "workload/scaling",
+        "scaled = idle + round((exact - idle) * factor)",
+        "scaled = round(exact * factor)",
+        "workload/test_scaling",
+    ),
+    of_simulators(
+        "a kernel called delay is idle time",
+        "simulator/et_program",
+        "node.name == DELAY and not names_event(node)",
+        "node.name == DELAY",
+        "test_astra_sim",
+    ),
+    of_simulators(
+        "ranks wait in broadcasts",
+        "simulator/et_program",
+        "meets = [at for at in of_type[COLLECTIVE] if not self._is_broadcast(at)]",
+        "meets = of_type[COLLECTIVE]",
+        "workload/test_met_communications",
     ),
     of_simulators(
         "a scaled workload was measured",
@@ -417,6 +438,26 @@ MISTAKES = (
         "<= until_ns:",
         "<= until_ns - 10**6:",
     ),
+    Mutation(
+        "what is equal comes later",
+        "hta_graph/columns.py",
+        "(values[middle] <= wanted)",
+        "(values[middle] < wanted)",
+        ("tests/graph/test_many_at_once.py",),
+    ),
+    Mutation(
+        "outliers tell no more than others",
+        "hta_graph/algorithms/time/step_table.py",
+        "not _is_outlier(graph, one, median)",
+        "True",
+        ("tests/analyses/pages/test_many_steps.py",),
+    ),
+    Mutation(
+        "a run's end is cut too short",
+        "hta_graph/algorithms/time/walk_path.py",
+        'side="right")) - 1, 0)',
+        'side="right")), 0)',
+    ),
     Mutation("the walk stops early", "hta_graph/algorithms/time/walk_path.py", "<= until_ns:", "<= until_ns + 10**3:"),
     Mutation(
         "the walk's times may rise",
@@ -658,8 +699,8 @@ MISTAKES = (
     Mutation(
         "waits capture nothing that is pending",
         "hta_graph/links/streams/stream_waits.py",
-        "for pending in range(low[wait], high[wait]):",
-        "for pending in range(0):",
+        "in piles.first_of(int(low[wait]), int(high[wait]), is_known=is_known).items():",
+        "in dict[int, int]().items():",
     ),
     Mutation(
         "an item before is the one at",
@@ -699,12 +740,12 @@ MISTAKES = (
     ),
     Mutation(
         "no head before the first cause",
-        "hta_graph/algorithms/time/path_classes.py",
-        ", _before_the_path(graph, chain, window)]",
+        "hta_graph/algorithms/time/path_stretches.py",
+        ", walked.before_the_paths()]",
         "]",
     ),
     Mutation(
-        "no tail behind the sink", "hta_graph/algorithms/time/path_classes.py", "[_after_the_path(chain, window), ", "["
+        "no tail behind the sink", "hta_graph/algorithms/time/path_stretches.py", "[walked.after_the_paths(), ", "["
     ),
     Mutation(
         "the sink is the first end",
@@ -978,6 +1019,48 @@ COLUMNS = (
         " & (table.kind != EdgeKind.RUNTIME_LOCK)",
         "",
         REPLAY_PROOF,
+    ),
+    Mutation(
+        "texts are unpacked to their end",
+        "hta_graph/trace/source.py",
+        "limit.check(text.tell() + len(piece))",
+        "limit.check(0)",
+        ("tests/trace/test_allowance.py",),
+    ),
+    Mutation(
+        "what is decoded at once has no limit",
+        "hta_graph/trace/allowance.py",
+        "if size > LEAST_DECODED and",
+        "if size < 0 and",
+        ("tests/trace/test_allowance.py",),
+    ),
+    Mutation(
+        "several members are believed to be the last one",
+        "hta_graph/trace/peek.py",
+        "return whole if sampled < 2 * whole and whole < 4 * sampled else sampled",
+        "return whole",
+        ("tests/trace/test_allowance.py",),
+    ),
+    Mutation(
+        "files that take more than it seems are not read again",
+        "hta_graph/job/pool.py",
+        "return self.memory is not None and isinstance(self.answer, TooLargeError)",
+        "return False",
+        ("tests/job/test_large_ranks.py",),
+    ),
+    Mutation(
+        "files that take more than it seems are read again beside others",
+        "hta_graph/job/reading.py",
+        "if again is not None and not busy:",
+        "if again is not None:",
+        ("tests/job/test_large_ranks.py",),
+    ),
+    Mutation(
+        "the good part of a corrupt step is lost",
+        "hta_graph/trace/unpacking.py",
+        "yield from self._rest_of_good_data(first, self._size - before)",
+        "pass",
+        ("tests/trace/test_unpacking.py",),
     ),
     Mutation(
         "work is inserted before what was carried over",
@@ -2124,8 +2207,8 @@ WORKLOADS = (
     of_workloads(
         "short delays are lost",
         "workload/replay_times",
-        "end[at] = begin + took[at]",
-        "end[at] = max(begin, starts[at]) + took[at]",
+        "ended[at] = begin + took[at]",
+        "ended[at] = max(begin, starts[at]) + took[at]",
     ),
     of_workloads("host nodes go on over launches", "workload/host_lane", "& ~gives[previous] &", "&"),
     of_workloads("host nodes go on over waits", "workload/host_lane", " & ~takes[following]", ""),
@@ -2147,6 +2230,161 @@ WORKLOADS = (
     ),
 )
 
+NAMED = ("tests/analyses/command_line/test_named_files.py",)
+TARGETS = ("tests/export/test_targets.py",)
+WRITTEN = ("tests/export/test_files.py",)
+ENDINGS = ("tests/analyses/command_line/test_ending.py",)
+WRITING = (
+    Mutation(
+        "nobody looks at the files that are named",
+        "analyses/command_line/cli.py",
+        "            check_named_files(options)\n",
+        "",
+        NAMED,
+    ),
+    Mutation(
+        "an empty name is a name",
+        "analyses/command_line/named_files.py",
+        "        if not text:",
+        "        if text is None:",
+        NAMED,
+    ),
+    Mutation(
+        "dumps beside the traces are no inputs",
+        "analyses/command_line/named_files.py",
+        'f"{FOLDER}/*"',
+        'f"{FOLDER}"',
+        NAMED,
+    ),
+    Mutation(
+        "counters replace what is in their folder",
+        "analyses/command_line/counters_command.py",
+        "    check_targets(targets, input_files(options))\n",
+        "",
+        NAMED,
+    ),
+    Mutation(
+        "an input is known by its name alone",
+        "hta_graph/export/targets.py",
+        "    if _identity(place) in inputs:",
+        "    if place in inputs:",
+        TARGETS,
+    ),
+    Mutation(
+        "a folder is replaced with a link to an input",
+        "hta_graph/export/targets.py",
+        "{named.parent, Path(",
+        "{Path(",
+        TARGETS,
+    ),
+    Mutation(
+        "a folder is replaced with an input far below",
+        "hta_graph/export/targets.py",
+        "(folder, *folder.parents)",
+        "(folder,)",
+        TARGETS,
+    ),
+    Mutation(
+        "two outputs are one under two names",
+        "hta_graph/export/targets.py",
+        "        return there == _identity(yours)",
+        "        return mine == yours",
+        TARGETS,
+    ),
+    Mutation(
+        "two names that a disk takes for one",
+        "hta_graph/export/targets.py",
+        "mine.name == yours.name or _is_one_name(mine.name, yours.name, mine.parent)",
+        "mine.name == yours.name",
+        TARGETS,
+    ),
+    Mutation(
+        "a circle of links is a file",
+        "hta_graph/export/targets.py",
+        "    place = path.absolute()\n    for",
+        "    place = path.absolute()\n    return place\n    for",
+        TARGETS,
+    ),
+    Mutation(
+        "what came in the meantime is deleted",
+        "hta_graph/export/files.py",
+        "            check()\n",
+        "",
+        WRITTEN,
+    ),
+    Mutation(
+        "what is unfinished stays",
+        "hta_graph/export/files.py",
+        "        remove(part)\n        del",
+        "        del",
+        WRITTEN,
+    ),
+    Mutation(
+        "what is unfinished is not noted",
+        "hta_graph/export/files.py",
+        "    _unfinished[part] = lambda: remove(part)\n",
+        "    _unfinished[part] = lambda: None\n",
+        WRITTEN,
+    ),
+    Mutation(
+        "an earlier folder's rights go with it",
+        "hta_graph/export/files.py",
+        "new.chmod(place.stat().st_mode & 0o777)",
+        "new.chmod(0o755)",
+        WRITTEN,
+    ),
+    Mutation(
+        "who was faster wins",
+        "hta_graph/export/files.py",
+        "if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):",
+        "if error.errno:",
+        WRITTEN,
+    ),
+    Mutation(
+        "apostrophes are taken off names that had them",
+        "hta_graph/export/csv_text.py",
+        "\\r\\n']|",
+        "\\r\\n]|",
+        ("tests/export/test_csv_text.py",),
+    ),
+    Mutation(
+        "a column with a number holds no text",
+        "hta_graph/export/csv_text.py",
+        "if str in set(map(type, column))",
+        "if {str} == set(map(type, column))",
+        ("tests/export/test_csv_text.py",),
+    ),
+    Mutation(
+        "a terminal that closes ends nothing",
+        "analyses/command_line/ending.py",
+        '"SIGTERM", "SIGHUP")',
+        '"SIGTERM")',
+        ENDINGS,
+    ),
+    Mutation(
+        "readers outlive the program",
+        "analyses/command_line/ending.py",
+        "                os.kill(child, signal.SIGKILL)",
+        "                os.kill(child, 0)",
+        ENDINGS,
+    ),
+    Mutation(
+        "an answer into a closed stream is given",
+        "analyses/command_line/ending.py",
+        "(1, os.O_RDONLY)",
+        "(1, os.O_WRONLY)",
+        ENDINGS,
+    ),
+    Mutation(
+        "nohup is of no use",
+        "analyses/command_line/ending.py",
+        " and signal.getsignal(number) is not signal.SIG_IGN",
+        "",
+        ENDINGS,
+    ),
+)
+"""Where outputs go, and how the program ends."""
+
 MUTATIONS = (
     *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
     *SIMULATORS,
@@ -2154,6 +2392,7 @@ MUTATIONS = (
     *REPLAYED,
     *WORKLOADS,
     *MEETINGS,
+    *WRITING,
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from analyses.advice.finding import PathFinding
 from analyses.advice.path_facts import HOST_CLASSES, PathFacts
 from analyses.advice.wording import counted, quoted
-from hta_graph.algorithms.time.sinks import step_sinks
+from hta_graph.algorithms.time.sinks import ends_of_steps
 from hta_graph.columns import distinct, picked
 from hta_graph.model import BoundBy
 
@@ -108,6 +108,6 @@ def _between_steps(facts: PathFacts) -> tuple[int, int] | None:
     own = facts.work.start[(calls >= 0) & (launched >= item.start_ns) & (launched < item.end_ns)]
     # Of a job the window begins where the last rank's earlier work ends.
     of_job = len(graph.parts) > 1
-    before = window.start_ns if of_job else max(sink.time_ns for sink in step_sinks(graph)[: place[0]])
+    before = window.start_ns if of_job else int(ends_of_steps(graph)[: place[0]].max())
     begun, first = max(before, window.start_ns), int(own.min(initial=window.end_ns))
     return (begun, first) if window.end_ns > first > begun else None

@@ -11,6 +11,7 @@ from analyses.command_line.outputs import Outputs, write_json
 from analyses.command_line.stretch import Stretch
 
 if TYPE_CHECKING:
+    import pandas as pd
     from plotly.graph_objects import Figure
 
     from analyses.answer import Answer
@@ -24,7 +25,7 @@ Flags = TypeVar("Flags")
 
 def ask(analysis: Analysis[Any], options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
-    outputs = Outputs.of(options, options.inputs)
+    outputs = Outputs.of(options)
     scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
     found = analysis.answer(scopes, told_flags(analysis, options))
     write_answer(analysis.name, found, scopes, outputs, analysis.figure)
@@ -57,19 +58,34 @@ def write_answer(
     if outputs.json:
         write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)))
     if outputs.csv:
-        write_file(outputs.csv, found.main.to_csv(index=False, lineterminator="\n").encode())
+        write_file(outputs.csv, _frame_csv(found.main))
     if outputs.plot:
         write_file(outputs.plot, figure_html(figure(found), name))
     if outputs.is_terminal:
         print_lines(answer_lines(found), wide=outputs.wide)
 
 
+def _frame_csv(frame: pd.DataFrame) -> bytes:
+    """Return a table as CSV in which neither a name nor a heading is a formula."""
+    from pandas.api.types import is_numeric_dtype
+
+    from hta_graph.export.csv_text import CsvText, harmless_cell
+
+    written = frame.rename(columns=harmless_cell)
+    for name in written.columns:
+        if not is_numeric_dtype(written[name]):
+            written[name] = written[name].map(harmless_cell)
+    text = CsvText()
+    written.to_csv(text, index=False, lineterminator="\r\n")
+    return text.encoded()
+
+
 def _scope_document(scope: Scope) -> dict[str, Any]:
     """Return what JSON says about a stretch."""
-    from hta_graph.export.files import printable
+    from hta_graph.printable import encodable
 
     return {
-        "file": printable(scope.graph.path),
+        "file": encodable(scope.graph.path),
         "rank": scope.rank,
         "window": {"start_ns": scope.start_ns, "end_ns": scope.end_ns, "label": scope.label},
     }

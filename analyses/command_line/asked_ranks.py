@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from analyses.display.plain import say
 from analyses.display.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AskedRanks", "print_lines", "say"]
 
+ERRORS_TOLD, CAUSES_TOLD = 10, 5
+"""Of how many files that cannot be read each has a line, and how many causes the line about all others names."""
 
-def say(line: str) -> None:
-    """Print a line about the work on standard error."""
-    print(line, file=sys.stderr)  # noqa: T201
+NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
@@ -74,9 +76,15 @@ class AskedRanks:
                 yield found.rank or 0, found
 
     def _with_progress(self, line: ProgressLine, *, members: bool = False) -> Iterator[DependencyGraph]:
+        repaired = 0
         for found in self._started(line, jobs=self.jobs, progress=line.update, members=members):
-            _say_repairs(found.trace, line.say)
+            repairs = _repairs_of(found.trace)
+            repaired += bool(repairs)
+            if repaired <= ERRORS_TOLD:
+                _say_all(repairs, line.say)
             yield found
+        if repaired > ERRORS_TOLD:
+            line.say(f"… and {repaired - ERRORS_TOLD:,} more traces were repaired; info tells of each")
 
     def job_or_graph(self) -> DependencyGraph:
         """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's."""
@@ -120,7 +128,7 @@ class AskedRanks:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), jobs=1))
-        _say_repairs(found.trace, say)
+        _say_all(_repairs_of(found.trace), say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         elif self.rank is None and (files := _count_files(self.inputs)) > 1:
@@ -134,9 +142,10 @@ class AskedRanks:
 
         def leave_out(error: HtaGraphError) -> None:
             self.left_out.append(error)
-            line.say(f"hta-graph: {error.on_command_line}")
+            if len(self.left_out) <= ERRORS_TOLD:
+                line.say(f"hta-graph: {error.on_command_line}")
 
-        return read_graphs(
+        found = read_graphs(
             self.inputs,
             ranks=None if self.rank is None else [self.rank],
             jobs=jobs,
@@ -147,6 +156,34 @@ class AskedRanks:
             say=line.say,
             progress=progress,
         )
+        remedy = ""
+        try:
+            for graph in found:
+                remedy = "; info --json FILE lists them"
+                yield graph
+        finally:
+            if len(self.left_out) > ERRORS_TOLD:
+                line.say(f"hta-graph: {more_errors(self.left_out[ERRORS_TOLD:])}{remedy}")
+
+
+def more_errors(errors: Sequence[HtaGraphError]) -> str:
+    """Say of how many files more there are errors, by their causes, the most frequent first.
+
+    >>> from hta_graph.errors import TraceError
+    >>> more_errors([TraceError("a.json", "is empty"), TraceError("b.json", "breaks off at byte 7", "record it again")])
+    '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
+    """
+    causes = Counter(NUMBER.sub("…", cause_of(error)) for error in errors).most_common(CAUSES_TOLD)
+    told = [f"{count:,} × {cause}" for cause, count in causes]
+    rest = len(errors) - sum(count for _, count in causes)
+    told += [f"{rest:,} × another cause"] if rest else []
+    return f"… and {len(errors):,} more files that cannot be read: {', '.join(told)}"
+
+
+def cause_of(error: HtaGraphError) -> str:
+    """Return what an error says about its file, without the file and the remedy."""
+    cause = str(error).partition(": ")[2] or str(error)
+    return cause.partition("; ")[0]
 
 
 def _count_files(inputs: Sequence[str]) -> int:
@@ -156,13 +193,18 @@ def _count_files(inputs: Sequence[str]) -> int:
     return len(expand([Path(item) for item in inputs]))
 
 
-def _say_repairs(trace: Trace, say: Callable[[str], None]) -> None:
-    """Say what of a trace was salvaged or dropped."""
+def _repairs_of(trace: Trace) -> list[str]:
+    """Return lines about what of a trace was salvaged or dropped."""
     from hta_graph.trace.table import READING_DIAGNOSTICS
 
-    if trace.salvaged:
-        say(f"{trace.path}: {trace.salvaged}")
+    lines = [f"{trace.path}: {trace.salvaged}"] if trace.salvaged else []
     found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
     if found:
         listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
-        say(f"{trace.path}: {', '.join(listed)}")
+        lines.append(f"{trace.path}: {', '.join(listed)}")
+    return lines
+
+
+def _say_all(lines: Iterable[str], say: Callable[[str], None]) -> None:
+    for line in lines:
+        say(line)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.outputs import write_json
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -29,10 +29,9 @@ def link(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.host.host_trace import read_host_trace
     from hta_graph.export.chakra.linked.linked_json import linked_json
     from hta_graph.export.chakra.linked.linked_trace import link_traces
-    from hta_graph.export.files import check_output, write_file
+    from hta_graph.export.files import write_file
     from hta_graph.trace import read_trace
 
-    check_output(options.output, [Path(options.host_trace), Path(options.device_trace)])
     _refuse_existing(options.output, force=options.force)
     host = read_host_trace(options.host_trace)
     trace = read_trace(options.device_trace, salvage=options.salvage)
@@ -73,7 +72,6 @@ def convert(options: argparse.Namespace) -> None:
 
     target = Path(options.output)
     check_target(target, force=options.force)
-    check_outputs(options.inputs, options.json)
     asked = ConvertOptions(
         options.profile,
         options.prefix,
@@ -96,10 +94,7 @@ def check(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.check import check as look_at
     from hta_graph.export.chakra.simulator.check import check_document
-    from hta_graph.export.files import check_output
 
-    if options.json:
-        check_output(options.json, Path(options.folder).glob("*"))
     result = look_at(read_folder(options.folder))
     if options.json:
         write_json(options.json, check_document(result))
@@ -119,11 +114,8 @@ def simulate(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.simulate import nodes_csv, simulation_document
     from hta_graph.export.chakra.simulator.simulate import simulate as execute
-    from hta_graph.export.files import check_output, write_file
+    from hta_graph.export.files import write_file
 
-    for output in (options.json, options.nodes):
-        if output:
-            check_output(output, Path(options.folder).glob("*"))
     result = execute(read_folder(options.folder))
     if options.json:
         write_json(options.json, simulation_document(result))
@@ -151,11 +143,8 @@ def statistics(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.simulator.et_program import programs_of
     from hta_graph.export.chakra.simulator.log_statistics import log_statistics, statistics_document
     from hta_graph.export.chakra.simulator.simulator_log import read_log
-    from hta_graph.export.files import check_output
 
     log = read_log(options.log)
-    if options.json:
-        check_output(options.json, log.files)
     found = log_statistics(log, programs_of(read_folder(options.workload)) if options.workload else None)
     for note in found.notes:
         say(f"{options.log}: note: {note}")
@@ -163,7 +152,7 @@ def statistics(options: argparse.Namespace) -> None:
         write_json(options.json, statistics_document(found))
     else:
         print_lines(_statistics_lines(found), wide=options.wide)
-    if options.workload and not found.is_lost and not all(rank.is_complete for rank in found.ranks):
+    if options.workload and not all(one.may_be_complete if found.is_lost else one.is_complete for one in found.ranks):
         raise HtaGraphError(f"{options.log}: ASTRA-sim did not run all nodes to their end")
 
 
@@ -268,7 +257,8 @@ def _conversion_lines(conversion: Conversion) -> list[Line]:
 
     rows = [
         [
-            str(found.npu), str(found.rank), f"{found.nodes:,}", duration_text(found.measured_ns),
+            str(found.npu), str(found.rank), f"{found.nodes:,}",
+            "" if found.measured_ns is None else duration_text(found.measured_ns),
             duration_text(found.simulated_ns), _relative_difference(found.simulated_ns, found.measured_ns),
             duration_text(found.cpu_delay_ns), duration_text(found.gpu_delay_ns),
         ]
@@ -285,7 +275,7 @@ def _simulation_lines(result: Simulation) -> list[Line]:
         [
             str(found.npu), "" if found.rank is None else str(found.rank), f"{found.executed:,} of {found.nodes:,}",
             "" if found.measured_ns is None else duration_text(found.measured_ns), duration_text(found.simulated_ns),
-            "" if found.measured_ns is None else _relative_difference(found.simulated_ns, found.measured_ns),
+            _relative_difference(found.simulated_ns, found.measured_ns),
         ]
         for found in result.ranks
     ]  # fmt: skip
@@ -299,7 +289,8 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
 
     rows = [
         [
-            str(rank.rank),
+            str(rank.npu),
+            "" if rank.rank is None else str(rank.rank),
             f"{rank.called_back:,}" + ("" if rank.nodes in (None, rank.called_back) else f"/{rank.nodes:,}"),
             *("" if time is None else milliseconds(time) for time in (
                 rank.end_ns, rank.gpu_ns, rank.memory_ns, rank.communication_ns, rank.overlap_ns,
@@ -309,9 +300,9 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
         for rank in found.ranks
     ]  # fmt: skip
     times = ("end", "GPU", "memory", "comm", "overlap", "exposed", "idle", "CPU", "delays")
-    return table(rows, ("npu", "nodes", *(f"{name} ms" for name in times)))
+    return table(rows, ("npu", "rank", "nodes", *(f"{name} ms" for name in times)))
 
 
-def _relative_difference(simulated: int, measured: int) -> str:
+def _relative_difference(simulated: int, measured: int | None) -> str:
     """Print how far apart two lengths are."""
     return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""

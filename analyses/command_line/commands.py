@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
 
@@ -23,31 +24,34 @@ __all__ = ["critical_path", "demo", "graph", "info", "render", "sync_deps", "tim
 
 def info(options: argparse.Namespace) -> None:
     """Print what is in each rank's trace."""
-    from analyses.paths.trace_info import info_document, info_lines
+    from analyses.paths.trace_info import RANKS_TOLD, info_document, info_lines, more_ranks_line
 
-    check_outputs(options.inputs, options.json)
     # The text of a rank is printed as soon as that is read; JSON is one document of all.
-    ranks = []
-    for found in AskedRanks.of(options).graphs():
+    asked, ranks = AskedRanks.of(options), []
+    for found in asked.graphs():
         ranks.append(info_document(found))
-        if not options.json:
+        if not options.json and (len(ranks) <= RANKS_TOLD or options.wide):
             print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
-        write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks})
+        unread = [error.on_command_line for error in asked.left_out]
+        write_json(
+            options.json, {"schema": "hta-graph/info/1", "ranks": ranks, **({"unread": unread} if unread else {})}
+        )
+    elif len(ranks) > RANKS_TOLD and not options.wide:
+        print_lines([more_ranks_line(ranks[RANKS_TOLD:])])
 
 
 def critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
     from analyses.paths.path_report import path_document, path_lines
 
-    check_outputs(options.inputs, options.json, options.overlay, options.dot)
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs goes with --json of one path")
     if options.per_step:
         _path_per_step(options)
         return
     path = _asked_path(options)
-    steps = _steps_beside(path, options)
+    steps = _steps_beside(path, options, every=bool(options.json))
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
         near_key = {"near": near[0]} if near else {}
@@ -67,12 +71,8 @@ def graph(options: argparse.Namespace) -> None:
     from hta_graph.export.graph_json import graph_document
     from hta_graph.export.parquet import check_folder, save_graph
 
-    check_outputs(options.inputs, options.json)
-    # Both outputs are refused before the trace is read, which may take minutes.
-    if options.parquet:
+    if options.parquet:  # refused before the trace is read, which may take minutes
         check_folder(Path(options.parquet))
-        if options.json and Path(options.json).absolute().is_relative_to(Path(options.parquet).absolute()):
-            raise UsageError("--json and --parquet name the same place")
     found = AskedRanks.of(options).job_or_graph()
     if options.parquet:
         save_graph(found, options.parquet)
@@ -88,15 +88,15 @@ def sync_deps(options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
     from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
 
-    check_outputs(options.inputs, options.json, options.csv, options.external_ids)
     window = Stretch.of(options).window(otherwise_whole=True)
     found = SyncDependencies(AskedRanks.of(options).job_or_graph(), window)
+    # A job has none: that is said before anything is written.
+    ids = found.external_ids() if options.external_ids else None
     if options.json:
         write_json(options.json, sync_document(found))
     if options.csv:
         write_file(options.csv, sync_csv(found))
-    if options.external_ids:
-        ids = found.external_ids()
+    if ids:
         write_file(options.external_ids, external_ids_json(ids))
         for line in left_out(ids):
             say(f"{options.external_ids}: {line}")
@@ -108,7 +108,6 @@ def render(options: argparse.Namespace) -> None:
     """Draw the path, an event's surroundings, or the way between two events."""
     from hta_graph.export.picture import around_picture, between_picture, check_picture, path_picture, write_picture
 
-    check_outputs(options.inputs, options.output)
     check_picture(options.output)
     if options.path:
         path = _asked_path(options)
@@ -125,15 +124,14 @@ def render(options: argparse.Namespace) -> None:
 
 def timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the path drawn through them."""
-    from analyses.pages.timeline_page import timeline_page
+    from analyses.pages.timeline_page import steps_on_page, timeline_page
     from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
 
-    check_outputs(options.inputs, options.output)
     path = _asked_path(options)
     _say_default(path, options)
     # A page about a step can turn to those around it, whoever named it.
-    steps = step_rows(path.graph, options.data_load) if path.window.step is not None else []
+    steps = step_rows(path.graph, options.data_load, steps_on_page(path))
     write_file(options.output, timeline_page(path, steps).html())
 
 
@@ -141,11 +139,15 @@ def demo(options: argparse.Namespace) -> None:
     """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
     from importlib.resources import as_file, files
 
+    from hta_graph.export.targets import check_targets
+
+    targets = "demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html"
     with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
-        _write_demo(AskedRanks([str(sample)], left_out=options.left_out))
+        check_targets(targets, [sample])
+        _write_demo(AskedRanks([str(sample)], left_out=options.left_out), *targets)
 
 
-def _write_demo(ranks: AskedRanks) -> None:
+def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:
     """Do the main job on a trace with a second step."""
     from analyses.pages.timeline_page import timeline_page
     from analyses.paths.path_report import path_lines
@@ -157,16 +159,15 @@ def _write_demo(ranks: AskedRanks) -> None:
 
     path = extract(ranks.one_graph(), step(2))
     print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
-    _write_path_overlay(path, "demo_overlay.json")
-    picture = "demo_path.svg" if which("dot") else "demo_path.dot"
+    _write_path_overlay(path, overlay)
     write_picture(path_picture(path), picture)
-    write_file("demo_timeline.html", timeline_page(path, step_rows(path.graph)).html())
+    write_file(page, timeline_page(path, step_rows(path.graph)).html())
     print_lines(
         [
             "written here:",
-            "  demo_overlay.json   open it in ui.perfetto.dev",
+            f"  {overlay}   open it in ui.perfetto.dev",
             f"  {picture}       the path as a picture",
-            "  demo_timeline.html  open it in a browser",
+            f"  {page}  open it in a browser",
         ]
     )
 
@@ -181,8 +182,8 @@ def _asked_path(options: argparse.Namespace) -> CriticalPath:
 
 def _path_per_step(options: argparse.Namespace) -> None:
     """Print what bounds each step of each rank, or write it as JSON."""
-    from analyses.paths.path_report import RankSteps, per_step_document, per_step_lines
-    from hta_graph.algorithms.time.step_table import step_rows
+    from analyses.paths.path_report import STEPS_LISTED, RankSteps, per_step_document, per_step_lines
+    from hta_graph.algorithms.time.step_table import step_rows, telling_steps
     from hta_graph.graph.job_graph import JobGraph
 
     if not Stretch.of(options).names_nothing:
@@ -192,7 +193,12 @@ def _path_per_step(options: argparse.Namespace) -> None:
     graph = AskedRanks.of(options).job_or_graph()
     # Of several ranks each alone, then the job.
     asked = [*(graph.graph(part.rank) for part in graph.parts), graph] if isinstance(graph, JobGraph) else [graph]
-    ranks = [RankSteps.of(found, step_rows(found, options.data_load)) for found in asked]
+    # Nobody reads thousands of lines: a terminal gets those that tell most.
+    listed = [None if options.json else telling_steps(found, None, STEPS_LISTED) for found in asked]
+    ranks = [
+        RankSteps.of(found, step_rows(found, options.data_load, steps))
+        for found, steps in zip(asked, listed, strict=True)
+    ]
     if not any(rank.rows for rank in ranks):
         raise QueryError(f"{ranks[0].path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:
@@ -201,11 +207,14 @@ def _path_per_step(options: argparse.Namespace) -> None:
         print_lines(per_step_lines(ranks), wide=options.wide)
 
 
-def _steps_beside(path: CriticalPath, options: argparse.Namespace) -> list[StepRow]:
-    """Return the table of steps that goes with a window that nobody named; empty for one that was named."""
+def _steps_beside(path: CriticalPath, options: argparse.Namespace, *, every: bool) -> list[StepRow]:
+    """Return the table of steps that goes with a window that nobody named: all, or those that are printed."""
+    from analyses.display.window_text import listed_steps
     from hta_graph.algorithms.time.step_table import step_rows
 
-    return step_rows(path.graph, options.data_load) if path.window.is_default else []
+    if every and path.window.is_default:
+        return step_rows(path.graph, options.data_load)
+    return listed_steps(path.window, path.graph, options.data_load)
 
 
 def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], list[Line]]:
@@ -222,7 +231,9 @@ def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
-    print_lines(default_lines(path.window, path.graph, _steps_beside(path, options)), to=sys.stderr)
+    lines = default_lines(path.window, path.graph, _steps_beside(path, options, every=False))
+    with suppress(OSError):  # where standard error takes no more, nobody can be told
+        print_lines(lines, to=sys.stderr)
 
 
 def _write_path_overlay(path: CriticalPath, target: str) -> None:

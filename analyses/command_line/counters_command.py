@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
-from analyses.command_line.outputs import check_outputs
+from analyses.command_line.named_files import OutputPlace, input_files
 from analyses.flags import COUNTER_SERIES
 from hta_graph.errors import UsageError
 
@@ -16,7 +16,12 @@ __all__ = ["add_counters", "counters"]
 def add_counters(parser: argparse.ArgumentParser) -> None:
     """Add where the trace goes, and which counters it gets."""
     parser.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="a .json or .json.gz file; of several ranks a folder"
+        "-o",
+        "--output",
+        type=OutputPlace,
+        required=True,
+        metavar="OUT",
+        help="a .json or .json.gz file; of several ranks a folder",
     )
     parser.add_argument("--only", choices=COUNTER_SERIES, help="only this counter")
 
@@ -26,11 +31,12 @@ def counters(options: argparse.Namespace) -> None:
     from analyses.launches.counter_series import counter_tracks
     from analyses.scope import whole
     from hta_graph.export.perfetto.counter_tracks import write_counters
+    from hta_graph.export.targets import check_targets
 
-    if not Path(options.output).is_dir():
-        check_outputs(options.inputs, options.output)
     scopes = [whole(rank, graph) for rank, graph in AskedRanks.of(options).graphs_by_rank()]
     targets = _output_files(Path(options.output), [scope.graph.path for scope in scopes])
+    # A folder gets files whose names are those of the inputs and more; one of them may be another input's name.
+    check_targets(targets, input_files(options))
     for scope, target in zip(scopes, targets, strict=True):
         tracks = counter_tracks(scope, [options.only] if options.only else COUNTER_SERIES)
         points = write_counters(scope.graph.trace, tracks, target)

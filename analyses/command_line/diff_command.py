@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from analyses.command_line.ask import write_answer
 from analyses.command_line.asked_ranks import AskedRanks, say
-from analyses.command_line.options import share_of_one
+from analyses.command_line.named_files import InputTraces
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
+from analyses.given_numbers import RANK, share_of_one, whole_number
 from hta_graph.errors import QueryError
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ __all__ = ["add_pair", "diff"]
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
     """Add the two traces and what each side is asked about."""
-    parser.add_argument("control", metavar="CONTROL", help="the trace (or folder of rank files) to compare with")
-    parser.add_argument("test", metavar="TEST", help="the trace (or folder) that changed")
-    parser.add_argument("--rank", type=int, metavar="N", help="of several ranks this one, on both sides")
-    parser.add_argument("--test-rank", type=int, metavar="N", help="another rank of the test")
-    parser.add_argument("--test-step", type=int, metavar="N", help="another step of the test than --step")
+    parser.add_argument(
+        "control", type=InputTraces, metavar="CONTROL", help="the trace (or folder of rank files) to compare with"
+    )
+    parser.add_argument("test", type=InputTraces, metavar="TEST", help="the trace (or folder) that changed")
+    parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one, on both sides")
+    parser.add_argument("--test-rank", type=RANK, metavar="N", help="another rank of the test")
+    parser.add_argument("--test-step", type=whole_number(), metavar="N", help="another step of the test than --step")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of files that break off")
     parser.add_argument(
         "--fail-above",
@@ -40,7 +43,7 @@ def diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
     from analyses.two_runs import run_diff
 
-    outputs = Outputs.of(options, [options.control, options.test])
+    outputs = Outputs.of(options)
     windows, form = _asked_windows(options)
     control, test = (ranks.one_graph() for ranks in _ranks_of_sides(options))
     found = run_diff.between_runs(control, test, windows, options.data_load or (), form)

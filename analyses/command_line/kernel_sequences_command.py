@@ -7,8 +7,10 @@ import argparse
 from analyses import catalogue
 from analyses.command_line.ask import asked_scopes, told_flags, write_answer
 from analyses.command_line.asked_ranks import AskedRanks, say
+from analyses.command_line.named_files import OutputFile
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
+from analyses.given_numbers import whole_number
 from hta_graph.errors import UsageError
 
 __all__ = ["add_overlay", "kernel_sequences"]
@@ -16,9 +18,18 @@ __all__ = ["add_overlay", "kernel_sequences"]
 
 def add_overlay(parser: argparse.ArgumentParser) -> None:
     """Add where the marked trace goes, and how much it marks."""
-    parser.add_argument("--top-k", type=int, default=5, metavar="N", help="mark so many sequences in the overlay (5)")
     parser.add_argument(
-        "--overlay", metavar="OUT", help="write the trace with the top sequences marked, for ui.perfetto.dev"
+        "--top-k",
+        type=whole_number(1, 999_999),
+        default=5,
+        metavar="N",
+        help="mark so many sequences in the overlay (5)",
+    )
+    parser.add_argument(
+        "--overlay",
+        type=OutputFile,
+        metavar="OUT",
+        help="write the trace with the top sequences marked, for ui.perfetto.dev",
     )
 
 
@@ -27,7 +38,7 @@ def kernel_sequences(options: argparse.Namespace) -> None:
     from analyses.launches.kernel_sequences import write_sequence_overlay
 
     asked = catalogue.kernel_sequences
-    outputs = Outputs.of(options, options.inputs, options.overlay)
+    outputs = Outputs.of(options)
     scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
     # Known only now: how many ranks an input folder holds.
     if options.overlay and len(scopes) > 1:

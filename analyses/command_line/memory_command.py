@@ -28,6 +28,6 @@ def memory_timeline(options: argparse.Namespace) -> None:
     stretch = Stretch.of(options)
     if stretch.per_step or stretch.names_a_window:
         raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
-    outputs = Outputs.of(options, options.inputs)
+    outputs = Outputs.of(options)
     found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(options.inputs[0]))
     write_answer(asked.name, found, [], outputs, raw_memory_timeline.figure)

@@ -6,7 +6,9 @@ import argparse
 import re
 from typing import Any
 
+from analyses.command_line.named_files import InputTraces, OutputFile, OutputFolder
 from analyses.flags import flags_of
+from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
 __all__ = [
     "add_flags",
@@ -24,27 +26,31 @@ __all__ = [
     "add_timeline",
     "add_window",
     "add_written",
-    "share_of_one",
 ]
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read."""
-    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files")
-    parser.add_argument("--rank", type=int, metavar="N", help="of several ranks this one")
+    parser.add_argument(
+        "inputs", type=InputTraces, nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files"
+    )
+    parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """Add how several ranks are read."""
     parser.add_argument(
-        "--jobs", type=_positive_number, metavar="N", help="how many processes read ranks at once (one a processor)"
+        "--jobs",
+        type=whole_number(1, 999_999),
+        metavar="N",
+        help="how many processes read ranks at once (one a processor)",
     )
     parser.add_argument(
         "--memory",
-        type=_size_in_bytes,
+        type=size_in_bytes,
         metavar="SIZE",
-        help="how much memory reading ranks may take, such as 4G (a share)",
+        help="how much memory reading may take, such as 4G; what needs more is left out (a share)",
     )
 
 
@@ -52,48 +58,18 @@ def add_flight(parser: argparse.ArgumentParser) -> None:
     """Add what else numbers the collectives of several ranks."""
     parser.add_argument(
         "--flight",
+        type=InputTraces,
         nargs="+",
         metavar="FILE",
         help="dumps of the flight recorder, one JSON file a rank (those in a folder flight beside the traces)",
     )
 
 
-def _positive_number(text: str) -> int:
-    """Read a number from 1."""
-    if not re.fullmatch(r"0*[1-9]\d{0,5}", text):
-        raise argparse.ArgumentTypeError(f"takes a number from 1, not {text!r}")
-    return int(text)
-
-
-def _size_in_bytes(text: str) -> int:
-    """Read a number of bytes.
-
-    >>> _size_in_bytes("4G"), _size_in_bytes("1.5g"), _size_in_bytes("300MiB")
-    (4294967296, 1610612736, 314572800)
-    """
-    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,9})?)([KMGT]?)(i?B)?", text, re.IGNORECASE)
-    if not match:
-        raise argparse.ArgumentTypeError(f"takes a size such as 4G or 500M, not {text!r}")
-    return int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
-
-
-def share_of_one(text: str) -> float:
-    """Read a share, in percent or as a fraction of one.
-
-    >>> share_of_one("5%"), share_of_one("5 %"), share_of_one("0.05")
-    (0.05, 0.05, 0.05)
-    """
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,9})?|\.\d{1,9})( ?%)?", text.strip())
-    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    # 5 may mean five percent or five times: who asks has to say which.
-    if not match or (not match[2] and value >= 1):
-        raise argparse.ArgumentTypeError(f"takes a share such as 5% or 0.05, not {text!r}")
-    return value
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add machine output, and how an answer is printed without it."""
-    parser.add_argument("--json", metavar="FILE", help="write machine-readable output (- for standard output)")
+    parser.add_argument(
+        "--json", type=OutputFile, metavar="FILE", help="write machine-readable output (- for standard output)"
+    )
     parser.add_argument("--wide", action="store_true", help="cut nothing to fit the terminal")
 
 
@@ -106,7 +82,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 def add_stretch(parser: argparse.ArgumentParser) -> None:
     """Add the ways to name a stretch of time."""
     window = parser.add_mutually_exclusive_group()
-    window.add_argument("--step", type=int, metavar="N", help="the step ProfilerStep#N")
+    window.add_argument("--step", type=whole_number(), metavar="N", help="the step ProfilerStep#N")
     window.add_argument("--annotation", metavar="NAME", help="a CPU annotation by its exact name")
     window.add_argument("--window", metavar="START_NS:END_NS", help="absolute times in nanoseconds")
     window.add_argument("--whole", action="store_true", help="the whole trace")
@@ -121,8 +97,10 @@ def add_stretch(parser: argparse.ArgumentParser) -> None:
 
 def add_path_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what a path can be written as."""
-    parser.add_argument("--overlay", metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev")
-    parser.add_argument("--dot", metavar="OUT", help="write a picture of the path as graphviz source")
+    parser.add_argument(
+        "--overlay", type=OutputFile, metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev"
+    )
+    parser.add_argument("--dot", type=OutputFile, metavar="OUT", help="write a picture of the path as graphviz source")
     parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
     parser.add_argument(
         "--merge-runs", action="store_true", help="in JSON one segment for each long run of equal class and stack"
@@ -141,14 +119,17 @@ def add_near(parser: argparse.ArgumentParser) -> None:
 
 def add_graph_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what a graph can be written as."""
-    parser.add_argument("--parquet", metavar="DIR", help="write the graph's columns as Parquet tables")
+    parser.add_argument(
+        "--parquet", type=OutputFolder, metavar="DIR", help="write the graph's columns as Parquet tables"
+    )
 
 
 def add_sync_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what dependencies can be written as."""
-    parser.add_argument("--csv", metavar="FILE", help="write one table of both directions as CSV")
+    parser.add_argument("--csv", type=OutputFile, metavar="FILE", help="write one table of both directions as CSV")
     parser.add_argument(
         "--external-ids",
+        type=OutputFile,
         metavar="FILE",
         help="write {operator: [operators whose GPU work it waits for]} by external id, as JSON",
     )
@@ -167,8 +148,12 @@ def add_picture(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--between", type=_event_name, nargs=2, metavar=("A", "B"), help="the way from one event to another"
     )
-    parser.add_argument("--depth", type=int, default=2, metavar="N", help="how many edges around the event (2)")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .svg, .png or .dot file")
+    parser.add_argument(
+        "--depth", type=whole_number(0, 999_999), default=2, metavar="N", help="how many edges around the event (2)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .svg, .png or .dot file"
+    )
 
 
 def _event_name(text: str) -> int | tuple[int, int]:
@@ -185,7 +170,7 @@ def _event_name(text: str) -> int | tuple[int, int]:
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """Add where the page goes."""
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a .html file")
+    parser.add_argument("-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .html file")
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
@@ -196,8 +181,10 @@ def add_tables(parser: argparse.ArgumentParser) -> None:
 
 def add_written(parser: argparse.ArgumentParser) -> None:
     """Add what an answer can be written as."""
-    parser.add_argument("--csv", metavar="FILE", help="write the main table as CSV (- for standard output)")
-    parser.add_argument("--plot", metavar="FILE", help="write a figure as a page of its own (.html)")
+    parser.add_argument(
+        "--csv", type=OutputFile, metavar="FILE", help="write the main table as CSV (- for standard output)"
+    )
+    parser.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.command_line.asked_ranks import AskedRanks, say
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.named_files import OutputFile
+from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
 
@@ -24,10 +25,15 @@ __all__ = ["add_report", "report"]
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add where the page goes and what it links."""
-    parser.add_argument("-o", "--output", metavar="FILE", help="a .html file")
-    parser.add_argument("--json", metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)")
+    parser.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help="a .html file")
     parser.add_argument(
-        "--overlay", metavar="OUT", help="also write the slowest rank's trace with its path, and link it"
+        "--json", type=OutputFile, metavar="FILE", help="write the verdict of each rank as JSON (- for standard output)"
+    )
+    parser.add_argument(
+        "--overlay",
+        type=OutputFile,
+        metavar="OUT",
+        help="also write the slowest rank's trace with its path, and link it",
     )
 
 
@@ -36,7 +42,6 @@ def report(options: argparse.Namespace) -> None:
     from analyses.paths.verdict import representative_rank, verdict_document
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
-    from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
     from hta_graph.export.perfetto.path_overlay import write_overlay
 
@@ -44,7 +49,6 @@ def report(options: argparse.Namespace) -> None:
         raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
     if options.overlay and not options.output:
         raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
-    check_outputs(options.inputs, options.output, options.json, options.overlay)
     stretch, patterns = Stretch.of(options), options.data_load
     stretch.window()  # what is written wrongly is refused before anything is read
     graphs = AskedRanks.of(options).together(members=True)
@@ -55,14 +59,15 @@ def report(options: argparse.Namespace) -> None:
         write_json(options.json, verdict_document(paths, job))
     if not options.output:
         return
-    from analyses.pages.report import report_page
+    from analyses.pages.report import report_page, steps_of_report
     from analyses.ranks.stragglers import answer as stragglers
 
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
-    steps = {rank: step_rows(path.graph, patterns) for rank, path in paths.items() if path.window.step is not None}
+    slowest = representative_rank(paths, job)
+    steps = {slowest: steps_of_report(paths[slowest], patterns)}
     link = ""
     if options.overlay:
-        write_overlay(paths[representative_rank(paths, job)], options.overlay)
+        write_overlay(paths[slowest], options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
         link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
     causes = stragglers(scopes).tables["causes"] if job else None

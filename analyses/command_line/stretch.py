@@ -53,11 +53,11 @@ class Stretch:
 
     def __post_init__(self) -> None:
         # What would be ignored is refused: nobody should take one window for another.
-        if self.annotation is None and (self.regex or self.instance):
+        if self.annotation is None and (self.regex or self.instance is not None):
             raise UsageError("--regex and --instance go with --annotation")
-        if self.gpu_window and (self.annotation or self.times or self.whole):
+        if self.gpu_window and (self.annotation is not None or self.times is not None or self.whole):
             raise UsageError("--gpu-window goes with steps only")
-        if self.cpu_window and (self.times or self.whole):
+        if self.cpu_window and (self.times is not None or self.whole):
             raise UsageError("--cpu-window goes with steps and annotations only")
         if self.per_step and (self.names_a_window or self.whole):
             raise UsageError("--per-step asks about every step; leave the other window out")
@@ -65,7 +65,7 @@ class Stretch:
     @property
     def names_a_window(self) -> bool:
         """Whether a step, an annotation or times are named."""
-        return self.step is not None or self.annotation is not None or bool(self.times)
+        return self.step is not None or self.annotation is not None or self.times is not None
 
     @property
     def names_nothing(self) -> bool:
@@ -84,7 +84,7 @@ class Stretch:
         if self.annotation is not None:
             first, last = _instances_of(self.instance)
             return annotation(self.annotation, regex=self.regex, first=first, last=last, cpu_window=self.cpu_window)
-        if self.times:
+        if self.times is not None:
             return between(*_times_of(self.times))
         if self.whole or (otherwise_whole and self.names_nothing):
             return whole()

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
-from analyses.command_line.outputs import check_outputs, write_json
+from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
+from analyses.display.terminal import clipped
+from analyses.given_numbers import factor_text
 from hta_graph.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +60,6 @@ def what_if(options: argparse.Namespace) -> None:
     from analyses.paths.what_if_text import what_if_lines
     from hta_graph.algorithms.replay.selection import What
 
-    check_outputs(options.inputs, options.json)
     window = Stretch.of(options).window()
     # What is written wrongly is refused before anything is read.
     asked = _read_changes(options.changes or [])
@@ -98,7 +99,6 @@ def _read_scale(text: str) -> AskedChange:
     if not equals or not what:
         raise UsageError(f"--scale takes WHAT=FACTOR, such as kernel:gemm=0.5, not {text!r}")
     try:
-        number = float(factor)
-    except ValueError:
-        raise UsageError(f"--scale {text!r}: {factor!r} is no number; give a factor such as 0.5") from None
-    return asked_scale(what, number)
+        return asked_scale(what, float(factor_text(factor)))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--scale {clipped(what, 60)}: the factor {error}; give one such as 0.5") from None

@@ -10,6 +10,7 @@ import numpy as np
 from analyses.display.page import page_of
 from hta_graph.columns import first_of_runs, last_of_runs
 from hta_graph.errors import MissingExtraError
+from hta_graph.printable import printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +67,8 @@ GREY = "#808a94"
 GRID = "rgba(128,128,128,0.25)"
 POINTS = 40_000
 """About how many points a figure of lines holds at most: browsers stay quick."""
+LINES = 64
+"""How many lines a figure has at most: nobody tells more apart."""
 
 Numbers = np.ndarray[Any, Any]
 
@@ -132,9 +135,16 @@ def bars_of_shares(frame: pd.DataFrame, parts: Sequence[str], *, title: str) -> 
 
 
 def step_lines(lines: Mapping[str, tuple[Numbers, Numbers]], *, title: str, x: str, y: str) -> Figure:
-    """Draw values that hold until the next one, one line per label; dense ones keep their extremes."""
+    """Draw values that hold until the next one, one line per label; dense ones keep their extremes.
+
+    Of very many lines those with the most points are drawn, and the title says so.
+    """
     if not lines:
         return empty_figure(title, "nothing was recorded")
+    if len(lines) > LINES:
+        title = f"{title} (the {LINES} with most changes of {len(lines):,})"
+        most = set(sorted(lines, key=lambda label: -len(lines[label][0]))[:LINES])
+        lines = {label: line for label, line in lines.items() if label in most}
     made = new_figure(title=title, x=x, y=y)
     for label, (places, values) in lines.items():
         kept = thinned(places, values, POINTS // len(lines))
@@ -193,8 +203,13 @@ def row_labels(frame: pd.DataFrame) -> list[str]:
 
 def figure_html(made: Figure, title: str) -> bytes:
     """Return a page of its own that needs no network and follows the reader's light or dark setting."""
-    body = made.to_html(full_html=False, include_plotlyjs=True, config=CONFIG, default_height="90vh")
-    return page_of("figure.html", policy=False, title=title, figure=body)
+    from plotly.offline import get_plotlyjs
+
+    # The library's own text stays as it is; names stand in the figure's.
+    body = made.to_html(full_html=False, include_plotlyjs=False, config=CONFIG, default_height="90vh")
+    library = f"<script>window.PlotlyConfig = {{MathJaxConfig: 'local'}};\n{get_plotlyjs()}</script>"
+    figure = f"{library}\n{printable_lines(body)}"
+    return page_of("figure.html", policy=False, title=title, figure=figure)
 
 
 def in_notebook() -> bool:

@@ -11,7 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.blocks import blocks_that_fit
+from analyses.display.plain import write_lines
 from analyses.display.terminal import Line, TextTable
+from hta_graph.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -30,8 +32,9 @@ def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None 
     file = to or sys.stdout
     on_terminal = file.isatty()
     # What holds no table needs no colour: a console would take longer to start than the answer.
-    if all(isinstance(line, str) for line in lines):
-        file.write("".join(f"{line}\n" for line in lines))
+    texts = [line for line in lines if isinstance(line, str)]
+    if len(texts) == len(lines):
+        write_lines(texts, file)
         return
     room = max(shutil.get_terminal_size().columns, NARROWEST) if on_terminal and not wide else None
     file.write(_written(lines, room, file))
@@ -47,7 +50,9 @@ def _written(lines: Sequence[Line], room: int | None, file: TextIO) -> str:
     from rich.console import Console
 
     console = Console(
-        file=file,
+        # Not the file itself: where that is a pipe whose reader has gone, a console would end the program.
+        file=io.StringIO(),
+        force_terminal=True if file.isatty() else None,
         width=room or ENDLESS,
         # Where no colour is wanted, no bold either: one rule for all codes.
         color_system=None if os.environ.get("NO_COLOR") else "auto",
@@ -81,7 +86,7 @@ def _rich_table(console: Console, block: TextTable, *, is_cut: bool) -> Table:
 
     made = Table(box=None, padding=(0, 0, 0, 2), show_header=bool(block.header), header_style="bold")
     for at in range(len(block.rows[0])):
-        heading = "\n".join(block.header[at].split()) if block.header else ""
+        heading = "\n".join(map(printable, block.header[at].split())) if block.header else ""
         # Letters that are two columns wide are not known to whoever cut the texts: no text takes more than its share.
         widest = max(len(cell) for cell in [*heading.split("\n"), *(row[at] for row in block.rows)]) if is_cut else None
         justify: JustifyMethod = "left" if at in block.texts else "right"
@@ -92,10 +97,10 @@ def _rich_table(console: Console, block: TextTable, *, is_cut: bool) -> Table:
 
 
 def _coloured(text: str, console: Console, style: str = "") -> Text:
-    """Return a text with classes in their colours; as an object, so that nothing in it is read as markup."""
+    """Return a printable text with classes in their colours; an object, so that nothing in it is read as markup."""
     from rich.text import Text
 
-    made = Text(text, style, overflow="ellipsis")
+    made = Text(printable(text), style, overflow="ellipsis")
     if console.color_system:
         colours = _colours_of_classes()
         # A key is itself wherever it stands, short words only where they fill a cell.

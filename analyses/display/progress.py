@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Self
 
+from analyses.display.plain import say
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -32,8 +34,7 @@ class ProgressLine:
     def say(self, line: str) -> None:
         """Write a line that stays."""
         self.clear()
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        say(line)
 
     def clear(self) -> None:
         """Take the bar away, until the next update."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hta_graph import shown
-from hta_graph.names import one_line
+from hta_graph.printable import one_line
 
 __all__ = ["Line", "TextTable", "clipped", "duration_text", "percent", "table"]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from analyses.display.blocks import SHORT_TEXT
 from analyses.display.terminal import Line, TextTable, percent
 from analyses.display.words import SHORT
-from hta_graph.names import one_line, short_names
+from hta_graph.names import short_names
+from hta_graph.printable import one_line
 from hta_graph.shown import milliseconds
 
 if TYPE_CHECKING:

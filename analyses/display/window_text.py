@@ -11,12 +11,13 @@ import numpy as np
 
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.words import short_words_in
-from hta_graph.algorithms.time.step_table import StepRow
+from hta_graph.algorithms.time.median_step import step_lengths
+from hta_graph.algorithms.time.step_table import StepRow, step_rows, telling_steps
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["default_lines", "rows_after_lines", "steps_in_columns", "window_lines"]
+__all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "window_lines"]
 
 STEPS_SHOWN = 24
 DIGITS = re.compile(r"\d+")
@@ -57,28 +58,37 @@ def rows_after_lines(window: ResolvedWindow) -> list[str]:
 
 
 def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequence[StepRow]) -> list[Line]:
-    """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one."""
+    """Say which window was chosen where nobody named one, with the table of steps; nothing about a named one.
+
+    ``steps`` are those to list, at least :func:`listed_steps`; without any the table is left out.
+    """
     if not window.is_default:
         return []
-    if not steps:
+    count = len(step_lengths(graph))
+    if not count:
         return [f"no steps in this trace, so the window is all of it{_offered_annotation(graph)}"]
-    if len(steps) == 1:
+    if count == 1:
         return [f"{window.label} is the only step"]
     return [
-        f"{window.label} is the median of {len(steps)} steps; --step N asks about another",
-        *_steps_in_short(steps, graph, window.step),
+        f"{window.label} is the median of {count} steps; --step N asks about another",
+        *(_steps_in_short(steps, graph, window.step, count) if steps else []),
     ]
 
 
-def _steps_in_short(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None) -> list[Line]:
+def listed_steps(window: ResolvedWindow, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
+    """Return the steps that are printed beside a window that nobody named; none beside one that was named."""
+    if not window.is_default:
+        return []
+    return step_rows(graph, data_load, telling_steps(graph, window.step, STEPS_SHOWN))
+
+
+def _steps_in_short(steps: Sequence[StepRow], graph: DependencyGraph, chosen: int | None, count: int) -> list[Line]:
     """List the steps, of many the chosen one, the outliers and the first others."""
-    kept = sorted(steps, key=lambda row: (row.step != chosen, row.outlier is None))[:STEPS_SHOWN]
-    hidden = len(steps) - len(kept)
+    shown = telling_steps(graph, chosen, STEPS_SHOWN)
+    kept = [row for row in steps if row.step in shown]
+    hidden = count - len(kept)
     more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
-    return [
-        *steps_in_columns([row for row in steps if row in kept], on_gpu=bool(graph.is_gpu.any()), chosen=chosen),
-        *more,
-    ]
+    return [*steps_in_columns(kept, on_gpu=bool(graph.is_gpu.any()), chosen=chosen), *more]
 
 
 def steps_in_columns(

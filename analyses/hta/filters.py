@@ -15,7 +15,8 @@ from analyses.hta.operator_filters import (
     UnderOperatorFilter,
 )
 from analyses.hta.trace_frame import SymbolTable
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.errors import UsageError
+from hta_graph.patterns import matched_names
 
 __all__ = [
     "AfterOperatorFilter",
@@ -131,14 +132,10 @@ class NameFilter(Filter):
 
     def _kept_rows(self, df: pd.DataFrame, symbols: SymbolTable | None) -> pd.DataFrame:
         names = names_of(df, self.name_column, symbols or self.symbol_table)
-        return df[names.str.match(self._checked_pattern()).to_numpy(bool)]
-
-    def _checked_pattern(self) -> str:
-        try:
-            re.compile(self.name_pattern)
-        except re.error as error:
-            raise QueryError(f"{self.name_pattern!r} is not a regular expression: {error}") from None
-        return self.name_pattern
+        codes, distinct = names.factorize()
+        matched = matched_names([self.name_pattern], list(map(str, distinct)), by=re.Pattern[str].match)
+        kept: pd.DataFrame = df[matched[codes] & (codes >= 0)]
+        return kept
 
 
 class GPUKernelFilter(Filter):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -17,8 +16,8 @@ from analyses.scope import Scope
 from analyses.tables import count_to_share
 from hta_graph.algorithms.who.gpu_annotations import gpu_annotation_over
 from hta_graph.columns import picked
-from hta_graph.errors import QueryError
 from hta_graph.model import EventKind, Ints
+from hta_graph.patterns import matched_names
 from hta_graph.trace.details import Objects
 
 __all__ = ["hta_gpu_kernels_with_user_annotations", "hta_gpu_user_annotation_breakdown"]
@@ -96,7 +95,7 @@ def hta_gpu_user_annotation_breakdown(
         where no rank has such annotations. Nested and repeated instances add up.
     """
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
-    allowed, limits = _one_pattern(allowlist_patterns or ()), (duration_ratio, num_kernels)
+    allowed, limits = allowlist_patterns or (), (duration_ratio, num_kernels)
     rows = [row for scope in scopes for row in _rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]
     # An empty table says that the window has none; None, as in HTA, that the trace has none.
     if not rows and not any((scope.graph.event_table.kind == kind).any() for scope in scopes):
@@ -110,17 +109,7 @@ def _breakdown_columns() -> pd.Index[str]:
     return pd.Index(["name", "sum (us)", "max (us)", "min (us)", "stddev", "mean (us)", "rank"])
 
 
-def _one_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
-    """Join patterns to one; without any it matches nothing."""
-    try:
-        return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
-    except re.error as error:
-        raise QueryError(f"allowlist_patterns holds no regular expressions: {error}") from None
-
-
-def _rows_of_rank(
-    scope: Scope, limits: tuple[float, int], allowed: re.Pattern[str], *, on_gpu: bool
-) -> list[list[Any]]:
+def _rows_of_rank(scope: Scope, limits: tuple[float, int], allowed: Sequence[str], *, on_gpu: bool) -> list[list[Any]]:
     """Describe the annotations of one rank, by name."""
     graph = scope.graph
     rows = annotation_rows(scope, on_gpu=on_gpu)
@@ -132,7 +121,7 @@ def _rows_of_rank(
     kept = np.zeros(len(sums), np.bool_)
     kept[order[: count_to_share(sums[order], *limits)]] = True
     # Names on the list stay whatever they take, beyond the limit too.
-    kept |= np.array([allowed.search(name) is not None for name in names], np.bool_)
+    kept |= matched_names(allowed, names)[: len(names)]
     listed = [name if keeps else OTHERS for name, keeps in zip(names, kept.tolist(), strict=True)]
     groups = sorted(set(listed))
     place = {name: at for at, name in enumerate(groups)}

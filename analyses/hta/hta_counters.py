@@ -15,8 +15,8 @@ from analyses.launches.counter_series import QUEUES, RATES, counter_tracks, outp
 from analyses.owners.hardware_counters import KEYS, counted_ranges
 from analyses.scope import Scope
 from hta_graph.errors import OutputError
-from hta_graph.export.files import check_output
 from hta_graph.export.perfetto.counter_tracks import write_counters
+from hta_graph.export.targets import check_targets
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
@@ -38,6 +38,8 @@ def hta_generate_trace_with_counters(
     time_series: TimeSeriesTypes | None = None,
     output_suffix: str = "_with_counters",
     output_dir: str | Path | None = None,
+    *,
+    inputs: Sequence[Path] = (),
 ) -> list[Path]:
     """Do what HTA's ``generate_trace_with_counters`` does, and return the files written.
 
@@ -48,6 +50,7 @@ def hta_generate_trace_with_counters(
         time_series: what to draw; both if not given.
         output_suffix: stands before ``.json`` in the name.
         output_dir: where to write; beside the input, as HTA does, if not given.
+        inputs: files of other ranks, which are not overwritten either.
 
     Raises:
         OutputError: a file cannot be written, is an input, or two would have one name.
@@ -57,8 +60,7 @@ def hta_generate_trace_with_counters(
     if len(set(targets)) < len(targets):
         raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
     # All outputs are looked at before the first is written.
-    for target in targets:
-        check_output(target, paths)
+    check_targets(targets, [*paths, *inputs])
     chosen = [name for kind, name in SERIES_NAMED.items() if kind in time_series] if time_series else COUNTER_SERIES
     for scope, target in zip(scopes, targets, strict=True):
         write_counters(scope.graph.trace, counter_tracks(scope, chosen), target)

@@ -15,6 +15,7 @@ from analyses.launches.operator_kernels import joined_names, launch_delays, sequ
 from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
+from hta_graph.export.targets import check_output
 
 __all__ = ["hta_aten_op_kernels_and_delay", "hta_cuda_kernel_launch_stats", "hta_frequent_cuda_kernel_sequences"]
 
@@ -100,6 +101,7 @@ def hta_frequent_cuda_kernel_sequences(
     *,
     visualize: bool = False,
     compress_other_kernels: bool = True,
+    inputs: Sequence[Path] = (),
 ) -> pd.DataFrame:
     """Return what HTA's ``get_frequent_cuda_kernel_sequences`` does for one rank: every pattern, most frequent first.
 
@@ -115,6 +117,7 @@ def hta_frequent_cuda_kernel_sequences(
         top_k: how many patterns the overlay and the figure show.
         visualize: show the figure in a notebook.
         compress_other_kernels: taken and ignored: the overlay is as large as the input and a few rows.
+        inputs: files of other ranks, which are not overwritten.
 
     Returns:
         pattern, count, GPU kernel duration (us), CPU op duration (us), both summed.
@@ -125,6 +128,7 @@ def hta_frequent_cuda_kernel_sequences(
     graph = scope.graph
     if output_dir is not None:
         target = Path(output_dir) / f"overlaid_{graph.path.name.removesuffix('.zst')}"
+        check_output(target, inputs)
         kernel_sequences.write_sequence_overlay(scope, target, operator_name, min_pattern_len, top_k)
     if visualize:
         show(kernel_sequences.figure(kernel_sequences.answer([scope], operator_name, min_pattern_len), top_k))

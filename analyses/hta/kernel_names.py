@@ -7,6 +7,7 @@ import re
 __all__ = ["name_without_arguments"]
 
 BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
+DEEPEST = 100
 COPY = re.compile(r"Mem(cpy|set)")
 
 
@@ -20,9 +21,11 @@ def name_without_arguments(name: str) -> str:
     """
     if COPY.match(name):
         return name
-    stripped, before = BRACKETS.sub("", name), name
-    # Innermost brackets first: arguments nest to any depth, and a regular expression cannot count.
-    while stripped != before:
+    stripped = name
+    # Innermost brackets first: a regular expression cannot count. No compiler nests as deep as a hostile name.
+    for _ in range(DEEPEST):
         stripped, before = BRACKETS.sub("", stripped), stripped
+        if stripped == before:
+            break
     words = stripped.split()
     return words[-1] if words and stripped != name else name

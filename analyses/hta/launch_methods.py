@@ -77,7 +77,9 @@ class Launches:
         """Write traces with counter tracks of queue length and bandwidth, beside the input unless told where."""
         from analyses.hta.hta_counters import hta_generate_trace_with_counters
 
-        return hta_generate_trace_with_counters(self.t.scopes_of(ranks), time_series, output_suffix, output_dir)
+        return hta_generate_trace_with_counters(
+            self.t.scopes_of(ranks), time_series, output_suffix, output_dir, inputs=self.t.graphs.files
+        )
 
     def get_cuda_kernel_launch_stats(
         self,
@@ -130,6 +132,7 @@ class Launches:
             top_k,
             visualize=visualize,
             compress_other_kernels=compress_other_kernels,
+            inputs=self.t.graphs.files,
         )
 
     get_frequent_cuda_kernel_patterns = get_frequent_cuda_kernel_sequences

@@ -36,6 +36,11 @@ class RankGraphs(Mapping[int, DependencyGraph]):
     def __contains__(self, rank: object) -> bool:
         return rank in self._all_graphs()
 
+    @property
+    def files(self) -> list[Path]:
+        """The files of all ranks, which no output may replace."""
+        return [graph.path for graph in self.values()]
+
     def chosen(self, ranks: Sequence[int] | None) -> dict[int, DependencyGraph]:
         """Return some ranks; without any named rank 0 if it is there, else the first one.
 

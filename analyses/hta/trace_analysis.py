@@ -145,10 +145,12 @@ class TraceAnalysis(Breakdowns, Launches):
         The original events always stay: a path without its surroundings cannot be checked.
         """
         from hta_graph.export.perfetto.path_overlay import write_overlay
+        from hta_graph.export.targets import check_output
 
         del only_show_critical_events, show_all_edges
         name = self.t.graphs[rank].trace.path.name.removesuffix(".zst").removesuffix(".gz")
         target = Path(output_dir).expanduser() / f"overlaid_critical_path_{name}"
+        check_output(target, self.t.graphs.files)
         write_overlay(critical_path_graph, target)
         return str(target)
 

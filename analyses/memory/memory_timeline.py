@@ -11,6 +11,7 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import step_lines
+from analyses.display.terminal import clipped
 from analyses.flags import MemoryTimelineFlags
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
@@ -30,6 +31,9 @@ __all__ = ["TABLES", "Allocations", "alive_at_peak", "allocations", "answer", "f
 KEYS = ("Bytes", "Addr", "Device Type", "Device Id", "Total Allocated", "Total Reserved", "Ev Idx")
 DEVICES = {0: "CPU", 1: "GPU", 6: "GPU", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 """PyTorch's numbers of device types, of those that allocate."""
+
+MOST_BYTES = 1 << 50
+"""A petabyte, beyond the memory of any device."""
 
 EARLIER = "(allocated earlier)"
 UNKNOWN = "(unknown)"
@@ -109,7 +113,7 @@ class MemoryEvents:
             return cls([], {"row": rows})
         details = read_details(graph.trace, KEYS, rows)
         numbers = {
-            key: np.array([value if isinstance(value, int) else absent for value in details[key].tolist()], np.int64)
+            key: np.array([_counted(value, key, absent) for value in details[key].tolist()], np.int64)
             for key in KEYS
             for absent in [0 if key == "Bytes" else -1]
         }
@@ -142,10 +146,18 @@ class MemoryEvents:
         return Allocations(scope, name, **columns)
 
 
+def _counted(value: object, key: str, absent: int) -> int:
+    """Return a number that the allocator can have meant; addresses have all 64 bits."""
+    if not isinstance(value, int) or abs(value) >= (1 << 64 if key == "Addr" else MOST_BYTES):
+        return absent
+    return value if value < 1 << 63 else value - (1 << 64)
+
+
 def _device_name(details: Details, at: int) -> str:
     """Name the device of a memory event."""
     kind, number = details["Device Type"][at], details["Device Id"][at]
-    name = DEVICES.get(kind, "unknown device" if kind is None else f"device type {kind}")
+    name = "unknown device" if kind is None else f"device type {clipped(str(kind), 20)}"
+    name = DEVICES.get(kind, name) if isinstance(kind, int) else name
     return f"{name} {number}" if isinstance(number, int) and number >= 0 else name
 
 

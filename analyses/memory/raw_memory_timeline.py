@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from analyses.tables import Table
 from hta_graph.columns import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
-from hta_graph.trace.source import GZIP_MAGIC, read_bytes
+from hta_graph.trace.source import read_bytes, text_head
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -37,8 +36,14 @@ __all__ = [
 CATEGORIES = ("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd", "unknown")
 """What tensors are for, in the order of the export's numbers."""
 
+MOST_BYTES = 1 << 50
 BEFORE = -1
 """The time of what existed before the profiler began."""
+
+PEAK_PER_BYTE = 16
+"""What the rows of a raw timeline take in memory for each byte of its text."""
+HEAD = 256
+"""So many bytes of text tell what a file is."""
 
 POINTS = 20_000
 COLUMNS = ["category", "first_bytes", "at_peak_bytes", "at_peak_share", "own_peak_bytes", "last_bytes"]
@@ -60,15 +65,8 @@ class RawTimeline:
 
 def is_raw_timeline(path: Path) -> bool:
     """Tell by the first characters whether a file is a raw memory timeline: a list of lists."""
-    try:
-        with path.open("rb") as file:
-            begin = file.read(4096)
-        if begin.startswith(GZIP_MAGIC):
-            # A gzip file may be gigabytes inside: the first bytes are enough.
-            begin = zlib.decompressobj(wbits=31).decompress(begin, 256)
-    except (OSError, zlib.error):
-        return False
-    return b"".join(begin.split()).startswith(b"[[")
+    # A file may be gigabytes inside: the first bytes are enough.
+    return b"".join(text_head(path, HEAD).split()).startswith(b"[[")
 
 
 def read_raw_timeline(path: str | Path) -> RawTimeline:
@@ -81,7 +79,7 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
         TraceError: the file cannot be read or is something else.
     """
     path = Path(path)
-    content = read_bytes(path)
+    content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "export it again")
     try:
@@ -91,6 +89,8 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
     rows = rows.reshape(-1, 4)  # an empty list has no second axis
     if len(rows) and (rows[:, 3].min() < 0 or rows[:, 3].max() >= len(CATEGORIES)):
         raise TraceError(path, f"has a category outside 0 to {len(CATEGORIES) - 1}", "an unknown profiler wrote it")
+    if len(rows) and max(int(rows[:, 2].max()), -int(rows[:, 2].min())) >= MOST_BYTES:
+        raise TraceError(path, f"has a change of more than {MOST_BYTES:,} bytes", "no device has so much memory")
     return _running_totals(rows[:, 0], rows[:, 2], rows[:, 3])
 
 

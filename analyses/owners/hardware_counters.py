@@ -15,7 +15,7 @@ from analyses.tables import MORE, Table, event_names, table_of
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids
-from hta_graph.trace.profiler_ranges import ProfilerRanges, read_profiler_ranges
+from hta_graph.trace.profiler_ranges import MOST_COUNTED, ProfilerRanges, read_profiler_ranges
 from hta_graph.trace.vocabulary import KERNEL_LAUNCH_CALL, PROFILER_RANGE
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ COLUMNS = ("rank", "scope", "counter", "operator", "ranges", "value", "value_sha
 OPERATORS_SHOWN = 9
 SUMMABLE = ".sum"
 """How counters end that may be added up; others are averages and ratios."""
+MOST_COUNTED_EXACTLY = (1 << 63) // MOST_COUNTED
 
 
 def counted_ranges(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -105,7 +106,8 @@ def _sums_by_operator(part: pd.DataFrame, counter: str) -> list[dict[str, Any]]:
     values = part[counter].to_numpy()
     # NaN differs from itself: a counter that a range does not have is left out.
     own = [values[(group == at) & (values == values)] for at in range(len(operators))]  # not NaN
-    sums = [item.sum().item() for item in own]
+    # Whole numbers add up exactly as long as 64 bits hold their sum.
+    sums = [item.sum(dtype=np.float64 if len(item) > MOST_COUNTED_EXACTLY else None).item() for item in own]
     whole = sum(sums)
     adds_up = counter.endswith(SUMMABLE)
     return [

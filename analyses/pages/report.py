@@ -17,16 +17,19 @@ from analyses.pages.job_section import job_section
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.pages.report_page import page
 from analyses.pages.report_parts import PARTS, part_section
-from analyses.pages.timeline_page import TimelinePage, timeline_page
+from analyses.pages.timeline_page import TimelinePage, steps_on_page, timeline_page
 from analyses.paths.verdict import representative_rank, verdict
 from analyses.scope import Scope
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.algorithms.time.step_table import StepRow
+from hta_graph.algorithms.time.median_step import step_lengths
+from hta_graph.algorithms.time.step_table import StepRow, step_rows, telling_steps
 
-__all__ = ["report_page"]
+__all__ = ["report_page", "steps_of_report"]
 
 UNEXPLAINED = 3
 """How many stretches without a cause are listed of each rank."""
+STEPS = 500
+"""How many steps are listed one by one."""
 
 
 def report_page(
@@ -44,7 +47,7 @@ def report_page(
         scopes: one per rank, what the analyses look at.
         paths: the critical path of each rank.
         overlay: the address of a file with the path on top of the trace, to link.
-        steps: of each rank whose window is a step the table of its steps.
+        steps: of ranks whose window is a step the table of steps (:func:`steps_of_report`).
         job: the critical path through all ranks.
         causes: what ranks made others wait with, to be listed beside it.
     """
@@ -67,6 +70,14 @@ def report_page(
         ),
     ]
     return page(f"Report of {_name_of_run(paths)}", verdict(paths, job), sections, timeline, overlay)
+
+
+def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) -> list[StepRow]:
+    """Return the steps that a report lists beside a path that is a step's; of many the outliers and the first."""
+    if path.window.step is None:
+        return []
+    listed = telling_steps(path.graph, path.window.step, STEPS) | steps_on_page(path)
+    return step_rows(path.graph, data_load or (), listed)
 
 
 def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
@@ -151,8 +162,12 @@ def _steps_section(path: CriticalPath, steps: Sequence[StepRow], timeline: Timel
         f"{chosen} It stands for the run. An iteration goes from the end of the work before the step to that of its "
         "own, a latency from its start to the end of its last work."
     )
-    table = SectionTable(f"all steps of rank {rank}", pd.DataFrame(rows), bars, links)
-    return [Section("Which step this is about", meaning, [table])]
+    title, notes = f"all steps of rank {rank}", []
+    if more := len(step_lengths(path.graph)) - len(rows):
+        title = f"{len(rows):,} steps of rank {rank}"
+        notes = [f"{more:,} usual steps more are not listed; hta-graph critical-path --per-step lists all."]
+    table = SectionTable(title, pd.DataFrame(rows), bars, links)
+    return [Section("Which step this is about", meaning, [table], notes)]
 
 
 def _gpu_sections(scopes: Sequence[Scope], timeline: TimelinePage, slowest: int) -> list[Section]:

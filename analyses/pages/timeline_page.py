@@ -17,12 +17,12 @@ from analyses.pages.bars import Bar, class_bar
 from analyses.pages.packed_columns import packed_text, zigzag
 from analyses.pages.timeline_scene import GROUPS, Scene, drawn_rows, scene_of
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.algorithms.time.step_table import StepRow
+from hta_graph.algorithms.time.step_table import StepRow, steps_around
 from hta_graph.columns import distinct, first_of_runs
 from hta_graph.errors import UsageError
 from hta_graph.model import BoundBy, Ints
 
-__all__ = ["ROWS", "SCRIPTS", "CarriedStep", "TimelinePage", "timeline_page"]
+__all__ = ["ROWS", "SCRIPTS", "CarriedStep", "TimelinePage", "steps_on_page", "timeline_page"]
 
 ROWS, BYTES = 320_000, 780_000
 """How many bars a page holds at most, and how many bytes they may take: it stays below 1 MB and opens within 1 s."""
@@ -188,7 +188,8 @@ def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: i
 
     Args:
         path: a critical path.
-        steps: all steps of its trace; the page can also turn to those around the path's that fit.
+        steps: the steps of its trace, at least those of :func:`steps_on_page`; the page can also turn to those around
+            the path's that fit.
         limit: about how many bars the page holds; of more the shortest are merged, and the page says so.
 
     Raises:
@@ -199,8 +200,15 @@ def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: i
     return TimelinePage(path, steps, limit)
 
 
+def steps_on_page(path: CriticalPath) -> set[int]:
+    """Return the numbers of the steps to which a page about a step may turn."""
+    return set() if path.window.step is None else steps_around(path.graph, path.window.step, STEPS)
+
+
 def _carried_paths(path: CriticalPath, steps: Sequence[StepRow]) -> list[CriticalPath]:
     """Return the path and those of the steps around it, as many as fit unmerged, in order of time."""
+    near = steps_on_page(path)
+    steps = [row for row in steps if row.step in near]
     at = next((at for at, row in enumerate(steps) if row.step == path.window.step), None)
     if at is None:
         return [path]

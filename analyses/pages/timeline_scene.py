@@ -105,11 +105,11 @@ def _depths(graph: DependencyGraph, rows: Ints) -> Ints:
 
 
 def _nesting_depth(parent: Ids, rows: Ints) -> Ints:
-    """Count the rows around each row."""
+    """Count the rows around each row, as far as that is drawn."""
     # All rows step outwards together; a row stays where it is once nothing is around it.
     depth = np.zeros(len(rows), np.int64)
     around = parent[rows]
-    while (around >= 0).any():
+    for _ in range(DEEPEST):
         depth += around >= 0
         around = np.where(around >= 0, parent[around], -1)
     return depth

@@ -14,12 +14,14 @@ from analyses.paths.job_report import job_record, missing_lines, rank_lines
 from analyses.paths.step_records import step_records, window_record
 from analyses.paths.verdict import advice_lines, verdict_records, verdict_sentences
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.median_step import step_lengths
 from hta_graph.algorithms.time.step_table import StepRow
-from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.graph import DependencyGraph
+from hta_graph.printable import encodable
 
 __all__ = [
+    "STEPS_LISTED",
     "RankSteps",
     "path_document",
     "path_lines",
@@ -28,6 +30,8 @@ __all__ = [
 ]
 
 THINGS_TO_LOOK_AT = 10
+STEPS_LISTED = 1_000
+"""How many steps of a rank are printed where every step is asked for."""
 
 
 def path_document(
@@ -44,7 +48,7 @@ def path_document(
         unexplained["segment"] = path.runs.holding(unexplained["segment"])
     return {
         "schema": "hta-graph/critical-path/1",
-        "file": printable(path.graph.path),
+        "file": encodable(path.graph.path),
         "rank": path.graph.rank,
         "verdict": verdict_records(path, replayed=replayed),
         "window": window_record(window, path.graph),
@@ -61,7 +65,7 @@ def path_document(
 
 @dataclass(frozen=True)
 class RankSteps:
-    """The table of the steps of a rank, or of a job, with what answers say of it."""
+    """The table of the steps of a rank, or of a job, with what answers say of it; ``hidden`` are the steps left out."""
 
     path: Path
     rank: int | None
@@ -69,11 +73,13 @@ class RankSteps:
     on_gpu: bool
     is_job: bool
     rows: Sequence[StepRow]
+    hidden: int = 0
 
     @classmethod
     def of(cls, graph: DependencyGraph, rows: Sequence[StepRow]) -> RankSteps:
         """Return a rank's steps beside what its graph says of it."""
-        return cls(graph.path, graph.rank, graph.diagnostics, bool(graph.is_gpu.any()), len(graph.parts) > 1, rows)
+        on_gpu, hidden = bool(graph.is_gpu.any()), len(step_lengths(graph)) - len(rows)
+        return cls(graph.path, graph.rank, graph.diagnostics, on_gpu, len(graph.parts) > 1, rows, hidden)
 
 
 def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
@@ -88,7 +94,7 @@ def per_step_document(every: Sequence[RankSteps]) -> dict[str, Any]:
         for of, row in _by_step(ranks)
         for record in step_records([row])
     ]
-    each = [{"file": printable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
+    each = [{"file": encodable(of.path), "rank": of.rank, "diagnostics": of.diagnostics} for of in ranks]
     top: dict[str, Any] = each[0] if len(each) == 1 else {"file": None, "rank": None, "ranks": each, "diagnostics": {}}
     of_job = [{**record, "coverage": row.coverage} for own in job for row in own.rows for record in step_records([row])]
     return {
@@ -104,7 +110,8 @@ def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
 
     Of several ranks those of the job come first.
     """
-    ranks = [of for of in every if not of.is_job]
+    ranks, hidden = [of for of in every if not of.is_job], sum(of.hidden for of in every)
+    more = [f"  and {hidden:,} usual steps more; --json FILE lists all"] if hidden else []
     of_job = [
         line
         for own in every
@@ -115,13 +122,14 @@ def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
     rows, on_gpu = [row for _, row in shown], any(of.on_gpu for of in ranks)
     if len(ranks) == 1:
         rank = "" if ranks[0].rank is None else f", rank {ranks[0].rank}"
-        return [f"{ranks[0].path.name}{rank}", *steps_in_columns(rows, on_gpu=on_gpu, coverage=True)]
+        return [f"{ranks[0].path.name}{rank}", *steps_in_columns(rows, on_gpu=on_gpu, coverage=True), *more]
     without = ", ".join(str(of.rank) for of in ranks if not of.rows)
     head = f"{len(ranks)} ranks" + (f"; no steps in rank {without}" if without else "")
     return [
         *of_job,
         head,
         *steps_in_columns(rows, on_gpu=on_gpu, coverage=True, ranks=[str(of.rank) for of, _ in shown]),
+        *more,
     ]
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from analyses.display.terminal import Line, clipped, duration_text, table
 from analyses.display.words import EDGE
-from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.export.sync_dependencies import ExternalIds, SyncDependencies, SyncPairs
 from hta_graph.model import EdgeKind, Ints
+from hta_graph.printable import encodable
 
 __all__ = ["left_out", "sync_document", "sync_lines"]
 
@@ -35,7 +35,7 @@ def sync_document(found: SyncDependencies) -> dict[str, Any]:
     del to_gpu["binding"]
     return {
         "schema": "hta-graph/sync-deps/1",
-        "file": printable(found.graph.path),
+        "file": encodable(found.graph.path),
         "rank": found.graph.rank,
         **({"ranks": [part.rank for part in found.graph.parts]} if len(found.graph.parts) > 1 else {}),
         "window": {

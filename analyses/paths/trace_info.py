@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ import numpy as np
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import Line, clipped, duration_text, table
 from analyses.display.words import EDGE
-from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
+from hta_graph.printable import encodable
 
-__all__ = ["info_document", "info_lines"]
+__all__ = ["RANKS_TOLD", "info_document", "info_lines", "more_ranks_line"]
+
+RANKS_TOLD = 64
+"""How many ranks are told one by one."""
 
 
 def info_document(graph: DependencyGraph) -> dict[str, Any]:
@@ -22,7 +26,7 @@ def info_document(graph: DependencyGraph) -> dict[str, Any]:
     kinds = np.bincount(events.kind, minlength=len(EventKind))
     per_lane = np.bincount(events.lane, minlength=len(graph.lanes.labels))
     return {
-        "file": printable(graph.path),
+        "file": encodable(graph.path),
         "rank": graph.rank,
         "world_size": graph.trace.world_size,
         "events": len(events),
@@ -64,6 +68,15 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     return lines + (
         ["diagnostics", *table(found, left=[1])] if found else ["diagnostics: nothing dropped, repaired or unresolved"]
     )
+
+
+def more_ranks_line(ranks: Sequence[dict[str, Any]]) -> str:
+    """Say what the ranks hold that are not told one by one."""
+    events = [info["events"] for info in ranks]
+    numbers = [info["rank"] for info in ranks if info["rank"] is not None]
+    named = f" ({numbers[0]} to {numbers[-1]})" if numbers else ""
+    each = f"{min(events):,} to {max(events):,} events each"
+    return f"… and {len(ranks):,} more ranks{named}: {sum(events):,} events, {each}; --rank N tells one, --wide all"
 
 
 def _gpu_line(names: list[str]) -> str:

@@ -13,7 +13,7 @@ from analyses.advice.wording import brief_duration, brief_share
 from analyses.paths.job_report import job_record
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.path_meetings import holding_part
-from hta_graph.export.files import printable
+from hta_graph.printable import encodable
 
 __all__ = [
     "advice_lines",
@@ -72,13 +72,13 @@ def verdict_document(paths: Mapping[int, CriticalPath], job: CriticalPath | None
         "schema": "hta-graph/report/1",
         "verdict": verdict_records(job or paths[representative_rank(paths)]),
         **(
-            {"job": {"file": printable(job.graph.path), "window": _window_record(job), **job_record(job)}}
+            {"job": {"file": encodable(job.graph.path), "window": _window_record(job), **job_record(job)}}
             if job
             else {}
         ),
         "ranks": [
             {
-                "file": printable(path.graph.path),
+                "file": encodable(path.graph.path),
                 "rank": rank,
                 "window": _window_record(path),
                 "verdict": verdict_records(path),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from analyses.paths.asked_changes import AskedChange, asked_scenario
@@ -19,8 +20,8 @@ from hta_graph.algorithms.replay.slack import NearCritical, near_critical
 from hta_graph.algorithms.time.step_table import StepRow, step_rows
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
-from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
+from hta_graph.printable import encodable
 
 VISIBLE_BEND = 0.001
 """Corners that bend a curve by less than this share of the window are told only to who asks for the curve."""
@@ -41,7 +42,6 @@ class WhatIf:
     next: str | None
     opportunities: Sequence[Opportunity]
     scenarios: Sequence[tuple[AskedChange, int]]
-    steps: Sequence[StepRow]
     curve: Curve | None = None
     near: NearCritical | None = None
 
@@ -49,6 +49,11 @@ class WhatIf:
     def graph(self) -> DependencyGraph:
         """The graph that was asked."""
         return self.replayed.graph
+
+    @cached_property
+    def steps(self) -> list[StepRow]:
+        """The table of steps beside a window that nobody named."""
+        return step_rows(self.graph) if self.replayed.window.is_default else []
 
     @property
     def path_before(self) -> PathTotals:
@@ -91,7 +96,6 @@ def what_if(
         next_on_path(recorded_path(base)[0], replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
         listed,
         [] if asked else _named_changes(graph, window, listed),
-        step_rows(graph) if base.window.is_default else [],
         None if curve is None else sensitivity(graph, curve, window, within_ns=within_ns),
         None if near is None else near_critical(graph, window, share=near),
     )
@@ -117,7 +121,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
     ranks = [part.rank for part in graph.parts]
     return {
         "schema": "hta-graph/what-if/1",
-        "file": printable(graph.path),
+        "file": encodable(graph.path),
         "rank": graph.rank,
         **({"ranks": ranks} if len(ranks) > 1 else {}),
         "window": window_record(replayed.window, graph),

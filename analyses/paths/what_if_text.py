@@ -163,7 +163,7 @@ def _window_lines(found: WhatIf) -> list[Line]:
     graph, window = found.graph, found.replayed.window
     rank = "" if graph.rank is None else f", rank {graph.rank}"
     whose = f", {len(graph.parts)} ranks" if len(graph.parts) > 1 else rank
-    chosen = default_lines(window, graph, found.steps)[:1]
+    chosen = default_lines(window, graph, ())[:1]
     return [f"{graph.path.name}{whose}", *window_lines(window, graph), *missing_lines(window), *chosen]
 
 

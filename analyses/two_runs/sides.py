@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from analyses.scope import Scope, in_window
-from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
+from hta_graph.algorithms.time.critical_path import CriticalPath, critical_paths
 from hta_graph.algorithms.time.median_step import StepLength, step_lengths
+from hta_graph.algorithms.time.sinks import steps_by_number
 from hta_graph.algorithms.time.step_table import StepRow, step_rows
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, WindowForm, step, whole
 from hta_graph.graph import DependencyGraph
@@ -93,7 +94,7 @@ def sides_of_steps(
 
 def _is_warm_up(graph: DependencyGraph, one: StepLength) -> bool:
     """Tell whether a step is the first of its recording."""
-    return one.number == graph.steps()[0].number
+    return steps_by_number(graph)[one.number][0] == 0
 
 
 def _side_of_steps(
@@ -143,4 +144,4 @@ def _stretches(
 ) -> tuple[list[Scope], list[CriticalPath]]:
     """Return the scopes and the critical paths of windows."""
     scopes = [in_window(graph.rank or 0, graph, window) for window in windows]
-    return scopes, [critical_path(graph, window, data_load=data_load) for window in windows]
+    return scopes, critical_paths(graph, windows, data_load=data_load)

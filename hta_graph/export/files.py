@@ -1,42 +1,35 @@
-"""Outputs are written whole or not at all: to a temporary neighbour, then renamed."""
+"""Outputs are written whole or not at all: to a temporary neighbour, then renamed.
+
+What is unfinished is called ``.NAME.<16 digits>.part``, so that nobody takes what a killed program leaves for an
+output; :func:`remove_unfinished` takes it away where a program ends without unwinding.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
+import secrets
+import shutil
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hta_graph.errors import OutputError
+from hta_graph.export.targets import check_output, is_written_directly, place_of
+from hta_graph.printable import printable_lines
 
-__all__ = ["check_output", "new_folder", "printable", "write_file"]
+__all__ = ["new_folder", "remove_unfinished", "write_file"]
 
+_unfinished: dict[Path, Callable[[], None]] = {}
+"""What is being written, and how it is taken away."""
 
-def printable(path: Path) -> str:
-    """Return a path as text that can be encoded; file names need not be UTF-8."""
-    return os.fsencode(path).decode("utf-8", "replace")
+AT_THE_WORKING_FOLDER, EXCHANGE = -100, 2
+"""Linux' AT_FDCWD and RENAME_EXCHANGE."""
 
-
-def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
-    """Refuse an output that is one of the inputs, before any work is done.
-
-    Raises:
-        OutputError: the output is an input or a folder, or its folder does not exist.
-    """
-    if str(target) == "-":
-        return
-    path = Path(target)
-    try:
-        if path.is_dir():
-            raise OutputError(f"{path}: is a folder; name a file")
-        if not path.absolute().parent.is_dir():
-            raise OutputError(f"{path}: its folder does not exist; make it first")
-        if path.exists() and any(item.exists() and item.samefile(path) for item in inputs):
-            raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+TRIES = 100
+"""How often a folder is put in its place while others put theirs there."""
 
 
 def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
@@ -51,15 +44,28 @@ def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
         return
     path = Path(target)
     check_output(path, [])
-    if path.exists() and not path.is_file():
-        _write_special(path, pieces)
-        return
-    _write_and_replace(path, pieces)
+    place = place_of(path)
+    if not is_written_directly(place):
+        _write_and_replace(path, place, pieces)
+    elif _is_standard_output(place):
+        _write_standard_output(pieces)
+    else:
+        _write_directly(path, place, pieces)
+
+
+def _is_standard_output(place: Path) -> bool:
+    """Tell whether a place is the open file that answers are printed to: one position in it must serve both."""
+    try:
+        return place.is_symlink() and os.path.samestat(place.stat(), os.fstat(1))
+    except OSError:
+        return False
 
 
 def _write_standard_output(pieces: Iterable[bytes]) -> None:
+    # A terminal would obey what a file or a pipe gets as it is.
+    shown = [printable_lines(b"".join(pieces).decode("utf-8", "replace")).encode()] if sys.stdout.isatty() else pieces
     try:
-        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.writelines(shown)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
@@ -67,65 +73,110 @@ def _write_standard_output(pieces: Iterable[bytes]) -> None:
         raise OutputError(f"standard output: cannot be written: {error.strerror or error}") from None
 
 
-def _write_and_replace(path: Path, pieces: Iterable[bytes]) -> None:
-    temporary: str | None = None
+def _write_and_replace(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
     try:
         # Beside the target, so that the last step is a rename within one file system: whole or not at all.
-        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name[:100]}.", suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_current_umask())
-        Path(temporary).replace(path)
-        temporary = None
+        with _neighbour(place, lambda part: part.unlink(missing_ok=True)) as part:
+            earlier = place.stat().st_mode & 0o777 if place.exists() else None
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if earlier is None else earlier)
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(pieces)
+            if earlier is not None:
+                part.chmod(earlier)
+            part.replace(place)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
 
 
-def _write_special(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write to a device or pipe, which cannot be replaced by renaming."""
+def _write_directly(path: Path, place: Path, pieces: Iterable[bytes]) -> None:
+    """Write to a device or pipe, which cannot be replaced by renaming, or behind what an open file holds."""
     try:
-        with path.open("wb") as file:
+        with place.open("ab" if place.is_symlink() else "wb") as file:
             file.writelines(pieces)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def _current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
+def _neighbour(place: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
+    """Give a new name beside a place; whatever has that name at the end is removed."""
+    part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(8)}.part")
+    # Noted before it is there: an interrupt can come between any two steps.
+    _unfinished[part] = lambda: remove(part)
+    try:
+        yield part
+    finally:
+        remove(part)
+        del _unfinished[part]
+
+
+def remove_unfinished() -> None:
+    """Take away what is half written, for a program that ends now."""
+    for remove in list(_unfinished.values()):
+        with suppress(OSError):
+            remove()
+
+
+@contextmanager
+def new_folder(target: Path, check: Callable[[], None]) -> Iterator[Path]:
     """Give an empty folder to fill, of the target's name; it takes the target's place when the block ends well.
+
+    Args:
+        target: the folder.
+        check: refuses what stands in the target's place; asked again at the end, for work may have taken minutes.
 
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
     try:
         # Where the target is a link, the folder that it leads to is replaced.
-        place = target.resolve()
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name[:100]}.") as scratch:
-            new = Path(scratch, "new", place.name)
+        place = place_of(target)
+        with _neighbour(place, lambda part: _remove_scratch(part, place)) as part:
+            part.mkdir(0o700)
+            new = part / "new" / place.name
             new.mkdir(parents=True)
             yield new
-            _swap_folders(new, place, Path(scratch, "old"))
+            check()
+            if place.exists():
+                new.chmod(place.stat().st_mode & 0o777)
+            _put_in_place(new, place, part)
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
+    if part.exists():
+        raise OutputError(f"{target}: is written, but what stood there cannot be removed; remove {part}")
 
 
-def _swap_folders(new: Path, target: Path, old: Path) -> None:
-    # A folder cannot be replaced in one step: between two renames on one disk the earlier one has another name, and
-    # comes back if the second fails. At no moment is there half a folder.
-    if target.exists():
-        target.rename(old)
+def _remove_scratch(part: Path, place: Path) -> None:
+    # What was moved away for something that did not come goes back.
+    for old in sorted(part.glob("old*")):
+        if not place.exists():
+            old.rename(place)
+    shutil.rmtree(part, ignore_errors=True)
+
+
+def _put_in_place(new: Path, place: Path, part: Path) -> None:
+    """Let a folder take a place, where others may put theirs at the same time: at no moment is there half a folder."""
+    for number in range(TRIES):
+        try:
+            new.rename(place)  # where nothing stands, or an empty folder
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+        if _exchange(new, place):
+            return
+        # Where the system cannot exchange two folders, the earlier one has another name between two renames.
+        with suppress(FileNotFoundError):
+            place.rename(part / f"old{number:02}")
+    raise OSError(errno.EBUSY, "others write there all the time")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; return whether the system can."""
     try:
-        new.rename(target)
-    except BaseException:
-        if old.exists():
-            old.rename(target)
-        raise
+        rename = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    return bool(rename(AT_THE_WORKING_FOLDER, paths[0], AT_THE_WORKING_FOLDER, paths[1], EXCHANGE) == 0)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.export.files import printable
 from hta_graph.export.json_text import Records
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import EventKind
+from hta_graph.printable import encodable
 
 __all__ = ["graph_document"]
 
@@ -22,7 +22,7 @@ def graph_document(graph: DependencyGraph) -> dict[str, Any]:
     rows = rows[np.lexsort((events.index[rows], graph.part_of(rows)))]
     return {
         "schema": "hta-graph/graph/1",
-        "file": printable(graph.path),
+        "file": encodable(graph.path),
         "rank": graph.rank,
         **_job_keys(graph),
         "events": Records(graph.event_columns(rows)),

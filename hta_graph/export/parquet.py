@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import OutputError
-from hta_graph.export.files import new_folder, printable
+from hta_graph.export.files import new_folder
 from hta_graph.export.job_parquet import JOB_TABLES, NULLABLE, events_of_job, job_tables, loaded_job
 from hta_graph.export.loading.graph_checks import check_calls, check_edges, check_graph_tables
 from hta_graph.export.loading.job_checks import check_job_tables, check_members, check_parts, check_rank_header
@@ -23,11 +23,13 @@ from hta_graph.export.loading.saved_header import (
     saved_ranks,
 )
 from hta_graph.export.loading.saved_tables import SavedTable, import_arrow, read_saved_table
+from hta_graph.export.targets import check_new_folder
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, EdgeKind
+from hta_graph.printable import encodable
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
 __all__ = ["check_folder", "load_graph", "save_graph"]
@@ -64,8 +66,8 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     target = Path(folder)
-    check_folder(target)
-    with new_folder(target) as new:
+    check_folder(target, [part.graph.path for part in graph.parts])
+    with new_folder(target, lambda: check_folder(target)) as new:
         _write_graph(graph, new)
         if isinstance(graph, JobGraph):
             for rank in graph.rank_of_part.tolist():
@@ -96,19 +98,17 @@ def _rank_folder(rank: int) -> str:
     return f"rank{rank}"
 
 
-def check_folder(target: Path) -> None:
+def check_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse a folder that holds anything but a graph saved earlier.
 
     Raises:
-        OutputError: the folder holds other files, is a file, cannot be looked at, or its parent does not exist.
+        OutputError: the folder holds other files or an input, is a file, cannot be looked at, or its parent does not
+            exist.
     """
+    check_new_folder(target, inputs)
     try:
-        if target.exists() and not target.is_dir():
-            raise OutputError(f"{target}: is a file; name a folder")
         if target.is_dir() and any(target.iterdir()) and not _is_saved_graph(target):
             raise OutputError(f"{target}: holds other files; name a new folder")
-        if not target.absolute().parent.is_dir():
-            raise OutputError(f"{target}: its parent folder does not exist; make it first")
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 
@@ -145,7 +145,7 @@ def _graph_header(graph: DependencyGraph) -> dict[str, Any]:
     trace = graph.trace
     return {
         "schema": SCHEMA,
-        "path": printable(trace.path),
+        "path": encodable(trace.path),
         "rank": trace.rank,
         "world_size": trace.world_size,
         "gpu_names": trace.gpu_names,

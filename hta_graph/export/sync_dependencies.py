@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +14,7 @@ from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.algorithms.time.windows import Window, whole
 from hta_graph.columns import Columns, pair_key, picked
 from hta_graph.errors import QueryError, Remedy
+from hta_graph.export.csv_text import csv_line, csv_rows
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
@@ -223,20 +222,14 @@ def sync_csv(found: SyncDependencies) -> Iterator[bytes]:
     """Yield the table of both directions as CSV with a header; empty where nothing is known."""
     table = found.table()
     columns = [column.tolist() for column in table.values()]
-    yield _csv_bytes([tuple(table)])
+    yield csv_line(list(table))
     for at in range(0, len(columns[0]), ROWS_AT_ONCE):
-        yield _csv_bytes(zip(*(column[at : at + ROWS_AT_ONCE] for column in columns), strict=True))
+        yield csv_rows([column[at : at + ROWS_AT_ONCE] for column in columns])
 
 
 def external_ids_json(found: ExternalIds) -> bytes:
     """Return the text of {target: [sources]}; JSON's keys are strings."""
     return orjson.dumps(found.sources, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_APPEND_NEWLINE)
-
-
-def _csv_bytes(rows: Any) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode("utf-8", "replace")
 
 
 def next_operators(graph: DependencyGraph, calls: Ids, among: Bools | None = None) -> Ids:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Ids, Ints
-from hta_graph.trace.rows import number_or_text
+from hta_graph.printable import whole_characters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,7 +166,7 @@ class FrameColumns:
 def _why_no_name(text: Any) -> str:
     if not isinstance(text, str) or not text:
         return "is no text"
-    return "" if number_or_text(text) == text else "holds half of a pair of surrogates, which no encoding can write"
+    return "" if whole_characters(text) == text else "holds half of a pair of surrogates, which no encoding can write"
 
 
 def _is_integer(value: Any) -> bool:

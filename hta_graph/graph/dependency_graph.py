@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from hta_graph.errors import QueryError, Remedy
 from hta_graph.graph.edges import EdgeTable, EventEdges, WaitCalls
 from hta_graph.graph.launches import launching_calls
 from hta_graph.graph.marks import Marks
-from hta_graph.graph.nesting import Nesting
+from hta_graph.graph.nesting import Nesting, nearest_around
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.graph.reach import reachable, shortest_path
 from hta_graph.graph.timeline import Timeline
@@ -30,6 +29,7 @@ from hta_graph.graph.views import (
     to_rustworkx,
 )
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
+from hta_graph.patterns import matched_names
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
@@ -278,9 +278,7 @@ class DependencyGraph:
         on_cpu = np.where(self.is_gpu, self.launching_call, every)
         is_operator = picked(self._trace.events.kind == EventKind.CPU_OP, on_cpu, otherwise=False)
         found = np.where(is_operator | (on_cpu < 0), on_cpu, self.operator_around[on_cpu]).astype(np.int32)
-        while (inside := (found >= 0) & (self.operator_around[found] >= 0)).any():
-            found[inside] = self.operator_around[found[inside]]
-        return freeze(found)
+        return freeze(nearest_around(self.operator_around, found, self.operator_around < 0))
 
     # -- edges ---------------------------------------------------------------------------------------------------------
 
@@ -420,7 +418,7 @@ class DependencyGraph:
         if kind is not None:
             keep &= np.isin(events.kind, _codes_of(kind, [member.label for member in EventKind], "kind"))
         if name is not None:
-            keep &= self._trace.matching_names(_compiled_pattern(name))[events.name]
+            keep &= matched_names([name], self._trace.names)[events.name]
         if lane is not None:
             keep &= np.isin(events.lane, _codes_of(lane, self._trace.lanes.labels, "lane"))
         if start_ns is not None:
@@ -555,10 +553,3 @@ def _codes_of(wanted: str | Iterable[str], known: Sequence[str], what: str) -> l
             raise QueryError(f"there is no {what} {name!r}; there are: {', '.join(known[:20])}")
     # Ranks of a job have threads and streams of equal names: all of them are meant.
     return [code for code, name in enumerate(known) if name in set(chosen)]
-
-
-def _compiled_pattern(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise QueryError(f"{pattern!r} is not a regular expression: {error}") from None

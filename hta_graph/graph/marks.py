@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from hta_graph.columns import freeze
-from hta_graph.errors import QueryError
 from hta_graph.model import Bools, EventKind, Ids
+from hta_graph.patterns import matched_names
 from hta_graph.trace.table import Trace
 from hta_graph.trace.vocabulary import (
     ALLOCATION_CALL,
@@ -37,7 +37,7 @@ from hta_graph.trace.vocabulary import (
     WARM_UP,
 )
 
-__all__ = ["Marks", "data_loading_patterns", "is_step", "is_warm_up"]
+__all__ = ["Marks", "is_step", "is_warm_up"]
 
 UNKNOWN_COPY = "Memcpy Unknown"
 
@@ -52,23 +52,12 @@ def is_warm_up(name: str) -> bool:
     return WARM_UP.match(name) is not None
 
 
-def data_loading_patterns(expressions: Sequence[str]) -> list[re.Pattern[str]]:
-    """Compile expressions of operators and annotations that mean data loading; without any, those of PyTorch's loaders.
-
-    Raises:
-        QueryError: one of them is not a regular expression.
-    """
-    try:
-        return [re.compile(expression) for expression in expressions or DATA_LOADING]
-    except re.error as error:
-        raise QueryError(f"a data-loading pattern is not a regular expression: {error}") from None
-
-
 class Marks:
     """Marks of a trace's events, one entry per event; each is made when it is first asked for."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self._loading: dict[tuple[str, ...], Bools] = {}
 
     def _kind_with_name(self, pattern: re.Pattern[str], kind: EventKind) -> Bools:
         """Mark the events of a kind whose name a pattern matches from its start."""
@@ -167,11 +156,17 @@ class Marks:
         return self._kind_with_name(DEVICE_WAIT, EventKind.KERNEL)
 
     def loads_data(self, expressions: Sequence[str] = ()) -> Bools:
-        """Mark the operators and annotations that mean data loading (:func:`data_loading_patterns`)."""
-        events = self._trace.events
-        may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-        marked: Bools = may_load & self._trace.matching_names(*data_loading_patterns(expressions))[events.name]
-        return marked
+        """Mark the operators and annotations that mean data loading; without expressions those of PyTorch's loaders.
+
+        Raises:
+            PatternError: an expression is no regular one, or takes too long.
+        """
+        asked = tuple(expressions or DATA_LOADING)
+        if asked not in self._loading:
+            events = self._trace.events
+            may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
+            self._loading[asked] = freeze(may_load & matched_names(asked, self._trace.names)[events.name])
+        return self._loading[asked]
 
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:
         """Name the kind of each copy or set (``Memcpy HtoD``): the kinds in order of name, and a code per row."""

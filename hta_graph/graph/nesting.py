@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import distinct, first_of_runs, freeze
+from hta_graph.columns import Columns, first_of_runs, freeze, last_until
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.table import EventTable
 
-__all__ = ["Nesting", "innermost_of", "nearest_around", "nest"]
+__all__ = ["Innermost", "Nesting", "innermost_of", "nearest_around", "nest"]
+
+
+USUAL_DEPTH = 64
+"""So far rows climb one by one; in deeper nestings all of them at once."""
 
 
 @dataclass(frozen=True)
@@ -63,33 +67,46 @@ class Nesting:
 
     def open_at(self, lanes: Ids, times: Ints) -> Ids:
         """Return the innermost row that is open on each lane (-1: none) just after each time; -1 where none is."""
+        known = np.flatnonzero(lanes >= 0)
+        first = self.first[lanes[known]]
+        at = last_until(self.time, first, self.first[lanes[known] + 1], times[known])
         found = np.full(len(lanes), -1, np.int32)
-        for lane, here in _by_lane(lanes):
-            change, owner = self.changes(lane)
-            at = np.searchsorted(change, times[here], side="right") - 1
-            found[here[at >= 0]] = owner[at[at >= 0]]
+        inside = at >= first
+        found[known[inside]] = self.owner[at[inside]]
         return found
 
 
-def _by_lane(lanes: Ids) -> Iterator[tuple[int, Ints]]:
-    """Yield each lane but -1 with the places where it stands."""
-    order = np.argsort(lanes, kind="stable")
-    begins = np.flatnonzero(first_of_runs(lanes[order]))
-    for here in np.split(order, begins[1:]):
-        if len(here) and lanes[here[0]] >= 0:
-            yield int(lanes[here[0]]), here
+@dataclass(frozen=True, eq=False)
+class Innermost(Columns):
+    """Which row is innermost on each lane (-1: none) from each time (ns) on, lane by lane in order of time."""
+
+    lane: Ids
+    time: Ints
+    owner: Ids
+
+    def span_of(self, lanes: Ids) -> tuple[Ints, Ints]:
+        """Return where the changes of each lane begin, and where they end."""
+        return np.searchsorted(self.lane, lanes, side="left"), np.searchsorted(self.lane, lanes, side="right")
 
 
-def innermost_of(nestings: Sequence[Nesting], lane: int) -> tuple[Ints, Ids]:
-    """Return the times at which a lane's innermost row changes, and that row; an earlier nesting's goes first."""
-    changes = [nesting.changes(lane) for nesting in nestings]
-    cuts = distinct(np.concatenate([times for times, _ in changes]))
-    found = np.full(len(cuts), -1, np.int32)
+def innermost_of(nestings: Sequence[Nesting]) -> Innermost:
+    """Return when each lane's innermost row changes, and that row; an earlier nesting's goes first."""
+    lane, time = (
+        np.concatenate(columns)
+        for columns in (
+            [np.repeat(np.arange(len(one.first) - 1), np.diff(one.first)) for one in nestings],
+            [one.time for one in nestings],
+        )
+    )
+    order = np.lexsort((time, lane))
+    changes = order[first_of_runs(lane[order], time[order])]
+    lanes: Ids = lane[changes].astype(np.int32)
+    time = time[changes]
+    found = np.full(len(changes), -1, np.int32)
     for nesting in nestings:
-        own = nesting.open_at(np.full(len(cuts), lane, np.int32), cuts)
         # A later nesting speaks only where all earlier ones are silent.
-        found = np.where(found < 0, own, found)
-    return cuts, found
+        found = np.where(found < 0, nesting.open_at(lanes, time), found)
+    return Innermost(lanes, time, found)
 
 
 def nearest_around(parent: Ids, rows: Ids, wanted: Bools) -> Ids:
@@ -100,9 +117,17 @@ def nearest_around(parent: Ids, rows: Ids, wanted: Bools) -> Ids:
     """
     found = rows.copy()
     pending = np.flatnonzero(found >= 0)
-    while len(pending := pending[~wanted[found[pending]]]):
+    for _ in range(USUAL_DEPTH):
+        pending = pending[~wanted[found[pending]]]
+        if not len(pending):
+            return found
         found[pending] = parent[found[pending]]
         pending = pending[found[pending] >= 0]
+    # Twice as far each time: as many rounds as the logarithm of the deepest nesting. Behind the last row stands none.
+    goal = np.append(np.where(wanted, np.arange(len(parent)), parent), -1)
+    while (goal != (further := goal[goal])).any():
+        goal = further
+    found[pending] = goal[found[pending]]
     return found
 
 

@@ -32,6 +32,7 @@ from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.shown import milliseconds
+from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.read import Say
 
 __all__ = ["build_job", "join_ranks", "read_job"]
@@ -132,7 +133,8 @@ def read_job(
         progress=progress,
     )
     listed = [inputs] if isinstance(inputs, (str, Path)) else inputs
-    return build_job(graphs, flight=flight_files(listed) if flight is None else flight)
+    with allowed_memory(memory):
+        return build_job(graphs, flight=flight_files(listed) if flight is None else flight)
 
 
 def _graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:

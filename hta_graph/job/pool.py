@@ -18,10 +18,11 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any, BinaryIO, Self, cast
 
-from hta_graph.errors import HtaGraphError, Remedy, TraceError
+from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.graph_bytes import read_graph
 from hta_graph.job.remedies import READ_FEWER, READ_HERE
+from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["GraphOrError", "Pool", "Reading", "can_start_processes"]
@@ -47,6 +48,13 @@ class Reading:
     file: RankFile
     answer: GraphOrError | None = None
     process: Process | None = None
+    memory: int | None = None
+    """How much it may take (bytes), if that is less than a file that is read alone may."""
+
+    @property
+    def deserves_more(self) -> bool:
+        """Whether the file needs more than it was given, and can be given more when it is read alone."""
+        return self.memory is not None and isinstance(self.answer, TooLargeError)
 
 
 class Pool:
@@ -56,8 +64,8 @@ class Pool:
         self._all: list[Process] = []
         self._idle: list[Process] = []
 
-    def read(self, file: RankFile, *, salvage: bool, members: bool) -> Reading:
-        """Let a process read a file, and its communications too if they are wanted."""
+    def read(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> Reading:
+        """Let a process read a file, and its communications too if they are wanted, with so much memory (bytes)."""
         if not self._idle:
             try:
                 self._all.append(Process())
@@ -66,7 +74,7 @@ class Pool:
                 return Reading(file, TraceError(file.path, cause, READ_HERE))
             self._idle.append(self._all[-1])
         process = self._idle.pop()
-        process.ask(file, salvage=salvage, members=members)
+        process.ask(file, memory=memory, salvage=salvage, members=members)
         return Reading(file, process=process)
 
     def wait(self, readings: Iterable[Reading]) -> None:
@@ -85,6 +93,8 @@ class Pool:
         # One that ended or broke off in the middle of an answer is asked nothing more.
         if process.is_sound:
             self._idle.append(process)
+        else:
+            process.end()
 
     def __enter__(self) -> Self:
         return self
@@ -108,9 +118,11 @@ class Process:
         self._asked = cast("BinaryIO", self._process.stdin)
         self.answers = cast("BufferedReader", self._process.stdout)
 
-    def ask(self, file: RankFile, *, salvage: bool, members: bool) -> None:
+    def ask(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> None:
         """Let it read a file."""
-        asked = {"path": str(file.path), "rank": file.rank, "salvage": salvage, "members": members}
+        asked = {
+            "path": str(file.path), "rank": file.rank, "memory": memory, "salvage": salvage, "members": members
+        }  # fmt: skip
         with suppress(OSError):  # if it has ended, reading its answer tells
             self._asked.write(json.dumps(asked).encode() + b"\n")
             self._asked.flush()
@@ -119,22 +131,29 @@ class Process:
         """Take the answer to the last question."""
         try:
             head = _read_line(self.answers)
-            return _error_again(file.path, *head["error"]) if "error" in head else read_graph(head, self.answers)
+            if "error" not in head:
+                return read_graph(head, self.answers)
+            # One that ran out of memory may have little left for another file.
+            self.is_sound = not head["is_too_large"]
+            return _error_again(file.path, *head["error"], is_too_large=head["is_too_large"])
         except (OSError, EOFError):
             self.is_sound = False
-            return TraceError(file.path, *self._why_it_ended())
+            return self._why_it_ended(file.path)
+        except MemoryError:
+            self.is_sound = False
+        return out_of_memory(file.path)
 
-    def _why_it_ended(self) -> tuple[str, Remedy]:
-        """Return the cause and a remedy."""
+    def _why_it_ended(self, path: Path) -> TraceError:
+        """Return what happened, as the error of the file that it read."""
         try:
             status = self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             self.end()
             status = self._process.returncode
         if status >= 0:
-            return f"the process that read it ended early (status {status})", READ_HERE
+            return TraceError(path, f"the process that read it ended early (status {status})", READ_HERE)
         cause = f"the process that read it was killed (signal {-status}), perhaps for lack of memory"
-        return cause, READ_FEWER
+        return TooLargeError(path, cause, READ_FEWER)
 
     def end(self) -> None:
         """End it now, whatever it does."""
@@ -158,8 +177,9 @@ def _read_line(answers: BufferedReader) -> dict[str, Any]:
     return found
 
 
-def _error_again(path: Path, message: str, on_command_line: str) -> TraceError:
+def _error_again(path: Path, message: str, on_command_line: str, *, is_too_large: bool) -> TraceError:
     """Make an error of its texts in another process, which name the file already."""
-    error = TraceError(path, message.removeprefix(" ".join(f"{path}: ".split()) + " "))
+    kind = TooLargeError if is_too_large else TraceError
+    error = kind(path, message.removeprefix(" ".join(f"{path}: ".split()) + " "))
     error.on_command_line = on_command_line
     return error

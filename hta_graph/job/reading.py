@@ -6,6 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from weakref import ref
@@ -14,6 +16,7 @@ from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.rank_graph import rank_graph
+from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
@@ -30,6 +33,9 @@ Report = Callable[[HtaGraphError], None]
 
 WORTH_PROCESSES = 32 << 20
 """How much text beyond the largest file's (bytes) makes starting processes faster than reading it here."""
+
+WORTH_A_FILE = 256 << 10
+"""Reading a file takes as long as so much text (bytes), however little it holds."""
 
 
 def read_graphs(
@@ -53,7 +59,8 @@ def read_graphs(
         inputs: a file, a folder of rank files, or several of either.
         ranks: read only these ranks.
         jobs: how many processes may read at once; by default one for each processor. With 1, this process reads.
-        memory: how many bytes reading may take; by default a share of what is available. One file is always read.
+        memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
+            alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
         members: also read what each rank did together with others, so that :func:`read_members` need not open its file
             again: the text is at hand, and this too is done in parallel.
@@ -68,17 +75,33 @@ def read_graphs(
     listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     paths = expand([Path(item) for item in listed])
     if len(paths) == 1:
-        yield rank_graph(lambda: read_only(paths[0], ranks, salvage=salvage), members=members)
+        yield _read_alone(paths[0], ranks, memory, salvage=salvage, members=members)
         return
-    files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
+    with allowed_memory(memory):
+        files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
     processes = _worthwhile_processes(files, jobs)
     if processes > 1:
-        limit = memory_share() if memory is None else memory
-        answers = _in_processes(files, processes, limit, salvage=salvage, members=members, progress=progress)
+        answers = _in_processes(files, processes, memory, salvage=salvage, members=members, progress=progress)
     else:
-        answers = _read_here(files, salvage=salvage, members=members, progress=progress)
+        answers = _read_here(files, memory, salvage=salvage, members=members, progress=progress)
     with closing(answers):
         yield from _graphs_or_reports(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+
+
+def _read_alone(
+    path: Path, ranks: Collection[int] | None, memory: int | None, *, salvage: bool, members: bool
+) -> DependencyGraph:
+    """Read the only file.
+
+    Raises:
+        HtaGraphError: it cannot be read, or not with so much memory.
+    """
+    with allowed_memory(memory):
+        try:
+            return rank_graph(lambda: read_only(path, ranks, salvage=salvage), members=members)
+        except MemoryError:
+            pass  # what was read is let go first
+        raise out_of_memory(path)
 
 
 def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
@@ -90,7 +113,7 @@ def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1
-    if jobs is None and sum(sizes[:-1]) < WORTH_PROCESSES:
+    if jobs is None and sum(sizes[:-1]) + WORTH_A_FILE * len(sizes) < WORTH_PROCESSES:
         return 1
     return min(jobs or _processor_count(), len(sizes))
 
@@ -125,27 +148,32 @@ def _graphs_or_reports(
 
 
 def _read_here(
-    files: Sequence[RankFile], *, salvage: bool, members: bool, progress: Progress
+    files: Sequence[RankFile], memory: int | None, *, salvage: bool, members: bool, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read one file after the other in this process."""
     for done, file in enumerate(files):
         progress(done, len(files))
-        yield _read_or_error(file, salvage=salvage, members=members)
+        yield _read_or_error(file, memory, salvage=salvage, members=members)
     progress(len(files), len(files))
 
 
-def _read_or_error(file: RankFile, *, salvage: bool, members: bool) -> GraphOrError:
-    try:
-        return rank_graph(lambda: read_rank(file, salvage=salvage), members=members)
-    except HtaGraphError as error:
-        return error
+def _read_or_error(file: RankFile, memory: int | None, *, salvage: bool, members: bool) -> GraphOrError:
+    with allowed_memory(memory):
+        try:
+            return rank_graph(lambda: read_rank(file, salvage=salvage), members=members)
+        except HtaGraphError as error:
+            return error
+        except MemoryError:
+            pass  # what was read is let go first
+        return out_of_memory(file.path)
 
 
 class _Memory:
     """What is used of a limit: by processes that read, by graphs that wait for their turn, by graphs handed out."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
+        self._needed: dict[Path, int] = {}
         self._given: list[tuple[ref[DependencyGraph], int]] = []
 
     def give(self, answer: GraphOrError | None) -> GraphOrError:
@@ -154,39 +182,52 @@ class _Memory:
             self._given.append((ref(answer), graph_bytes(answer)))
         return cast("GraphOrError", answer)
 
+    def needed(self, file: RankFile) -> int:
+        """Return what reading a file is likely to take at most."""
+        if file.path not in self._needed:
+            self._needed[file.path] = peak_bytes(file.path)
+        return self._needed[file.path]
+
     def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
         """Tell whether one more file may be read; one always may."""
         self._given = [(graph, size) for graph, size in self._given if graph() is not None]
-        used = sum(size for _, size in self._given) + sum(map(_bytes_taken, readings))
-        return not readings or used + peak_bytes(file.path) <= self._limit
+        used = sum(size for _, size in self._given) + sum(map(self._taken, readings))
+        return not readings or used + self.needed(file) <= self.limit
 
-
-def _bytes_taken(reading: Reading) -> int:
-    """Return what a process takes that reads, or the graph that it made."""
-    if reading.answer is None:
-        return peak_bytes(reading.file.path)
-    return graph_bytes(reading.answer) if isinstance(reading.answer, DependencyGraph) else 0
+    def _taken(self, reading: Reading) -> int:
+        """Return what a process takes that reads, or the graph that it made."""
+        if reading.answer is None:
+            return self.needed(reading.file)
+        return graph_bytes(reading.answer) if isinstance(reading.answer, DependencyGraph) else 0
 
 
 def _in_processes(
-    files: Sequence[RankFile], processes: int, limit: int, *, salvage: bool, members: bool, progress: Progress
+    files: Sequence[RankFile], processes: int, limit: int | None, *, salvage: bool, members: bool, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
     from hta_graph.job.pool import Pool, Reading
 
-    memory = _Memory(limit)
+    memory = _Memory(memory_share() if limit is None else limit)
     waiting = deque(files)
     readings: deque[Reading] = deque()
     with Pool() as pool:
+        read = partial(pool.read, salvage=salvage, members=members)
         while waiting or readings:
             busy = sum(reading.answer is None for reading in readings)
             progress(len(files) - len(waiting) - busy, len(files))
-            if waiting and busy < processes and memory.has_room(waiting[0], readings):
+            again = next((at for at, reading in enumerate(readings) if reading.deserves_more), None)
+            if again is not None and not busy:
+                readings[again] = read(readings[again].file, memory=limit)
+            elif again is None and waiting and busy < processes and memory.has_room(waiting[0], readings):
                 file = waiting.popleft()
-                readings.append(
-                    Reading(file, file.error) if file.error else pool.read(file, salvage=salvage, members=members)
-                )
-            elif readings[0].answer is not None:
+                needed = memory.needed(file)
+                if file.error:
+                    readings.append(Reading(file, file.error))
+                elif needed < memory.limit:
+                    readings.append(replace(read(file, memory=needed), memory=needed))
+                else:
+                    readings.append(read(file, memory=limit))
+            elif readings[0].answer is not None and not readings[0].deserves_more:
                 # Answers come in any order; the oldest question's is given first, later ones wait in memory.
                 yield memory.give(readings.popleft().answer)
             else:

@@ -14,14 +14,19 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.job.graph_bytes import graph_pieces
 from hta_graph.job.rank_graph import rank_graph
-from hta_graph.job.remedies import READ_FEWER, SHOW_WHERE
+from hta_graph.job.remedies import SHOW_WHERE
+from hta_graph.trace.allowance import allowed_memory, available_memory, limited_data, out_of_memory
 from hta_graph.trace.read import read_trace
 
 __all__ = ["serve"]
 
+SLACK = 1.25
+"""What a file may take at most of what it is given: memory is not used to the last byte."""
+BESIDE = 128 << 20
+"""What a process may reserve (bytes) beside what it reads."""
 FIRST_VICTIM = "500"
 """Let the system, where it runs out of memory, end this process before the one that waits for it."""
 
@@ -50,17 +55,24 @@ def _pass_on_questions(asked: SimpleQueue[dict[str, Any]]) -> None:
     os._exit(0)
 
 
-def _answer_pieces(path: str, rank: int, *, salvage: bool, members: bool) -> Iterable[bytes | memoryview]:
+def _answer_pieces(
+    path: str, rank: int, *, memory: int | None, salvage: bool, members: bool
+) -> Iterable[bytes | memoryview]:
+    most = available_memory() if memory is None else int(SLACK * memory) + BESIDE
     try:
-        graph = rank_graph(lambda: replace(read_trace(path, salvage=salvage), rank=rank), members=members)
-        return list(graph_pieces(graph))
+        with allowed_memory(memory), limited_data(most):
+            graph = rank_graph(lambda: replace(read_trace(path, salvage=salvage), rank=rank), members=members)
+            return list(graph_pieces(graph))
     except HtaGraphError as error:
         return [_error_line(error)]
     except MemoryError:
-        return [_error_line(TraceError(path, "not enough memory to read it", READ_FEWER))]
+        pass  # what it holds is let go first
     except Exception as error:  # noqa: BLE001 - a defect here must not leave the asking process without an answer
         return [_error_line(TraceError(path, f"reading it failed, {type(error).__name__}: {error}", SHOW_WHERE))]
+    with allowed_memory(memory):
+        return [_error_line(out_of_memory(Path(path)))]
 
 
 def _error_line(error: HtaGraphError) -> bytes:
-    return json.dumps({"error": [str(error), error.on_command_line]}).encode() + b"\n"
+    told = {"error": [str(error), error.on_command_line], "is_too_large": isinstance(error, TooLargeError)}
+    return json.dumps(told).encode() + b"\n"

@@ -1,9 +1,10 @@
 """Bytes → Trace: the only room that knows JSON.
 
-The way of a file: ``source`` (its bytes), ``reader`` with ``parts`` and ``tolerant`` (rows), ``collect`` with ``clock``
-and ``printed_times`` (columns), ``assemble`` with ``lanes`` and ``order`` (the trace, a ``table``); ``read`` goes it.
-``peek`` and ``rank_files`` find the files of a job; ``details`` and ``profiler_ranges`` take a second look for what
-does not decide the graph. ``vocabulary`` holds every name and category that decides something.
+The way of a file: ``unpacking`` and ``source`` (its bytes, no more than ``allowance`` lets), ``reader`` with ``parts``
+and ``tolerant`` (rows), ``collect`` with ``clock`` and ``printed_times`` (columns), ``assemble`` with ``lanes`` and
+``order`` (the trace, a ``table``); ``read`` goes it. ``peek`` and ``rank_files`` find the files of a job; ``details``
+and ``profiler_ranges`` take a second look for what does not decide the graph. ``vocabulary`` holds every name and
+category that decides something.
 """
 
 from hta_graph.trace.rank_files import RankFile

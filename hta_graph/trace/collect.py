@@ -21,6 +21,7 @@ from hta_graph.trace.lanes import StreamKey, ThreadKey
 from hta_graph.trace.parts import FilePart
 from hta_graph.trace.printed_times import exact_times
 from hta_graph.trace.rows import Args, Row, number_or_text
+from hta_graph.trace.table import FASTEST_GBPS
 from hta_graph.trace.vocabulary import CATEGORY
 
 __all__ = ["BAD_ID", "Arrow", "Bracket", "Collected", "collect", "integers"]
@@ -220,14 +221,14 @@ def _moved_bytes(args: Columns, kind: Codes) -> Columns:
 def _rate_of(value: Any) -> float:
     """Convert a rate; NaN where it is absent or none.
 
-    >>> _rate_of("814.5"), _rate_of(None), _rate_of(float("inf"))
-    (814.5, nan, nan)
+    >>> _rate_of("814.5"), _rate_of(None), _rate_of(float("inf")), _rate_of(1e308)
+    (814.5, nan, nan, nan)
     """
     try:
         rate = float(math.nan if value is None else value)
     except (ValueError, OverflowError):
         return math.nan
-    return rate if 0 <= rate < math.inf else math.nan
+    return rate if 0 <= rate <= FASTEST_GBPS else math.nan
 
 
 def _lane_keys(rows: list[Row], args: Columns, on_stream: Bools, collected: Collected) -> Columns:

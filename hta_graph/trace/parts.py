@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from hta_graph.trace.allowance import check_decoded
 from hta_graph.trace.rows import Header, RowShape
 from hta_graph.trace.tolerant import FaultError, read_tolerantly
 
@@ -22,8 +23,12 @@ BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 CUTS = 100
 """How many places to try: most of what looks like a boundary between events is one."""
+WRONG_CUTS = 16
+"""How often a text may be decoded in vain, on the whole; what is left is then one part."""
 CLOSINGS = 1_000
 """How many closing braces to try from the end: an event nests a few objects, its name may hold many braces."""
+CLOSING_BYTES = 1 << 31
+"""How much text to decode for that: all tries, but for those of an event that is itself as long as a trace."""
 ADDED_BYTES = 2
 """A decoder that fails so close to the end of a text that was cut and closed failed at the cut."""
 
@@ -50,7 +55,7 @@ class Parts:
     """Decode a trace in parts: strictly, or tolerantly where that fails; of a text that breaks off, its whole events.
 
     ``header``, ``count`` and ``non_objects`` (of rows), ``tolerant`` and ``fault`` (why it breaks off, if it does) are
-    known when all parts have been taken.
+    known when all parts have been taken; ``taken`` is how much of the text (bytes) the parts until now stood in.
 
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
@@ -59,9 +64,9 @@ class Parts:
         self._path = path
         self._raw = raw
         self._shape = shape
-        self._whole = 0
+        self._whole = self._in_vain = 0
         self.header = Header()
-        self.count = 0
+        self.count = self.taken = 0
         self.non_objects = 0
         self.tolerant = False
         self.fault: str | None = None
@@ -90,7 +95,9 @@ class Parts:
                 and (cut := self._decode_next_part(at)) is not None
             ):
                 part, at = cut
+                self.taken = at
                 yield part
+            self.taken = len(self._raw)
             last = self._decode_rest(begin, at)
         except FaultError as fault:
             self.fault = _fault_in_words(fault)
@@ -105,6 +112,7 @@ class Parts:
         key = EVENTS_KEY.search(self._raw)
         if key is None:
             return None
+        check_decoded(self._path, key.end())
         try:
             self._decode_text(self._raw[: key.end()] + b"]}")
         except FaultError:  # the key is an inner one
@@ -115,11 +123,14 @@ class Parts:
         """Decode about one part from a place on; return it and where the next begins."""
         # `}, {` may stand inside an event too (nested arguments, names): a cut counts only if what it cuts off decodes.
         for boundary in islice(BOUNDARY.finditer(self._raw, at + PART_BYTES), CUTS):
+            if self._in_vain > WRONG_CUTS * len(self._raw) + CUTS * PART_BYTES:
+                break
             try:
                 return self._decode_events(at, boundary.start() + 1), boundary.end()
             except FaultError as fault:
                 if fault.cause:
                     raise  # no wrong cut but broken text
+                self._in_vain += boundary.start() - at
         return None  # what looks like boundaries lies inside an event
 
     def _decode_rest(self, begin: int | None, at: int) -> FilePart:
@@ -133,7 +144,7 @@ class Parts:
 
     def _whole_events(self, at: int, end: int) -> FilePart:
         """Decode from a place on to the last whole event before another: cut behind a closing brace and close."""
-        for _ in range(CLOSINGS):
+        for _ in range(min(CLOSINGS, CLOSING_BYTES // max(end - at, 1) + 1)):
             end = self._raw.rfind(b"}", at, end)
             if end < 0:
                 break
@@ -159,7 +170,9 @@ class Parts:
 
         Raises:
             FaultError: it is no JSON, or ends early; with some bytes added to close it, the latter near its end.
+            TooLargeError: it is long, and what it may hold takes more memory than there is.
         """
+        check_decoded(self._path, len(text))
         try:
             # Several times faster than the tolerant one, and nearly every trace is strict JSON.
             return self._decode_strictly(text)

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from io import BytesIO
+from io import SEEK_END, BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
+from hta_graph.errors import HtaGraphError, TooLargeError
+from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
-from hta_graph.trace.source import GZIP_MAGIC, ZSTD_MAGIC
+from hta_graph.trace.unpacking import Unpacking, frame_length, is_gzip, is_zstd
 
 __all__ = ["peek_header", "text_size"]
 
-CHUNK = 1 << 17
 ENDS_BYTES = 1 << 20
 """How much text before and behind the events may be header."""
 FIRST_EVENT = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*\{)')
 BARE_LIST = re.compile(rb"\s*\[\s*\{")
 DISTRIBUTED = b'"distributedInfo"'
-USUAL_RATIO = 15
-LEAST_RATIO = 4
-"""How many times longer than its compressed form the text of a trace is: 8 to 27 for those at hand."""
+FRAME_HEADER = 18
+SAMPLE = 1 << 16
+SAMPLE_TEXT = 1 << 22
+WORTH_SAMPLING = 1 << 18
+"""How long a file is (bytes) for whose beginning it pays to be unpacked only to know how long the rest is."""
 GZIP_MODULUS = 1 << 32
 
 
@@ -47,7 +49,7 @@ def peek_header(path: Path) -> Header | None:
         if header.distributed is not None or BARE_LIST.match(rest):
             return header
         return _with_tail(header, chain([rest], chunks))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (OSError, HtaGraphError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -92,51 +94,55 @@ def _end_of(text: bytes, chunks: Iterator[bytes]) -> dict[str, Any] | None:
 
 
 def _text_chunks(path: Path) -> Iterator[bytes]:
-    """Yield the text as far as it can be decompressed."""
-    with path.open("rb") as file:
-        magic = file.read(4)
-        file.seek(0)
-        stream, faults = _decompressing(file, magic)
-        with suppress(*faults):
-            while chunk := stream.read1(CHUNK):
-                yield chunk
-
-
-def _decompressing(file: BinaryIO, magic: bytes) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Return what reads the text, and what it raises where the compressed data is broken."""
-    if magic.startswith(GZIP_MAGIC):
-        from gzip import BadGzipFile, GzipFile
-
-        return GzipFile(fileobj=file), (EOFError, zlib.error, BadGzipFile)
-    if not magic.startswith(ZSTD_MAGIC):
-        return file, ()
-    try:
-        import zstandard
-    except ImportError:
-        return BytesIO(), ()
-    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True), (zstandard.ZstdError,)
+    """Yield the text as far as it can be unpacked, and no further than it could be read."""
+    limit, size = TextLimit(path), 0
+    with path.open("rb") as file, suppress(TooLargeError):
+        for piece in Unpacking(path, file):
+            yield piece
+            size += len(piece)
+            limit.check(size)
 
 
 def text_size(path: Path) -> int:
-    """Estimate how long a file's text is (bytes), from its size and what gzip notes in it; 0 if it is not there."""
+    """Estimate how long a file's text is (bytes), from its beginning and what compression notes; 0 if it is not there.
+
+    Of several gzip members or zstd frames one's length is noted: the beginning decides whether that is believed.
+    """
     try:
         packed = path.stat().st_size
         with path.open("rb") as file:
-            magic = file.read(4)
-            if magic.startswith(GZIP_MAGIC) and packed > 4:
-                file.seek(-4, 2)
-                return _unwrapped_length(int.from_bytes(file.read(4), "little"), packed)
-    except OSError:
+            begin = file.read(FRAME_HEADER)
+            if not is_gzip(begin) and not is_zstd(begin):
+                return packed
+            noted = max(_length_of_last_member(file) if is_gzip(begin) else frame_length(begin), packed)
+            if packed < WORTH_SAMPLING:
+                return noted
+            file.seek(0)
+            return _likely_length(noted, _sampled_length(Unpacking(path, file), packed))
+    except (OSError, HtaGraphError):
         return 0
-    return packed * USUAL_RATIO if magic.startswith(ZSTD_MAGIC) else packed
 
 
-def _unwrapped_length(noted: int, packed: int) -> int:
-    """Undo that gzip notes a length modulo 2^32; a small file cannot hold that much.
+def _length_of_last_member(file: BufferedReader) -> int:
+    file.seek(-4, SEEK_END)
+    return int.from_bytes(file.read(4), "little")
 
-    >>> _unwrapped_length(2_000, 100), _unwrapped_length(2_000, 10**9), _unwrapped_length(0, 10**6)
-    (2000, 4294969296, 1000000)
+
+def _likely_length(noted: int, sampled: int) -> int:
+    """Choose between what is noted, modulo 2^32 by gzip, and what is sampled, from which a text may well differ.
+
+    >>> _likely_length(2_000, 1_500), _likely_length(2_000, 10**9), _likely_length(2_000, 5 * 10**9)
+    (2000, 1000000000, 4294969296)
     """
-    while noted < LEAST_RATIO * packed and packed * 1_000 > GZIP_MODULUS:
-        noted += GZIP_MODULUS
-    return max(noted, packed)
+    whole = noted + max(round((sampled - noted) / GZIP_MODULUS), 0) * GZIP_MODULUS
+    return whole if sampled < 2 * whole and whole < 4 * sampled else sampled
+
+
+def _sampled_length(unpacking: Unpacking, packed: int) -> int:
+    """Estimate the length of a text from how far its beginning is packed."""
+    size = 0
+    for piece in unpacking:
+        size += len(piece)
+        if unpacking.used >= SAMPLE or (unpacking.used and size >= SAMPLE_TEXT):
+            return size * packed // unpacking.used
+    return size

@@ -15,9 +15,11 @@ from hta_graph.trace.rows import RowShape
 from hta_graph.trace.table import Trace
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
-__all__ = ["ProfilerRanges", "read_profiler_ranges"]
+__all__ = ["MOST_COUNTED", "ProfilerRanges", "read_profiler_ranges"]
 
 Values = np.ndarray[Any, Any]
+MOST_COUNTED = 10**15
+"""What one range may count: a day of cycles of all units."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,10 @@ def _counter_columns(ranges: list[dict[str, Any]]) -> dict[str, Values]:
 
 
 def _number_column(values: list[Any]) -> Values:
-    if all(type(value) is int and abs(value) < 2**63 for value in values):
+    if all(type(value) is int and _is_number(value) for value in values):
         return np.array(values, np.int64)
     return np.array([float(value) if _is_number(value) else np.nan for value in values], np.float64)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED

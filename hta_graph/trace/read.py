@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
+from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.collect import collect
 from hta_graph.trace.named_launches import with_named_launches
@@ -69,6 +70,8 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
             skipped.append(error)
         except HtaGraphError as error:
             found.append(FoundFile(path, None, error))
+        except MemoryError:
+            found.append(FoundFile(path, None, out_of_memory(path)))
     if skipped:
         say(_skipped_line(skipped))
     if not found:

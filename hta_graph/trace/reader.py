@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, Remedy, TraceError
+from hta_graph.trace.allowance import GrowthCheck
 from hta_graph.trace.parts import FilePart, Parts
 from hta_graph.trace.rows import EVENT_ROWS, Header, RowShape
 from hta_graph.trace.source import FileBytes
 
 __all__ = ["FileFacts", "RowReader", "closed_text", "paused_gc"]
 
+MANY_ROWS = 1_000_000
+SHORTEST_ROW = 16
+"""Bytes: with a name, a time and a duration an event has more than 30."""
 READ_THOSE = Remedy("salvage=True reads those", "--salvage reads those")
 
 
@@ -45,7 +49,8 @@ class RowReader:
         shape: what to read of each row.
         salvage: read the whole events of a file that breaks off.
 
-    Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, or broken off and not to be salvaged.
+    Raises, while iterating, ``TraceError``: not JSON, JSON of another shape, broken off and not to be salvaged, or more
+    events than there is memory for.
     """
 
     def __init__(
@@ -55,13 +60,25 @@ class RowReader:
         self._salvage = salvage
         self._broken = content.broken
         self._parts = Parts(path, content.data, shape)
+        self._text = len(content.data)
         self._salvaged: str | None = None
         self._is_through = False
 
     def __iter__(self) -> Iterator[FilePart]:
-        yield from self._parts
+        growth = GrowthCheck(self._path, self._text)
+        for part in self._parts:
+            yield part
+            self._refuse_crumbs()
+            growth.check()
         self._salvaged = self._refused_or_salvaged()
         self._is_through = True
+
+    def _refuse_crumbs(self) -> None:
+        """Refuse what would take a hundred times as long as events do, and none of which can be one."""
+        count, size = self._parts.count, self._parts.taken
+        if count > MANY_ROWS and SHORTEST_ROW * count > size:
+            cause = f"holds {count:,} elements in the first {size:,} bytes, too short for events"
+            raise NotATraceError(self._path, cause, "give a Kineto trace")
 
     def _refused_or_salvaged(self) -> str | None:
         """Refuse what is no trace or breaks off; say how much of a broken file was read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -124,23 +123,21 @@ class RowShape(Generic[AnyRow]):
 
 
 def number_or_text(value: object) -> Any:
-    """Keep numbers and text, without what no encoding can write; a value of another type counts as absent."""
-    if isinstance(value, str):
-        return value if value.isascii() else _NOT_TEXT.sub("\ufffd", value)
-    return value if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) else None
+    """Keep numbers and text; a value of another type counts as absent."""
+    return value if isinstance(value, (int, float, Decimal, str)) and not isinstance(value, bool) else None
 
 
-_NOT_TEXT = re.compile("[\ud800-\udfff]+")
-"""Bytes that were not UTF-8, and lone halves of surrogate pairs."""
+_ARG_KEYS = [(item.name, item.encode_name) for item in msgspec.structs.fields(Args)]
 
 
 def _tolerant_row(row: dict[str, Any]) -> Row:
     args = row.get("args")
-    known = args if isinstance(args, dict) else {}
-    values = {name: number_or_text(row.get(name)) for name in ("pid", "tid", "ts", "dur", "id")}
+    values = {name: number_or_text(row[name]) for name in ("pid", "tid", "ts", "dur", "id") if name in row}
     texts = {name: number_or_text(row[name]) for name in ("ph", "cat", "name") if isinstance(row.get(name), str)}
-    found = Args(**{f.name: number_or_text(known.get(f.encode_name)) for f in msgspec.structs.fields(Args)})
-    return Row(args=found if args is known else None, **texts, **values)
+    if not isinstance(args, dict):
+        return Row(**texts, **values)
+    found = Args(**{name: number_or_text(args.get(key)) for name, key in _ARG_KEYS})
+    return Row(args=found, **texts, **values)
 
 
 EVENT_ROWS = RowShape(Row, _tolerant_row)

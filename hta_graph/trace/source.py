@@ -1,20 +1,25 @@
-"""Bytes of a trace file: plain, gzip or zstd, decided by the first bytes and not by the file's name."""
+"""A trace file's whole text: unpacked piece by piece, and no further than there is memory for."""
 
 from __future__ import annotations
 
-import zlib
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from io import BufferedReader, BytesIO
 from pathlib import Path
 
-from hta_graph.errors import MissingExtraError, TraceError
+from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.trace.allowance import PEAK_PER_TEXT, TextLimit
+from hta_graph.trace.unpacking import Unpacking, is_gzip, is_zstd
 
 __all__ = ["FileBytes", "kept_text", "read_bytes", "text_head"]
 
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
+BEGIN = 1 << 20
+"""So much text tells whether there is any use in the rest."""
 
 
 @dataclass(frozen=True)
@@ -39,93 +44,73 @@ def kept_text() -> Iterator[None]:
         _KEPT.reset(token)
 
 
-def read_bytes(path: Path) -> FileBytes:
-    """Read and decompress one file.
+def read_bytes(path: Path, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
+    """Read and decompress one file; of one that does not begin as JSON does, no more than shows that.
+
+    Args:
+        path: the file.
+        per_byte: how much memory each byte of its text will take.
 
     Raises:
         TraceError: the file is missing, unreadable or empty.
+        TooLargeError: its text is longer than there is memory for.
         MissingExtraError: the file is zstd and no decoder is installed.
     """
     kept = _KEPT.get()
     if kept is None:
-        return _decompress_file(path)
+        return _read_file(path, per_byte)
     if path not in kept:
-        kept[path] = _decompress_file(path)
+        kept[path] = _read_file(path, per_byte)
     return kept[path]
 
 
 def text_head(path: Path, size: int) -> bytes:
-    """Return at most so many bytes of a file's beginning, unpacked if it is gzip; none if it cannot be read."""
+    """Return at most so many bytes of a file's beginning, unpacked; none if it cannot be read."""
+    head = b""
     try:
         with path.open("rb") as file:
-            head = file.read(size)
-        return zlib.decompressobj(wbits=31).decompress(head, size) if head.startswith(GZIP_MAGIC) else head
-    except (OSError, zlib.error):
+            for piece in Unpacking(path, file):
+                head += piece
+                if len(head) >= size:
+                    break
+    except (OSError, HtaGraphError):
         return b""
+    return head[:size]
 
 
-def _decompress_file(path: Path) -> FileBytes:
-    raw = _read_raw(path)
-    if raw.startswith(GZIP_MAGIC):
-        return _gunzip_members(raw)
-    if raw.startswith(ZSTD_MAGIC):
-        return _unzstd_frames(raw)
-    return FileBytes(raw)
-
-
-def _read_raw(path: Path) -> bytes:
+def _read_file(path: Path, per_byte: float) -> FileBytes:
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            return _read_text(path, file, per_byte)
     except FileNotFoundError:
         raise TraceError(path, "no such file") from None
     except IsADirectoryError:
         raise TraceError(path, "is a folder, not a file") from None
     except OSError as error:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
-    if not raw:
+
+
+def _read_text(path: Path, file: BufferedReader, per_byte: float) -> FileBytes:
+    begin = file.peek(4)
+    if not begin:
         raise TraceError(path, "is empty", "record the trace again")
-    return raw
+    size = os.fstat(file.fileno()).st_size
+    # What is not packed tells its length, and is read at once.
+    if size and not is_gzip(begin) and not is_zstd(begin):
+        TextLimit(path, per_byte=per_byte).check(size)
+        return FileBytes(file.read())
+    return _unpack(Unpacking(path, file), TextLimit(path, size, per_byte))
 
 
-def _gunzip_members(raw: bytes) -> FileBytes:
-    parts: list[bytes] = []
-    rest = raw
-    while rest.startswith(GZIP_MAGIC):  # a gzip file may be several, one behind the other
-        stream = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(stream.decompress(rest))
-        except zlib.error:
-            parts.append(_whole_prefix(rest))
-            return FileBytes(b"".join(parts), f"the gzip data is corrupt after {sum(map(len, parts)):,} bytes of text")
-        if not stream.eof:
-            return FileBytes(b"".join(parts), f"the gzip data breaks off at byte {len(raw):,}")
-        # What follows a member: another one, or padding that nobody needs.
-        rest = stream.unused_data
-    return FileBytes(parts[0] if len(parts) == 1 else b"".join(parts))
-
-
-def _whole_prefix(raw: bytes) -> bytes:
-    """Decompress as far as the data is good: zlib gives nothing of the call that fails."""
-    stream = zlib.decompressobj(wbits=31)
-    parts: list[bytes] = []
-    try:
-        for at in range(0, len(raw), 512):
-            parts.append(stream.decompress(raw[at : at + 512]))  # noqa: PERF401 - what came before the error counts
-    except zlib.error:
-        pass
-    return b"".join(parts)
-
-
-def _unzstd_frames(raw: bytes) -> FileBytes:
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtraError("reading a zstd file", "zstd") from None
-    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    parts: list[bytes] = []
-    try:
-        while part := reader.read(1 << 20):
-            parts.append(part)
-    except zstandard.ZstdError:
-        return FileBytes(b"".join(parts), f"the zstd data is corrupt after {sum(map(len, parts)):,} bytes of text")
-    return FileBytes(b"".join(parts))
+def _unpack(unpacking: Unpacking, limit: TextLimit) -> FileBytes:
+    """Unpack a file piece by piece, no further than its text may be long."""
+    text = BytesIO()  # grows in place, where parts that are joined in the end would take twice the memory
+    looked_at = 0
+    for piece in unpacking:
+        limit.check(text.tell() + len(piece))
+        text.write(piece)
+        if not looked_at and (size := text.tell()) >= BEGIN:
+            looked_at = size
+            if not JSON_BEGIN.match(text.getvalue()):
+                break
+    return FileBytes(text.getvalue(), unpacking.broken)

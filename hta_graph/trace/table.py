@@ -102,6 +102,10 @@ class CopyTable(Columns):
     bandwidth: Floats
 
 
+FASTEST_GBPS = 1e6
+"""Nothing copies at a petabyte a second: a rate above is none, and so are bytes that imply one."""
+
+
 @dataclass(frozen=True, eq=False)
 class Flows(Columns):
     """Forward-backward arrows: where each starts and ends."""
@@ -193,7 +197,15 @@ class Trace:
 
     def names_starting_with(self, pattern: re.Pattern[str]) -> Bools:
         """Mark the name codes that a compiled pattern matches from the start."""
-        return np.array([pattern.match(name) is not None for name in self.names] or [False], np.bool_)
+        if pattern not in self._names_marked:
+            found = [pattern.match(name) is not None for name in self.names]
+            self._names_marked[pattern] = freeze(np.array(found or [False], np.bool_))
+        return self._names_marked[pattern]
+
+    @cached_property
+    def _names_marked(self) -> dict[re.Pattern[str], Bools]:
+        """Return what is known of the names already: there may be very many."""
+        return {}
 
     def steps(self) -> list[Step]:
         """List the profiler steps on the CPU in time order; of equal numbers the first."""

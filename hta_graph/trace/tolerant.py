@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.printable import whole_characters
 from hta_graph.trace.rows import Header, RowShape, header_of_object
 
-__all__ = ["FaultError", "Found", "parse", "read_tolerantly"]
+__all__ = ["FaultError", "Found", "of_whole_characters", "parse", "read_tolerantly"]
 
 CUT_LITERAL = re.compile(r"t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?|N(aN?)?|-?I(n(f(i(n(i(ty?)?)?)?)?)?)?|-?[\d.eE+-]*")
 
@@ -69,9 +70,29 @@ def parse(text: str | bytes) -> Any:
     Raises:
         ValueError: it is no JSON.
     """
-    return json.loads(
-        _text_of_bytes(text) if isinstance(text, bytes) else text, strict=False, parse_float=_exact_decimal
-    )
+    whole = of_whole_characters(_text_of_bytes(text) if isinstance(text, bytes) else text)
+    return json.loads(whole, strict=False, parse_float=_exact_decimal)
+
+
+def of_whole_characters(text: str) -> str:
+    r"""Replace in JSON text what no encoding can write: bytes that were not UTF-8, and lone halves of characters.
+
+    Places in the text stay what they are.
+
+    >>> of_whole_characters(r'["\ud83d", "\ud83d\ude00", "\\ud83d", "' + "\udcff" + '"]')
+    '["\\ufffd", "\\ud83d\\ude00", "\\\\ud83d", "\ufffd"]'
+    """
+    text = whole_characters(text)
+    return _ESCAPE.sub(_whole_escape, text) if _HALF_ESCAPE.search(text) else text
+
+
+_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
+
+
+def _whole_escape(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape[1] else escape[0]
 
 
 def _exact_decimal(text: str) -> Any:

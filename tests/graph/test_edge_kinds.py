@@ -167,7 +167,7 @@ def test_a_hole_is_one_line_at_the_terminal_and_never_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = path_of_three(tmp_path)
-    monkeypatch.setattr(module, "path_pieces", lambda *_: broken_pieces(path.pieces)["a hole"])
+    monkeypatch.setattr(module, "pieces_of_paths", lambda *_: [broken_pieces(path.pieces)["a hole"]])
     assert main(["critical-path", str(path.graph.path), "--whole", "--json", "-"]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""

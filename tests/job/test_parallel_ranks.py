@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from io import BytesIO
 from pathlib import Path
@@ -29,12 +29,15 @@ from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.pool import Reading
+from hta_graph.trace import source
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
+from hta_graph.trace.source import FileBytes
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import folder_contents, run_command
 from tests.support.depth import deep
+from tests.support.processes import child_processes, is_running, wait_until
 from tests.support.shared_traces import SHARED
 
 NANOGPT = SHARED / "traces" / "nanogpt_ddp_8xh100"
@@ -287,7 +290,8 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
 class Counted:
     """Stands for the pool of processes, one of which ends at a time, the last one first; counts how many read."""
 
-    def read(self, file: RankFile, *, salvage: bool, members: bool) -> Reading:
+    def read(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> Reading:
+        assert memory in (0, reading.peak_bytes(file.path))
         assert not salvage
         assert not members
         reading_now.append(reading_now[-1] + 1)
@@ -342,30 +346,6 @@ def test_the_estimates_are_sane(tmp_path: Path) -> None:
 # -- interrupted ------------------------------------------------------------------------------------------------------
 
 needs_proc = pytest.mark.skipif(not IS_LINUX, reason="needs /proc to see processes")
-
-
-def child_processes(pid: int) -> set[int]:
-    """Return the processes that a process has started."""
-    found = set()
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found |= set(map(int, task.read_text().split()))
-    return found
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for something."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process runs; one that nobody has waited for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:
@@ -467,10 +447,10 @@ def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--jobs", "0"], "argument --jobs: takes a number from 1, not '0'"),
-        (["--jobs", "x"], "argument --jobs: takes a number from 1, not 'x'"),
-        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, not 'much'"),
-        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, not '-4G'"),
+        (["--jobs", "0"], "argument --jobs: takes a whole number from 1 to 999,999, not '0'"),
+        (["--jobs", "x"], "argument --jobs: takes a whole number from 1 to 999,999, not 'x'"),
+        (["--memory", "much"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not 'much'"),
+        (["--memory=-4G"], "argument --memory: takes a size such as 4G or 500M, up to 1048576T, not '-4G'"),
     ],
 )
 def test_bad_limits_are_usage_errors(
@@ -555,12 +535,12 @@ def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_the_rest_of_a_job_is_not_read_for_one_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job_folder(tmp_path, 0, 1, 2)
     read: list[str] = []
-    whole = Path.read_bytes
+    whole = source._read_file
 
-    def noted(path: Path) -> bytes:
+    def noted(path: Path, per_byte: float) -> FileBytes:
         read.append(path.name)
-        return whole(path)
+        return whole(path, per_byte)
 
-    monkeypatch.setattr(Path, "read_bytes", noted)
+    monkeypatch.setattr(source, "_read_file", noted)
     assert main(["critical-path", str(tmp_path), "--rank", "1"]) == 0
     assert read == ["trace_8.json.gz"]

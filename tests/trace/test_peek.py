@@ -11,7 +11,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError
-from hta_graph.trace import peek
+from hta_graph.trace import peek, unpacking
 from hta_graph.trace.peek import peek_header, text_size
 from hta_graph.trace.rank_files import header_count
 
@@ -64,7 +64,7 @@ def peeked_rank(path: Path) -> Any:
 def test_a_header_is_found_before_and_behind_the_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, chunk: int, ending: str
 ) -> None:
-    monkeypatch.setattr(peek, "CHUNK", chunk)
+    monkeypatch.setattr(unpacking, "PIECE", chunk)
     text, rank = PLAIN[case]
     path = write_trace(tmp_path / f"t.{ending}", text)
     assert peeked_rank(path) == rank

@@ -71,9 +71,10 @@ class Draft:
         Raises:
             QueryError: they add more than a year.
         """
-        added = float(self.base.parts.length @ (self.factor - 1.0).clip(min=0.0))
-        added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
-        added += sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
+        with np.errstate(over="ignore", invalid="ignore"):
+            added = float(self.base.parts.length @ (self.factor - 1.0).clip(min=0.0))
+            added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
+            added += sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
         # Written so that no number at all, infinity times nothing, is refused as well.
         if not added <= LONGEST_NS:
             raise QueryError(

@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.algorithms.replay.changes import Change, reroute, scale, weigh
 from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.same_places import median_weights, same_places, weights_of_others
-from hta_graph.algorithms.replay.selection import What, issuing_rows, rows_inside, selected_parts
+from hta_graph.algorithms.replay.selection import What, issuing_rows, names_a_rank, rows_inside, selected_parts
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.columns import picked
 from hta_graph.errors import QueryError, UsageError
@@ -61,7 +61,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
         raise UsageError(f"the scenario {name} needs {known.argument}: {name}=…")
     if name == "communication":
         scale("class:gpu_communication_bound", _number(given or "", name))
-    if name == "rank_like_others" and not (given or "").isdecimal():
+    if name == "rank_like_others" and not names_a_rank(given or ""):
         raise UsageError(f"{given!r} is no rank; give a number, such as rank_like_others=3")
     return _NamedScenario(name, given or "")
 

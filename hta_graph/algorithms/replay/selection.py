@@ -19,6 +19,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.names import short_name, there_are
+from hta_graph.patterns import matched_names
 
 __all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
 
@@ -48,7 +49,7 @@ class What:
             )
         if found.kind == "class" and found.pattern not in BOUND_OF:
             raise UsageError(f"there is no class {found.pattern!r}; {there_are(found.pattern, BOUND_OF)}")
-        if found.kind == "rank" and not found.pattern.isdecimal():
+        if found.kind == "rank" and not names_a_rank(found.pattern):
             raise UsageError(f"{found.pattern!r} is no rank; give a number, such as rank:3")
         return found
 
@@ -63,18 +64,19 @@ class What:
             codes: of the names that things of the kind have.
 
         Raises:
-            UsageError: it is neither a name nor a regular expression.
+            PatternError: it is neither a name nor a regular expression, or takes too long.
         """
         exact = np.array([name == self.pattern for name in graph.names] or [False])
         if not exact[codes].any():
             exact = np.array([short_name(name) == self.pattern for name in graph.names] or [False])
         if exact[codes].any():
             return exact
-        try:
-            expression = re.compile(self.pattern)
-        except re.error as error:
-            raise UsageError(f"{self.pattern!r} is neither a name nor a regular expression: {error}") from None
-        return np.array([expression.search(name) is not None for name in graph.names] or [False])
+        return matched_names([self.pattern], graph.names)
+
+
+def names_a_rank(text: str) -> bool:
+    """Tell whether a text is the number of a rank."""
+    return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
 BOUND_OF = {bound.label: bound for bound in BoundBy}

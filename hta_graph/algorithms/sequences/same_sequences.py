@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import first_of_runs
+from hta_graph.columns import first_of_runs, last_until, pair_key
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.table import EventTable
 
@@ -55,17 +55,28 @@ def outermost_around(events: EventTable, roots: Ids | Ints, calls: Ids) -> Ids:
         roots: the rows that count, ascending.
         calls: the calls; -1 has no root.
     """
-    found = np.full(len(calls), -1, np.int32)
-    known = np.flatnonzero(calls >= 0)
-    for lane in np.unique(events.lane[roots]).tolist():
-        own = roots[events.lane[roots] == lane]
-        # A root that starts before all earlier ones have ended lies in one of them.
-        own = own[events.start[own] >= np.append(np.iinfo(np.int64).min, np.maximum.accumulate(events.end[own])[:-1])]
-        here = known[events.lane[calls[known]] == lane]
-        time = events.start[calls[here]]
-        root = own[np.searchsorted(events.start[own], time, side="right") - 1]
-        found[here] = np.where((time >= events.start[root]) & (time < events.end[root]), root, -1)
+    own = _not_in_others(events, roots)
+    found, known = np.full(len(calls), -1, np.int32), np.flatnonzero(calls >= 0)
+    time, lane = events.start[calls[known]], events.lane[calls[known]]
+    first, past = (np.searchsorted(events.lane[own], lane, side=side) for side in ("left", "right"))
+    at = last_until(events.start[own], first, past, time)
+    inside = at >= first
+    root = own[at[inside]]
+    found[known[inside]] = np.where(time[inside] < events.end[root], root, -1)
     return found
+
+
+def _not_in_others(events: EventTable, roots: Ids | Ints) -> Ids | Ints:
+    """Return the roots that lie in no other one of their thread, thread by thread."""
+    own = roots[np.argsort(events.lane[roots], kind="stable")]
+    lane, start = events.lane[own], events.start[own]
+    # One running maximum for all threads: the thread stands above the end, which is a rank to leave it room.
+    ends, rank = np.unique(events.end[own], return_inverse=True)
+    latest = ends[np.maximum.accumulate(pair_key(lane, rank)) & 0xFFFF_FFFF] if len(own) else start
+    # A root that starts before all earlier ones have ended lies in one of them.
+    alone = first_of_runs(lane)
+    alone[1:] |= start[1:] >= latest[:-1]
+    return own[alone]
 
 
 def same_sequences(owner: Ids, members: Ids, name: Ids, least: int = 1) -> Sequences:

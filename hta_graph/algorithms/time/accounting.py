@@ -21,9 +21,9 @@ import numpy as np
 
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
-from hta_graph.columns import Columns, cut_at, distinct, picked
+from hta_graph.columns import Columns, cut_at, cut_between, distinct, first_of_runs, last_until, picked
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.nesting import Nesting, innermost_of
+from hta_graph.graph.nesting import Innermost, innermost_of
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
@@ -116,6 +116,28 @@ def explained_lags(graph: DependencyGraph) -> Ints:
             if len(own) >= FEWEST_LAGS:
                 limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
     return limits
+
+
+@remembered
+def _frames_over_threads(graph: DependencyGraph) -> Innermost:
+    """Return who may own time between operators: Python frames, else annotations."""
+    return innermost_of([graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)])
+
+
+def _under_frames(graph: DependencyGraph, accounts: Accounts, thread: Ids) -> Accounts:
+    """Give parts on threads to the innermost frame over them; none where there is none.
+
+    A part may lie under several frames one after the other: it is cut where the innermost one changes.
+    """
+    over = _frames_over_threads(graph)
+    first, past = over.span_of(thread)
+    low = last_until(over.time, first, past, accounts.start) + 1
+    until = last_until(over.time, first, past, accounts.end - 1) + 1
+    row, start, end = cut_between(accounts.start, accounts.end, over.time, low, until)
+    nth = np.arange(len(row)) - np.flatnonzero(first_of_runs(row))[row]
+    change = low[row] - 1 + nth
+    owner = picked(over.owner, np.where(change >= first[row], change, -1))
+    return replace(accounts.take(row), start=start, end=end, owner=owner)
 
 
 class Accounting:
@@ -218,18 +240,9 @@ class Accounting:
         free &= (lane >= 0) & ~self._graph.lanes.is_stream[lane]
         if not free.any():
             return accounts
-        parts = [accounts.take(~free)]
-        for thread in distinct(lane[free]).tolist():
-            # A part may lie under several frames one after the other: it is cut where the innermost one changes.
-            cuts, owner = innermost_of(self._fallback_owners, thread)
-            own = accounts.take(free & (lane == thread)).cut(cuts)
-            parts.append(replace(own, owner=picked(owner, np.searchsorted(cuts, own.start, side="right") - 1)))
-        return Accounts.join(parts)
-
-    @cached_property
-    def _fallback_owners(self) -> Sequence[Nesting]:
-        """Who may own time between operators: Python frames, else annotations."""
-        return [self._graph.nesting(kind) for kind in (EventKind.PYTHON_FUNCTION, EventKind.ANNOTATION)]
+        rows = np.flatnonzero(free)
+        rows = rows[np.argsort(lane[rows], kind="stable")]
+        return Accounts.join([accounts.take(~free), _under_frames(self._graph, accounts.take(rows), lane[rows])])
 
     def _mark_loading(self, accounts: Accounts, stretches: Stretches) -> Accounts:
         """Mark what lies inside data-loading rows; what is nested in them inherits."""

@@ -12,7 +12,7 @@ from hta_graph.algorithms.time.accounting import Accounting
 from hta_graph.algorithms.time.carried_over import issued_times
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.merged_runs import Runs, merge_runs
-from hta_graph.algorithms.time.path_classes import path_pieces
+from hta_graph.algorithms.time.path_classes import pieces_of_paths
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
@@ -27,7 +27,7 @@ from hta_graph.shown import html_table, milliseconds
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CriticalPath", "critical_path"]
+__all__ = ["CriticalPath", "critical_path", "critical_paths"]
 
 
 TOP_EVENTS = 10
@@ -330,10 +330,25 @@ def critical_path(
         raise UsageError(
             f"a window is made by step, annotation, between or whole, not {window!r}; use {_suggested_window(window)}"
         )
-    resolved = (window or median_step())(graph)
+    (path,) = critical_paths(graph, [window or median_step()], data_load=data_load)
+    return path
+
+
+def critical_paths(
+    graph: DependencyGraph, windows: Sequence[Window], *, data_load: Sequence[str] = ()
+) -> list[CriticalPath]:
+    """Extract the critical paths of several windows, which takes little longer than that of all of them as one.
+
+    Raises:
+        QueryError: as :func:`critical_path`.
+    """
+    if not windows:
+        return []
+    resolved = [window(graph) for window in windows]
     accounting = Accounting(graph, data_load)
-    chain = walk_back(graph, resolved.sink.point, resolved.start_ns)
-    return CriticalPath(graph, resolved, chain, path_pieces(graph, chain, resolved, accounting))
+    chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]
+    pieces = pieces_of_paths(graph, chains, resolved, accounting)
+    return [CriticalPath(graph, *of) for of in zip(resolved, chains, pieces, strict=True)]
 
 
 def _suggested_window(window: object) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hta_graph.algorithms.time.sinks import Sink, later_sink, sink_on_gpu, step_sinks
+from hta_graph.algorithms.time.sinks import Sink, ends_of_steps, later_sink, sink_on_gpu
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.job_graph import JobGraph, Members
@@ -150,7 +150,7 @@ def step_ends(job: JobGraph) -> dict[int, int]:
 def _ends_on_rank(job: JobGraph, part: RankPart) -> Ints:
     """Return when the work of each step of a rank ends (ns), in order of time."""
     steps, start = part.graph.steps(), job.event_table.start
-    ends = np.array([sink.time_ns for sink in step_sinks(part.graph)], np.int64)
+    ends = ends_of_steps(part.graph).copy()
     begins, stops = (np.array(list(times), np.int64) for times in (
         (item.start_ns for item in steps), (item.end_ns for item in steps),
     ))  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.algorithms.time.job_windows import step_ends
-from hta_graph.algorithms.time.sinks import step_sinks
+from hta_graph.algorithms.time.sinks import ends_of_steps
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, question_text, refuse_two_windows, step, whole
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
@@ -53,7 +53,7 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     #                     |-----latency-----|
     starts = np.array([item.start_ns for item in steps])
     ends = np.array([item.end_ns for item in steps])
-    sinks = np.array([sink.time_ns for sink in step_sinks(graph)])
+    sinks = ends_of_steps(graph)
     launches = np.sort(graph.edges_of(EdgeKind.LAUNCH).source_ns)
     busy = np.searchsorted(launches, ends) > np.searchsorted(launches, starts)
     before = np.concatenate([starts[:1], np.maximum.accumulate(sinks)[:-1]])

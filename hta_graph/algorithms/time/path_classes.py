@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS, Accounting, Accounts, TimePart
+from hta_graph.algorithms.time.path_stretches import path_stretches
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.reasons import Holes, open_calls, reasons_of
 from hta_graph.algorithms.time.stretches import Stretches
@@ -28,7 +31,7 @@ from hta_graph.model import (
     Reason,
 )
 
-__all__ = ["OWNED_BY_SOURCE", "lag_classes", "owners_and_classes", "path_pieces"]
+__all__ = ["OWNED_BY_SOURCE", "lag_classes", "owners_and_classes", "pieces_of_paths"]
 
 CLASS_OF_PART = {
     TimePart.WORK: BoundBy.CPU_BOUND,
@@ -51,13 +54,13 @@ def lag_classes(kinds: Codes) -> Codes:
     return found
 
 
-def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, accounting: Accounting) -> Pieces:
-    """Return the pieces that tile a window, from the walk back from its sink."""
-    stretches = Stretches.join(
-        [_after_the_path(chain, window), chain.stretches(graph), _before_the_path(graph, chain, window)]
-    )
-    bounds = np.array([window.start_ns]), np.array([window.end_ns])
-    accounts = accounting.divide(stretches, *bounds)
+def pieces_of_paths(
+    graph: DependencyGraph, chains: Sequence[Chain], windows: Sequence[ResolvedWindow], accounting: Accounting
+) -> list[Pieces]:
+    """Return the pieces that tile each window, from the walk back from its sink."""
+    stretches = path_stretches(graph, chains, windows)
+    bounds = ([window.start_ns for window in windows], [window.end_ns for window in windows])
+    accounts = accounting.divide(stretches, *(np.array(times, np.int64) for times in bounds))
     kind = stretches.kind[accounts.stretch]
     owner, bound = owners_and_classes(graph, accounts, stretches)
     # A lag is shown where its owner is; time before the first cause has a lane only where somebody owns it.
@@ -72,8 +75,9 @@ def path_pieces(graph: DependencyGraph, chain: Chain, window: ResolvedWindow, ac
     if len(unknown):
         holes = _holes(graph, accounts.take(unknown), stretches)
         reason[unknown], open_call[unknown] = _asked_by_rank(graph, holes)
-    part = _part_of_stretches(graph, stretches, window)[accounts.stretch]
-    return Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call).merged()
+    part = _part_of_stretches(graph, stretches, windows)[accounts.stretch]
+    every = Pieces(accounts.start, accounts.end, kind, inferred, bound, owner, lane, part, reason, open_call)
+    return every.merged(stretches.walk[accounts.stretch], len(windows))
 
 
 def owners_and_classes(graph: DependencyGraph, accounts: Accounts, stretches: Stretches) -> tuple[Ids, Codes]:
@@ -82,12 +86,13 @@ def owners_and_classes(graph: DependencyGraph, accounts: Accounts, stretches: St
     return _owner_of_pieces(accounts, stretches, kind), _class_of_pieces(graph, accounts, kind)
 
 
-def _part_of_stretches(graph: DependencyGraph, stretches: Stretches, window: ResolvedWindow) -> Ids:
+def _part_of_stretches(graph: DependencyGraph, stretches: Stretches, windows: Sequence[ResolvedWindow]) -> Ids:
     """Return the place of the rank that each stretch is on: where it leads, else where it comes from, else the sink."""
     leads, comes = (
         graph.part_of(np.where(points >= 0, event_of(points), -1)) for points in (stretches.target, stretches.source)
     )
-    sink = graph.part_of(event_of(np.array([window.sink.point]))) if window.sink.point >= 0 else np.zeros(1, np.int32)
+    points = np.array([window.sink.point for window in windows])
+    sink = np.where(points >= 0, graph.part_of(event_of(points)), 0)[stretches.walk]
     return np.where(leads >= 0, leads, np.where(comes >= 0, comes, sink)).astype(np.int32)
 
 
@@ -114,29 +119,6 @@ def _asked_by_rank(graph: DependencyGraph, holes: Holes) -> tuple[Codes, Ids]:
             reason[here] = reasons_of(part.graph, own)
             open_call[here] = part.of_job(open_calls(part.graph, own))
     return reason, open_call
-
-
-def _after_the_path(chain: Chain, window: ResolvedWindow) -> Stretches:
-    """What lies between the last point of the path and the window's end: its thread's, where that is known."""
-    if not len(chain.points):
-        return Stretches.empty()
-    on_thread = window.sink.lane >= 0
-    return Stretches.of(
-        walk=0, start=chain.times[:1], end=[window.end_ns], source=chain.points[0] if on_thread else -1, target=-1,
-        edge=-1, kind=EdgeKind.THREAD_ORDER if on_thread else -1, lane=window.sink.lane, pending=False,
-    )  # fmt: skip
-
-
-def _before_the_path(graph: DependencyGraph, chain: Chain, window: ResolvedWindow) -> Stretches:
-    """What lies before the first recorded cause."""
-    if len(chain.points):
-        end, target = int(chain.times[-1]), int(chain.points[-1])
-        lane = int(graph.event_table.lane[event_of(chain.points[-1:])[0]])
-    else:
-        end, target, lane = window.end_ns, -1, window.sink.lane
-    return Stretches.of(
-        walk=0, start=[window.start_ns], end=[end], source=-1, target=target, edge=-1, kind=-1, lane=lane, pending=False
-    )
 
 
 def _owner_of_pieces(accounts: Accounts, stretches: Stretches, kind: Codes) -> Ids:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,9 +37,14 @@ class Pieces(Columns):
         """Durations (ns)."""
         return self.end - self.start
 
-    def merged(self) -> Pieces:
-        """Sort by time and merge neighbours of equal event, edge and class."""
-        ordered = self.take(np.argsort(self.start, kind="stable"))
-        own = ordered.event, ordered.lane, ordered.part
+    def merged(self, path: Ints, count: int) -> list[Pieces]:
+        """Sort the pieces of each of so many paths by time, and merge neighbours of equal event, edge and class."""
+        order = np.argsort(self.start, kind="stable")
+        order = order[np.argsort(path[order], kind="stable")] if count > 1 else order
+        ordered, path = self.take(order), path[order]
+        own = path, ordered.event, ordered.lane, ordered.part
         columns = ordered.edge_kind, ordered.inferred, ordered.bound, *own, ordered.reason
-        return replace(ordered.take(first_of_runs(*columns)), end=ordered.end[last_of_runs(*columns)])
+        first = first_of_runs(*columns)
+        every = replace(ordered.take(first), end=ordered.end[last_of_runs(*columns)])
+        bounds = np.searchsorted(path[first], np.arange(count + 1)).tolist()
+        return [every.take(slice(*of)) for of in pairwise(bounds)]

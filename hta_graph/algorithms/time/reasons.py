@@ -15,7 +15,7 @@ import numpy as np
 
 from hta_graph.algorithms.time.accounting import LEAST_EXPLAINED_NS
 from hta_graph.algorithms.time.replays import replays_with_hole
-from hta_graph.columns import Columns, distinct, picked
+from hta_graph.columns import Columns, distinct, first_of_runs, last_until, picked
 from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.coincidence import is_improbable
 from hta_graph.graph.launches import launched_before_recording
@@ -150,15 +150,46 @@ def _released_by_other_stream(graph: DependencyGraph, holes: Holes) -> Bools:
     returned = picked(events.end, call, otherwise=np.iinfo(np.int64).max)
     in_time = (returned <= holes.start) | launched_before_recording(graph.event_table, holes.work)
     in_time &= ~_is_node(graph, holes.work)
-    for own in distinct(lane[in_time]).tolist():
-        elsewhere = graph.is_gpu & (lanes.device[events.lane] == lanes.device[own]) & (events.lane != own)
-        ends = np.sort(events.end[elsewhere & ~marks.waits_on_device])
-        here = np.flatnonzero(in_time & (lane == own))
-        last = np.searchsorted(ends, holes.end[here], side="right")
-        count = last - np.searchsorted(ends, holes.start[here], side="right")
-        lag = holes.end[here] - np.append(ends, np.iinfo(np.int64).min)[last - 1]
-        found[here] = is_improbable(count, lag, holes.end[here] - holes.start[here], CHANCE)
+    here = np.flatnonzero(in_time)
+    if not len(here):
+        return found
+    start, end = holes.start[here], holes.end[here]
+    work = np.flatnonzero(graph.is_gpu & ~marks.waits_on_device)
+    on_device = _Ends(lanes.device[events.lane[work]], events.end[work], events.lane[work])
+    on_stream = _Ends(events.lane[work], events.end[work], events.lane[work])
+    device = lanes.device[lane[here]]
+    count = on_device.between(device, start, end) - on_stream.between(lane[here], start, end)
+    lag = end - on_device.last_elsewhere(device, lane[here], end)
+    found[here] = is_improbable(count, lag, end - start, CHANCE)
     return found
+
+
+class _Ends:
+    """Ends of work (ns) in order, those of each device or stream together."""
+
+    def __init__(self, group: Ints | Ids, end: Ints, lane: Ids) -> None:
+        order = np.lexsort((end, group))
+        self._group, self._end, self._lane = group[order], end[order], lane[order]
+
+    def _until(self, group: Ints | Ids, time: Ints) -> tuple[Ints, Ints]:
+        """Return where each group begins, and the place of its last end at or before a time."""
+        first, past = (np.searchsorted(self._group, group, side=side) for side in ("left", "right"))
+        return first, last_until(self._end, first, past, time)
+
+    def between(self, group: Ints | Ids, after: Ints, until: Ints) -> Ints:
+        """Count the ends of each group after one time, up to another."""
+        found: Ints = self._until(group, until)[1] - self._until(group, after)[1]
+        return found
+
+    def last_elsewhere(self, group: Ints | Ids, lane: Ids, until: Ints) -> Ints:
+        """Return the last end of each group on another lane up to a time; the earliest time where there is none."""
+        first, at = self._until(group, until)
+        # Before a run of ends on one lane stands an end on another.
+        places = np.arange(len(self._end))
+        run = np.maximum.accumulate(np.where(first_of_runs(self._group, self._lane), places, 0))
+        own = (at >= first) & (picked(self._lane, at) == lane)
+        at = np.where(own, picked(run, at) - 1, at)
+        return np.where(at >= first, picked(self._end, at), np.iinfo(np.int64).min)
 
 
 def _recurs_in_replays(graph: DependencyGraph, holes: Holes) -> Bools:

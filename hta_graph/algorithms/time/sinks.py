@@ -9,6 +9,7 @@ import numpy as np
 from hta_graph.algorithms.who.threads import working_threads
 from hta_graph.columns import freeze
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.points import end_point
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import CPU_KINDS, EdgeKind, Ids, Ints, kind_mask
@@ -16,6 +17,8 @@ from hta_graph.trace.table import Step
 
 __all__ = [
     "Sink",
+    "ends_before_steps",
+    "ends_of_steps",
     "later_sink",
     "launched_from",
     "launched_in",
@@ -24,7 +27,7 @@ __all__ = [
     "sink_on_gpu",
     "sink_on_thread",
     "step_sink",
-    "step_sinks",
+    "steps_by_number",
 ]
 
 
@@ -55,9 +58,32 @@ def step_sink(graph: DependencyGraph, item: Step) -> Sink:
 
 
 @remembered
-def step_sinks(graph: DependencyGraph) -> tuple[Sink, ...]:
-    """Return where each step ends, in order of time."""
-    return tuple(step_sink(graph, item) for item in graph.steps())
+def steps_by_number(graph: DependencyGraph) -> dict[int, tuple[int, Step]]:
+    """Return each step and its place in order of time, by its number."""
+    return {item.number: (place, item) for place, item in enumerate(graph.steps())}
+
+
+@remembered
+def ends_of_steps(graph: DependencyGraph) -> Ints:
+    """Return when the work of each step ends (ns), in order of time: that of :func:`step_sink`."""
+    steps, launches = graph.steps(), _launches_by_time(graph)
+    starts, ends = (np.array(times, np.int64) for times in (
+        [item.start_ns for item in steps], [item.end_ns for item in steps],
+    ))  # fmt: skip
+    first, past = (np.searchsorted(launches.source_ns, times) for times in (starts, ends))
+    busy = np.flatnonzero(past > first)
+    # One more behind the last, so that a range may end there; every second result is that of the time between ranges.
+    on_gpu = np.append(graph.event_table.end[launches.target], np.iinfo(np.int64).min)
+    bounds = np.stack([first[busy], past[busy]], axis=1).ravel()
+    ends[busy] = np.maximum(ends[busy], np.maximum.reduceat(on_gpu, bounds)[::2] if len(busy) else 0)
+    return freeze(ends)
+
+
+@remembered
+def ends_before_steps(graph: DependencyGraph) -> Ints:
+    """Return when the work of the steps before each has ended (ns), in order of time; of the first when it starts."""
+    starts = np.array([item.start_ns for item in graph.steps()[:1]], np.int64)
+    return freeze(np.append(starts, np.maximum.accumulate(ends_of_steps(graph))[:-1]))
 
 
 def later_sink(cpu: Sink, gpu: Sink | None) -> Sink:
@@ -92,11 +118,19 @@ def sink_on_gpu(graph: DependencyGraph, activities: Ids) -> Sink | None:
 
 def launched_in(graph: DependencyGraph, start_ns: int, end_ns: int, lanes: Ids | None = None) -> Ids:
     """Return the activities whose launching call starts in [start, end), on any thread or on some."""
-    launches = graph.edges_of(EdgeKind.LAUNCH)
-    inside = (launches.source_ns >= start_ns) & (launches.source_ns < end_ns)
+    launches = _launches_by_time(graph)
+    inside = slice(*np.searchsorted(launches.source_ns, (start_ns, max(start_ns, end_ns))))
+    target = launches.target[inside]
     if lanes is not None:
-        inside &= np.isin(graph.event_table.lane[launches.source], lanes)
-    return np.sort(launches.target[inside])
+        target = target[np.isin(graph.event_table.lane[launches.source[inside]], lanes)]
+    return np.sort(target)
+
+
+@remembered
+def _launches_by_time(graph: DependencyGraph) -> EventEdges:
+    """Return the launches in order of their calls' starts."""
+    launches = graph.edges_of(EdgeKind.LAUNCH)
+    return launches.take(np.argsort(launches.source_ns, kind="stable"))
 
 
 def launched_from(graph: DependencyGraph, lane: int, span: tuple[int, int]) -> Ids:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
+from hta_graph.algorithms.time.critical_path import CriticalPath, critical_paths
 from hta_graph.algorithms.time.median_step import StepLength, median_step, step_lengths
 from hta_graph.algorithms.time.path_meetings import holding_part
+from hta_graph.algorithms.time.sinks import steps_by_number
 from hta_graph.algorithms.time.windows import step
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.marks import is_warm_up
 from hta_graph.shown import milliseconds
 
-__all__ = ["StepRow", "step_rows"]
+__all__ = ["StepRow", "step_rows", "steps_around", "telling_steps"]
 
 LONG = 1.5
 """A step is an outlier from this multiple of the median step's iteration on, and below its inverse."""
@@ -37,22 +38,48 @@ class StepRow:
     path: CriticalPath = field(repr=False, compare=False)
 
 
-def step_rows(graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:
-    """List the steps in order of time; none if there are none. ``data_load`` is that of :func:`critical_path`."""
+def step_rows(
+    graph: DependencyGraph, data_load: Sequence[str] = (), numbers: Collection[int] | None = None
+) -> list[StepRow]:
+    """List the steps in order of time; none if there are none. ``data_load`` is that of :func:`critical_path`.
+
+    ``numbers`` are those of the steps to list, all if none are given.
+    """
     lengths = step_lengths(graph)
     if not lengths:
         return []
     usual = median_step()(graph).step
     median = next(one for one in lengths if one.number == usual)
-    rows = []
-    for one in lengths:
-        path = critical_path(graph, step(one.number), data_load=data_load)
-        # Of equal classes the one that comes first in the order of the table.
-        bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
-        outlier = _outlier_text(graph, one, median, data_load)
-        lengths_of = (one.iteration_ns, one.latency_ns)
-        rows.append(StepRow(one.number, *lengths_of, bound_by, path.coverage, outlier, _holding_rank(path), path))
-    return rows
+    listed = [one for one in lengths if numbers is None or one.number in numbers]
+    paths = critical_paths(graph, [step(one.number) for one in listed], data_load=data_load)
+    outliers = _outlier_texts(graph, listed, median, data_load)
+    return [_row(*of) for of in zip(listed, paths, outliers, strict=True)]
+
+
+def telling_steps(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
+    """Choose the steps to list where there are too many: a chosen one, the outliers and the first others."""
+    lengths = step_lengths(graph)
+    if len(lengths) <= most:
+        return {one.number for one in lengths}
+    median = next(one for one in lengths if one.number == median_step()(graph).step)
+    told = sorted(lengths, key=lambda one: (one.number != chosen, not _is_outlier(graph, one, median)))
+    return {one.number for one in told[:most]}
+
+
+def steps_around(graph: DependencyGraph, chosen: int | None, most: int) -> set[int]:
+    """Return a chosen step and so many before and behind it."""
+    numbers = [one.number for one in step_lengths(graph)]
+    if chosen not in numbers:
+        return set()
+    place = numbers.index(chosen)
+    return set(numbers[max(place - most, 0) : place + most + 1])
+
+
+def _row(one: StepLength, path: CriticalPath, outlier: str | None) -> StepRow:
+    # Of equal classes the one that comes first in the order of the table.
+    bound_by = max(path.by_bound_ns.items(), key=lambda item: item[1])[0]
+    lengths = (one.iteration_ns, one.latency_ns)
+    return StepRow(one.number, *lengths, bound_by, path.coverage, outlier, _holding_rank(path), path)
 
 
 def _holding_rank(path: CriticalPath) -> int | None:
@@ -60,23 +87,47 @@ def _holding_rank(path: CriticalPath) -> int | None:
     return path.graph.parts[part].rank if part >= 0 else None
 
 
-def _outlier_text(graph: DependencyGraph, one: StepLength, median: StepLength, data_load: Sequence[str]) -> str | None:
-    if median.launches_work and not one.launches_work:
-        return "launches no GPU work"
-    # No end of earlier work is recorded before the first step: its iteration is a latency, compared with such.
-    is_first = one.iteration_ns == one.latency_ns and one.number == graph.steps()[0].number
-    usual_ns = max(median.iteration_ns, median.latency_ns) if is_first else median.iteration_ns
-    if one.iteration_ns * LONG < usual_ns and not is_first:
-        return "shorter than usual"
-    if one.iteration_ns <= LONG * usual_ns or not usual_ns:
-        return None
+def _outlier_texts(
+    graph: DependencyGraph, steps: Sequence[StepLength], median: StepLength, data_load: Sequence[str]
+) -> list[str | None]:
+    """Say what each unusual step contains; nothing of the usual ones."""
+    found = [_unusual_without_path(graph, one, median) for one in steps]
+    longer = [at for at, one in enumerate(steps) if found[at] is None and _is_longer(graph, one, median)]
     # The path of an iteration is as long as that, so the growth of its parts is all of the step's. A job has no other.
     on_gpu = median.launches_work or len(graph.parts) > 1
-    form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not is_first}
-    was, now = (
-        _time_by_name(critical_path(graph, step(number, **form), data_load=data_load))
-        for number in (median.number, one.number)
-    )
+    windows = []
+    for at in longer:
+        form = {"cpu_window": not on_gpu, "gpu_window": on_gpu and not _is_first(graph, steps[at])}
+        windows += [step(number, **form) for number in (median.number, steps[at].number)]
+    times = [_time_by_name(path) for path in critical_paths(graph, windows, data_load=data_load)]
+    for at, was, now in zip(longer, times[::2], times[1::2], strict=True):
+        found[at] = _growth_text(graph, was, now)
+    return found
+
+
+def _is_outlier(graph: DependencyGraph, one: StepLength, median: StepLength) -> bool:
+    return _unusual_without_path(graph, one, median) is not None or _is_longer(graph, one, median)
+
+
+def _unusual_without_path(graph: DependencyGraph, one: StepLength, median: StepLength) -> str | None:
+    if median.launches_work and not one.launches_work:
+        return "launches no GPU work"
+    is_shorter = one.iteration_ns * LONG < median.iteration_ns and not _is_first(graph, one)
+    return "shorter than usual" if is_shorter else None
+
+
+def _is_longer(graph: DependencyGraph, one: StepLength, median: StepLength) -> bool:
+    usual_ns = max(median.iteration_ns, median.latency_ns) if _is_first(graph, one) else median.iteration_ns
+    return one.iteration_ns > LONG * usual_ns > 0
+
+
+def _is_first(graph: DependencyGraph, one: StepLength) -> bool:
+    """Tell whether no end of earlier work is recorded before a step: its iteration is a latency, compared with such."""
+    return one.iteration_ns == one.latency_ns and steps_by_number(graph)[one.number][0] == 0
+
+
+def _growth_text(graph: DependencyGraph, was: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> str:
+    """Say which name on which rank a step has more of than the median one."""
     most = max(now, key=lambda who: (now[who] - was.get(who, 0), who))
     rank, name = most
     where = f" on rank {rank}" if len(graph.parts) > 1 else ""

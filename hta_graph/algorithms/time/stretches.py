@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -82,21 +83,28 @@ class LaneRuns:
     first     0    0    0    3    3
     """
 
-    def __init__(self, points: Ids, follows: Bools, point_count: int) -> None:
+    def __init__(self, points: Ids, follows: Bools, point_times: Ints) -> None:
         """Make runs.
 
         Args:
             points: points, lane by lane.
             follows: whether each is bound by the one before it.
-            point_count: how many points the trace has.
+            point_times: the times (ns) of all points of the trace.
         """
         places = np.arange(len(points), dtype=np.int32)
         self.points = points
-        self.place = np.full(point_count, -1, np.int32)
+        self.time = freeze(point_times[points])
+        """When each of ``points`` is (ns)."""
+        self.place = np.full(len(point_times), -1, np.int32)
         """Where each point of the trace stands in ``points``; -1 for those that do not."""
         self.place[points] = places
         self.first = np.maximum.accumulate(np.where(follows, 0, places))
         """Where each point's run begins."""
+
+    @cached_property
+    def oldest(self) -> Ids:
+        """For each point of the trace the one at which its run begins."""
+        return freeze(self.points[self.first[self.place]])
 
 
 @remembered
@@ -112,4 +120,4 @@ def lane_runs(graph: DependencyGraph) -> LaneRuns:
     follows = np.zeros(len(points), np.bool_)
     # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
     follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(lane[event_of(points)])[1:]
-    return LaneRuns(points, follows, len(timeline.times))
+    return LaneRuns(points, follows, timeline.times)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.time.stretches import LaneRuns, Stretches, binding_edges
-from hta_graph.columns import Columns, distinct, laid_out
+from hta_graph.columns import Columns, laid_out, last_until
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.model import ROLE, EdgeRole, Ids, Ints
@@ -73,30 +73,22 @@ class _Walk:
         self._gap_start = gaps.start
         points = self._calls.points
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
-        self._runs = LaneRuns(points, ROLE[self._kind[self._binding[points]]] == EdgeRole.THREAD, len(self._times))
+        self._runs = LaneRuns(points, ROLE[self._kind[self._binding[points]]] == EdgeRole.THREAD, self._times)
 
     def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
         """Follow each walk's thread to the gap's start, or to a point that something else binds."""
         place = self._runs.place[heads.point]
         if (place < 0).all():
             return heads, Stretches.empty()
-        until = place.copy()
-        for lane in distinct(self._lane[event_of(heads.point[place >= 0])]).tolist():
-            here = (place >= 0) & (self._lane[event_of(heads.point)] == lane)
-            until[here] = self._last_before(lane, self._gap_start[heads.gap[here]])
+        until, lane, on_thread = place.copy(), self._lane[event_of(heads.point)], place >= 0
+        first, past = (self._calls.first[lane[on_thread] + further] for further in (0, 1))
+        until[on_thread] = last_until(self._calls.time, first, past, self._gap_start[heads.gap[on_thread]])
         # No further than the gap's start, nor than the oldest point that this thread alone explains.
         until = np.where(place >= 0, np.clip(until, self._runs.first[place], place), place)
         found = self._between_neighbours(heads, until, place)
         point = np.where(place >= 0, self._calls.points[until], heads.point)
         moved = _Heads(heads.gap, point, np.minimum(heads.time, self._times[point]))
         return moved.take(moved.time > self._gap_start[heads.gap]), found
-
-    def _last_before(self, lane: int, times: Ints) -> Ints:
-        """Return the place of a thread's last point at or before each time; the place before the thread if none is."""
-        part = self._calls.lane_slice(lane)
-        before: Ints = np.searchsorted(self._calls.time[part], times, side="right") - 1
-        before += part.start
-        return before
 
     def _between_neighbours(self, heads: _Heads, first: Ids, last: Ids) -> Stretches:
         """Return the stretches between neighbouring points from place ``first`` to place ``last`` of each walk."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.time.stretches import Stretches, binding_edges, lane_runs
+from hta_graph.algorithms.time.stretches import binding_edges, lane_runs
 from hta_graph.columns import laid_out
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.points import end_point, event_of
+from hta_graph.graph.points import end_point
 from hta_graph.model import Ids, Ints
 
 __all__ = ["Chain", "walk_back", "walk_back_from_end"]
@@ -23,33 +23,18 @@ class Chain:
     edges: Ids
     times: Ints
 
-    def stretches(self, graph: DependencyGraph) -> Stretches:
-        """Return the times between the points, latest first."""
-        return Stretches.of(
-            walk=0,
-            start=self.times[1:],
-            end=self.times[:-1],
-            source=self.points[1:],
-            target=self.points[:-1],
-            edge=self.edges,
-            kind=graph.edge_table.kind[self.edges],
-            lane=graph.event_table.lane[event_of(self.points[:-1])],
-            pending=False,
-        )
-
 
 def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     """Follow binding edges from a point until a point at or before ``until_ns`` or without a predecessor.
 
-    Stretches in which a lane's points follow each other are taken whole; they may reach beyond ``until_ns``. A point
-    that is not walked has no predecessor; of point -1 the chain is empty.
+    A point that is not walked has no predecessor; of point -1 the chain is empty.
     """
     if sink < 0:
         none = np.empty(0, np.int32)
         return Chain(none, none, np.empty(0, np.int64))
     runs, binding, times = lane_runs(graph), binding_edges(graph), graph.timeline.times
     # Plain memory views: looking up one number at a time is several times faster than in an array.
-    oldest = runs.points[runs.first[runs.place]].data
+    oldest = runs.oldest.data
     edge_of, source_of, time_of = binding.data, graph.edge_table.source.data, times.data
     entered = [sink]
     # One round per change of lane, however many points a lane's run has in between.
@@ -59,9 +44,11 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
         if edge < 0 or time_of[left] <= until_ns:
             break
         entered.append(source_of[edge])
-    # From each point that was entered back to its run's oldest one, as one column.
+    # From each point that was entered back to its run's oldest one, as one column; of the last run no more than asked.
     place = runs.place[np.array(entered, np.int32)]
-    count = place - runs.first[place] + 1
+    first = runs.first[place]
+    first[-1] += max(int(np.searchsorted(runs.time[first[-1] : place[-1] + 1], until_ns, side="right")) - 1, 0)
+    count = place - first + 1
     run, nth = laid_out(np.zeros_like(count), count)
     walked: Ids = runs.points[place[run] - nth]
     # A clock fault may stamp a cause after its effect; on a walk back time never rises.

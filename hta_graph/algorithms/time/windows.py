@@ -14,18 +14,21 @@ import numpy as np
 from hta_graph.algorithms.time.job_windows import from_first_to_last, iteration_of_job
 from hta_graph.algorithms.time.sinks import (
     Sink,
+    ends_before_steps,
     later_sink,
     launched_from,
     program_end,
     sink_at,
     sink_on_gpu,
     sink_on_thread,
-    step_sinks,
+    step_sink,
+    steps_by_number,
 )
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
+from hta_graph.patterns import matched_names
 from hta_graph.shown import milliseconds
 from hta_graph.trace.table import Step
 
@@ -44,6 +47,7 @@ __all__ = [
 ]
 
 WHOLE_TRACE = "whole trace"
+LATEST_NS = 2**63 - 1
 
 WindowForm = Literal["usual", "cpu", "gpu"]
 """To the end of the last work, to the end on the CPU, or from the end of earlier work to that of this one's."""
@@ -133,14 +137,13 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
     refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
-        steps = graph.steps()
-        found = [at for at, item in enumerate(steps) if item.number == number]
-        if not found:
-            known = _first_names([str(item.number) for item in steps])
+        steps = steps_by_number(graph)
+        if number not in steps:
+            known = _first_names(list(map(str, steps)))
             raise QueryError(
                 f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
             )
-        return _step_window(graph, steps, found[0], cpu_window=cpu_window, gpu_window=gpu_window)
+        return _step_window(graph, *steps[number], cpu_window=cpu_window, gpu_window=gpu_window)
 
     asked = question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window)
     return Window(asked, resolve, partial(iteration_of_job, number=number, cpu_window=cpu_window))
@@ -182,8 +185,10 @@ def between(start_ns: int, end_ns: int) -> Window:
     """Ask about explicit times (absolute ns).
 
     Raises:
-        UsageError: the end is not after the start.
+        UsageError: the end is not after the start, or one of them is beyond any clock.
     """
+    if not -LATEST_NS <= start_ns <= LATEST_NS >= end_ns >= -LATEST_NS:
+        raise UsageError(f"the window {start_ns}:{end_ns} is beyond what a clock says: {LATEST_NS} ns")
     if end_ns <= start_ns:
         raise UsageError(f"the window {start_ns}:{end_ns} ends before it starts")
 
@@ -250,17 +255,15 @@ def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:
 
 
 def _step_window(
-    graph: DependencyGraph, steps: list[Step], at: int, *, cpu_window: bool = False, gpu_window: bool = False
+    graph: DependencyGraph, at: int, item: Step, *, cpu_window: bool = False, gpu_window: bool = False
 ) -> ResolvedWindow:
-    item = steps[at]
     lane = int(graph.event_table.lane[item.event])
     span = (item.start_ns, item.end_ns)
-    sinks = step_sinks(graph)
-    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sinks[at], cpu_window=cpu_window)
-    before = max((earlier.time_ns for earlier in sinks[:at]), default=item.start_ns)
+    sink, before = step_sink(graph, item), int(ends_before_steps(graph)[at])
+    resolved = _with_sink(graph, span, f"ProfilerStep#{item.number}", lane, sink, cpu_window=cpu_window)
     resolved = replace(resolved, step=item.number)
     if not gpu_window:
-        return replace(resolved, gpu_ns=max(before, sinks[at].time_ns) - before)
+        return replace(resolved, gpu_ns=max(before, sink.time_ns) - before)
     if before >= resolved.sink.time_ns:
         raise QueryError(
             f"{graph.path}: the GPU window of {resolved.label} is empty: an earlier step's work ends after it"
@@ -288,12 +291,9 @@ def _with_sink(
 
 def _annotation_instances(graph: DependencyGraph, name: str, *, regex: bool) -> Ints:
     """Return the instances of an annotation on the CPU, before 2022 written as operators, in order of time."""
-    try:
-        expression = re.compile(name if regex else re.escape(name))
-    except re.error as error:
-        raise QueryError(f"{name!r} is not a regular expression: {error}") from None
     kinds, codes = graph.event_table.kind, graph.event_table.name
-    named = np.array([expression.fullmatch(text) is not None for text in graph.names] or [False])[codes]
+    expression = name if regex else re.escape(name)
+    named = matched_names([expression], graph.names, by=re.Pattern[str].fullmatch)[codes]
     for kind in (EventKind.ANNOTATION, EventKind.CPU_OP):
         found = np.flatnonzero(named & (kinds == kind))
         if len(found):

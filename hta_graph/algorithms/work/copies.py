@@ -10,6 +10,7 @@ from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.columns import Columns, last_of_runs
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, Floats, Ids, Ints
+from hta_graph.trace.table import FASTEST_GBPS
 
 __all__ = ["Copies", "RateSteps", "copies_of", "exact_running_sums", "rate_steps"]
 
@@ -64,7 +65,10 @@ def copies_of(graph: DependencyGraph, work: Activities) -> Copies:
     recorded, size = graph.trace.copies, len(graph.event_table)
     moved, rate = np.full(size, -1, np.int64), np.full(size, np.nan)
     moved[recorded.event], rate[recorded.event] = recorded.bytes, recorded.bandwidth
-    return Copies(kinds, chosen.row, chosen.lane, chosen.start, chosen.end, kind, moved[chosen.row], rate[chosen.row])
+    bytes_ = moved[chosen.row]
+    # Clocks that tick in microseconds print what is shorter as nothing.
+    bytes_[bytes_ > FASTEST_GBPS * np.maximum(chosen.end - chosen.start, 1_000)] = -1
+    return Copies(kinds, chosen.row, chosen.lane, chosen.start, chosen.end, kind, bytes_, rate[chosen.row])
 
 
 def rate_steps(copies: Copies, end: Ints, rate: Floats, chosen: Bools | slice = slice(None)) -> RateSteps:

@@ -16,7 +16,7 @@ from hta_graph.errors import TraceError
 from hta_graph.export.loading.saved_tables import AGAIN
 from hta_graph.graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
-from hta_graph.trace.rows import number_or_text
+from hta_graph.printable import whole_characters
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
 __all__ = ["HEADER_FILE", "SCHEMA", "SavedHeader", "read_saved_header", "saved_ranks"]
@@ -58,10 +58,10 @@ def read_saved_header(folder: Path) -> SavedHeader:
     found = _Object(folder / HEADER_FILE, _read_object(folder))
     return SavedHeader(
         file=found.file,
-        path=Path(_encodable(found.get("path", A_PATH))),
+        path=Path(whole_characters(found.get("path", A_PATH))),
         rank=found.get("rank", A_COUNT_OR_NULL),
         world_size=found.get("world_size", A_COUNT_OR_NULL),
-        gpu_names=tuple(map(_encodable, found.get("gpu_names", TEXTS))),
+        gpu_names=tuple(map(whole_characters, found.get("gpu_names", TEXTS))),
         salvaged=found.get("salvaged", A_TEXT_OR_NULL),
         settings=_settings(found.get("settings", TEXTS_BY_KEY, {})),
         names=_names(found),
@@ -126,7 +126,7 @@ class _Object:
 def _names(found: _Object) -> tuple[str, ...]:
     listed = found.get("names", TEXTS)
     # Nearly always all are ASCII, and one look at them together is enough.
-    names = tuple(listed if "".join(listed).isascii() else map(_encodable, listed))
+    names = tuple(listed if "".join(listed).isascii() else map(whole_characters, listed))
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         found.refuse("names", f"holds {_shown(twice)} twice")
@@ -134,7 +134,7 @@ def _names(found: _Object) -> tuple[str, ...]:
 
 
 def _lanes(found: _Object) -> LaneTable:
-    labels = tuple(map(_encodable, found.get("labels", TEXTS)))
+    labels = tuple(map(whole_characters, found.get("labels", TEXTS)))
     numbers = {key: found.get(key, NUMBERS) for key in ("device", "context", "stream")}
     # Graphs saved before there were jobs do not say which lanes are of communication.
     flags = {
@@ -161,12 +161,7 @@ def _all_counts(found: dict[str, int], known: dict[str, str]) -> dict[str, int]:
 
 
 def _settings(found: dict[str, str]) -> dict[str, str]:
-    return {_encodable(key): _encodable(value) for key, value in found.items()}
-
-
-def _encodable(text: str) -> str:
-    """Return a text as reading a trace would: without what no encoding can write."""
-    return str(number_or_text(text))
+    return {whole_characters(key): whole_characters(value) for key, value in found.items()}
 
 
 def _shown(value: object) -> str:

@@ -21,6 +21,7 @@ from hta_graph.trace.clock import base_time
 from hta_graph.trace.reader import closed_text, paused_gc
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
+from hta_graph.trace.tolerant import of_whole_characters
 
 __all__ = [
     "FIRST_PROCESS",
@@ -129,7 +130,7 @@ def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
 def _strict_json(path: Path, text: bytes) -> bytes:
     """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
     # Half a character cannot be written as UTF-8; the reader takes it for an unknown one too.
-    mended = _LONE_SURROGATE.sub(_replaced_surrogate, text.decode("utf-8", "replace").lstrip("\ufeff"))
+    mended = of_whole_characters(text.decode("utf-8", "replace").lstrip("\ufeff"))
     digits = orjson.Fragment
     try:
         return orjson.dumps(
@@ -137,14 +138,6 @@ def _strict_json(path: Path, text: bytes) -> bytes:
         )
     except (ValueError, TypeError, RecursionError):
         raise TraceError(path, "has changed since it was read, or cannot be written as strict JSON") from None
-
-
-_LONE_SURROGATE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-"""Escapes in JSON text; the group is half a character, which strict JSON cannot hold."""
-
-
-def _replaced_surrogate(escape: re.Match[str]) -> str:
-    return r"\ufffd" if escape[1] else escape[0]
 
 
 def gzipped(content: Iterable[bytes]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.export.files import check_output, write_file
+from hta_graph.export.files import write_file
 from hta_graph.export.perfetto.appended import (
     FIRST_PROCESS,
     Original,
@@ -25,6 +25,7 @@ from hta_graph.export.perfetto.appended import (
 from hta_graph.export.perfetto.moved_rows import SharedNumbers, moved_rows
 from hta_graph.export.perfetto.path_arrows import runs_before_crossings, runs_with_arrows
 from hta_graph.export.perfetto.path_rows import Canvas, PathArrows, PathRows, Record
+from hta_graph.export.targets import check_output
 from hta_graph.graph.job_graph import JobGraph
 
 __all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]

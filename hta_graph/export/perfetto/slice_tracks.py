@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from hta_graph.export.files import check_output, write_file
+from hta_graph.export.files import write_file
 from hta_graph.export.perfetto.appended import (
     FIRST_PROCESS,
     Original,
@@ -21,6 +21,7 @@ from hta_graph.export.perfetto.appended import (
     microseconds,
     read_original,
 )
+from hta_graph.export.targets import check_output
 from hta_graph.model import Ints
 from hta_graph.trace.table import Trace
 

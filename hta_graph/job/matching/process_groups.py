@@ -76,8 +76,8 @@ def _without_gaps(threads: Sequence[tuple[int, int]]) -> list[list[tuple[int, in
 
 
 def _thread_number(label: str) -> int:
-    found = re.search(r"(\d+)$", label)
-    return int(found[1]) if found else -1
+    found = re.search(r"\d{1,18}$", label)
+    return int(found[0]) if found else -1
 
 
 def elements_of(dims: Any) -> int:

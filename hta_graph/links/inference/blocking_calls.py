@@ -11,7 +11,7 @@ from hta_graph.columns import Columns, looked_up
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point
 from hta_graph.links.context import LinkContext
-from hta_graph.links.inference.stream_choice import NO_WORK, nearest_stream, tail_ends
+from hta_graph.links.inference.stream_choice import NO_WORK, nearest_stream, table_rows, tail_ends
 from hta_graph.links.streams.stream_waits import Captured
 from hta_graph.links.streams.sync_records import SyncRows
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, Codes, EdgeKind, Ids, Ints, Rule
@@ -67,9 +67,15 @@ def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -
         stream 8     [work..................]<-100 µs->|       the nearest end inside the call: this one is meant
         stream 9        [work..............................    still busy at the return: cannot be meant
     """
-    streams, events = context.queues.homes(), context.trace.events
+    streams = context.queues.homes()
     if not len(streams):
         return Scopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
+    parts = table_rows(len(call), len(streams))
+    return Scopes.join(_chosen_streams(context, call[of], place[of], hint[of]) for of in parts)
+
+
+def _chosen_streams(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:
+    streams, events = context.queues.homes(), context.trace.events
     ends = tail_ends(context, streams, place)
     chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_NS)
     # By timing first; then where only one stream has work at all; then where the thread launched last.

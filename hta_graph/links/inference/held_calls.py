@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.columns import distinct
+from hta_graph.columns import first_of_runs
 from hta_graph.graph.remembered import remembered
 from hta_graph.links.context import LinkContext
 from hta_graph.model import EventKind, Ids
@@ -45,8 +45,9 @@ def slow_calls(context: LinkContext, calls: Ids, *, quantile: float = MEDIAN) ->
     events = context.trace.events
     name, length = events.name[calls], (events.end - events.start)[calls]
     usual = np.zeros(len(context.trace.names) + 1, np.int64)
-    for code in distinct(name).tolist():
-        own = length[name == code]
+    order = np.argsort(name, kind="stable")
+    begins = np.flatnonzero(first_of_runs(name[order]))
+    for code, own in zip(name[order[begins]].tolist(), np.split(length[order], begins[1:]), strict=False):
         # The same number for a half, but np.quantile is slower and loads numpy's masked arrays (5 ms).
         usual[code] = int(np.median(own) if quantile == MEDIAN else np.quantile(own, quantile))
     slow = (length >= TIMES_USUAL * usual[name]) & (length >= LEAST_NS)

@@ -45,8 +45,7 @@ def _of_another_thread(context: LinkContext, calls: Ids) -> Ids:
         return np.full(len(calls), -1, np.int32)
     at = np.searchsorted(context.start_position(free), context.start_position(calls)) - 1
     own = (at >= 0) & (thread[free[at]] == thread[calls])
-    # Step over the thread's own records, all waits at once; a handful of rounds at most on real traces.
-    while own.any():
-        at[own] -= 1
-        own = (at >= 0) & (thread[free[at]] == thread[calls])
+    # Step over the thread's own records: before a run of one thread's stands another's.
+    run = np.maximum.accumulate(np.where(first_of_runs(thread[free]), np.arange(len(free)), 0))
+    at = np.where(own, run[at] - 1, at)
     return np.where(at >= 0, free[at], -1).astype(np.int32)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hta_graph.links.context import LinkContext
 from hta_graph.model import Codes, Ids, Ints, Rule
 
-__all__ = ["NO_WORK", "item_ends", "nearest_stream", "tail_ends"]
+__all__ = ["NO_WORK", "item_ends", "nearest_stream", "table_rows", "tail_ends"]
 
+
+CELLS = 1 << 22
+"""How large a table of questions by streams may be: many of both would not fit into memory."""
 
 NO_WORK = -(2**62)
 """In a table of ends (ns): the stream has no work. Times can be negative; this leaves room to subtract them."""
@@ -18,10 +23,22 @@ def tail_ends(context: LinkContext, streams: Ids, place: Ints) -> Ints:
     """Return when each stream's last item before each place ended (ns); rows: places, columns: streams."""
     queues, item_end = context.queues, item_ends(context)
     table = np.full((len(place), len(streams)), NO_WORK, np.int64)
+    # The longer side at once, the shorter one by one: there may be very many streams, or very many questions.
+    if len(place) < len(streams):
+        for row, moment in enumerate(place.tolist()):
+            item = queues.item_before(streams, np.full(len(streams), moment))
+            table[row] = np.where(item >= 0, item_end[item], NO_WORK)
+        return table
     for column, stream in enumerate(streams.tolist()):
         item = queues.item_before(np.full(len(place), stream), place)
         table[:, column] = np.where(item >= 0, item_end[item], NO_WORK)
     return table
+
+
+def table_rows(questions: int, streams: int) -> Iterator[slice]:
+    """Divide questions so that a table of them by streams stays small."""
+    size = max(CELLS // max(streams, 1), 1)
+    return (slice(first, first + size) for first in range(0, questions, size))
 
 
 def item_ends(context: LinkContext) -> Ints:

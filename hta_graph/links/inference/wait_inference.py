@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.columns import distinct, looked_up
+from hta_graph.columns import Columns, distinct, looked_up
 from hta_graph.graph.coincidence import LEAST_LAG_NS
 from hta_graph.links.context import LinkContext
 from hta_graph.links.inference.latest_records import latest_records
-from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_stream, tail_ends
+from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_stream, table_rows, tail_ends
 from hta_graph.links.streams.stream_waits import ResolvedWaits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 
@@ -26,8 +26,8 @@ IMPOSSIBLE = NO_WORK - 1
 """In a table of ends: the stream's work ended after the work that would have waited for it began."""
 
 
-@dataclass(frozen=True)
-class _WaitQuestion:
+@dataclass(frozen=True, eq=False)
+class _WaitQuestion(Columns):
     """Wait calls (-1: only a row), their waiting streams, likely records (-1: none), and the moments of both."""
 
     call: Ids
@@ -75,18 +75,24 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, place: Ints, *, lan
         stream 9          wait    [b            b could have started as soon as it was launched and its own stream
                        |free      |start        was free, but did not
     """
-    question = _question_of(context, calls, lane, place)
+    questions = _question_of(context, calls, lane, place)
+    parts = table_rows(len(calls), len(context.queues.homes()))
+    return ResolvedWaits.join(_answered(context, questions.take(of), lane_is_known[of]) for of in parts)
+
+
+def _answered(context: LinkContext, question: _WaitQuestion, lane_is_known: Bools) -> ResolvedWaits:
     answer = _by_timing(context, question)
     # Where timing is silent the waiting stream itself may be wrong: try the one that the thread launches on next.
     other = np.where((answer.column < 0) & ~lane_is_known, _stream_behind_own_record(context, question), -1)
     if (other >= 0).any():
-        question = replace(question, lane=np.where(other >= 0, other, lane).astype(np.int32))
+        question = replace(question, lane=np.where(other >= 0, other, question.lane).astype(np.int32))
         answer = _by_timing(context, question)
     answer = answer.where_unknown(_by_habit(context, question))
     found = np.flatnonzero(_held_back(context, question).exists & (answer.column >= 0))
     streams = context.queues.homes()
     recorded = streams[answer.column] if len(streams) else question.lane
-    return ResolvedWaits(question.lane, place, recorded, answer.moment, answer.rule, calls).take(found)
+    waits = ResolvedWaits(question.lane, question.place, recorded, answer.moment, answer.rule, question.call)
+    return waits.take(found)
 
 
 def _question_of(context: LinkContext, calls: Ids, lane: Ids, place: Ints) -> _WaitQuestion:
@@ -150,8 +156,9 @@ def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _
     ends = np.full((len(question.call), len(streams)), NO_WORK, np.int64)
     moments = np.zeros_like(ends)
     item_end = item_ends(context)
+    first, past = (np.searchsorted(queues.item_lane, streams, side=side) for side in ("left", "right"))
     for column, stream in enumerate(streams.tolist()):
-        items = np.flatnonzero(queues.item_lane == stream)
+        items = np.arange(first[column], past[column])
         # Ends rise along a stream but where a graph's rows overlap; the running maximum keeps the search sound.
         at = np.searchsorted(np.maximum.accumulate(item_end[items]), held.start, side="right") - 1
         item = items[at.clip(min=0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.columns import distinct
+from hta_graph.columns import distinct, first_of_runs
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.points import end_point, start_point
 from hta_graph.links.context import LinkContext
@@ -32,14 +32,13 @@ def queue_full(context: LinkContext) -> EdgeTable:
         stream   [kernel 1....................][kernel 2    its start frees the slot; at most 10 µs later the
                                                |<- ->|      launch returns
     """
-    queues = context.queues
     # A graph is one launch, however many rows it has: they would fill the count without filling the queue.
     plain = np.flatnonzero((context.launch_call >= 0) & (context.home == context.trace.events.lane[context.activities]))
-    pairs = [
-        _on_stream(context, plain[context.home[plain] == stream])
-        for stream in queues.homes().tolist()
-        if np.count_nonzero(context.home[plain] == stream) > FEWEST_OUTSTANDING
-    ]
+    by_stream = plain[np.argsort(context.home[plain], kind="stable")]
+    begins = np.flatnonzero(first_of_runs(context.home[by_stream]))
+    ends = np.append(begins[1:], len(by_stream))
+    busy = np.flatnonzero(ends - begins > FEWEST_OUTSTANDING)
+    pairs = [_on_stream(context, by_stream[begins[at] : ends[at]]) for at in busy.tolist()]
     joined = np.concatenate(pairs, axis=1) if pairs else np.empty((2, 0), np.int32)
     return EdgeTable.of_kind(EdgeKind.QUEUE_FULL, joined[0], joined[1], Rule.SLOT_FREED)
 

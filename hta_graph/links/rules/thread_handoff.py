@@ -41,11 +41,16 @@ def thread_handoff(context: LinkContext) -> EdgeTable:
                               \                          /
         autograd thread        [backward op][backward op]       a burst
     """
-    calls = context.timeline.calls
+    calls, threads = context.timeline.calls, _autograd_threads(context)
+    # Where a gradient is computed on the CPU the engine borrows the launching thread, which waits all the same.
+    launchers = {
+        lane: _points_outside_autograd(context, calls, lane) for lane in _launching_threads(context) if threads
+    }
     parts = [
-        _handoffs_between(context, calls, lane, launcher)
-        for lane in _autograd_threads(context)
-        if (launcher := _launching_thread(context, lane)) is not None
+        _handoffs_between(context, calls, lane, main)
+        for lane in threads
+        # The engine's own operators do not make it the thread that waits for it.
+        for main in [points for launcher, points in launchers.items() if launcher != lane][:1]
     ]
     pairs = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), np.int32)
     return EdgeTable.of_kind(EdgeKind.THREAD_HANDOFF, pairs[0], pairs[1], Rule.SILENCE_OF_LAUNCHING_THREAD)
@@ -57,20 +62,16 @@ def _autograd_threads(context: LinkContext) -> list[int]:
     return [int(lane) for lane in distinct(events.lane[autograd])]
 
 
-def _launching_thread(context: LinkContext, autograd: int) -> int | None:
-    """Return the other thread that ran most operators."""
+def _launching_threads(context: LinkContext) -> list[int]:
+    """Return the two threads that ran most operators, the first of equals before others."""
     events = context.trace.events
-    ops = np.bincount(events.lane[events.kind == EventKind.CPU_OP], minlength=len(context.trace.lanes.labels))
-    # The engine's own operators do not make it the thread that waits for it.
-    ops[autograd] = 0
-    return int(np.argmax(ops)) if ops.max(initial=0) else None
+    ops = np.bincount(events.lane[events.kind == EventKind.CPU_OP])
+    return [int(lane) for lane in np.argsort(-ops, kind="stable")[:2] if ops[lane]]
 
 
-def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, launcher: int) -> Ids:
-    """Return the (source, target) points between two threads, as two rows."""
+def _handoffs_between(context: LinkContext, calls: Nesting, lane: int, main: Ids) -> Ids:
+    """Return the (source, target) points between a thread and the launching one's points, as two rows."""
     position = context.timeline.position
-    # Where a gradient is computed on the CPU the engine borrows the launching thread, which waits all the same.
-    main = _points_outside_autograd(context, calls, launcher)
     silences = _Silences(main, position[main])
     start, end = _outermost_points(calls, lane)
     first, last = silences.of(position[start]), silences.of(position[end])

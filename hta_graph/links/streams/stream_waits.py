@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,12 +75,13 @@ class StreamWaits:
             direct[wait][source] = own_rule
         # And what it holds as waits: those pending there were issued earlier, so ``sources`` knows theirs already.
         sources: list[dict[int, int]] = [{} for _ in direct]
-        rules = waits.rule.tolist()
+        rules, piles = waits.rule.tolist(), _Piles(sources)
         for wait in np.argsort(waits.place, kind="stable").tolist():
             captured = direct[wait]
-            for pending in range(low[wait], high[wait]):
-                for source, source_rule in sources[pending].items():
-                    captured.setdefault(source, rules[wait] or source_rule)
+            # A record behind its wait is a fault: not all that is pending there is known yet.
+            is_known = waits.record_place[wait] <= waits.place[wait]
+            for source, source_rule in piles.first_of(int(low[wait]), int(high[wait]), is_known=is_known).items():
+                captured.setdefault(source, rules[wait] or source_rule)
             own = int(waits.lane[wait])
             sources[wait] = {source: why for source, why in captured.items() if self._home[source] != own}
         return sources
@@ -103,17 +105,52 @@ class StreamWaits:
     def pending_at(self, lane: Ids, place: Ints) -> Captured:
         """Find what the pending waits of streams captured."""
         low, high = self._pending_waits(lane, place, self._queues.item_before(lane, place))
-        triples = [
-            (at, source, rule)
-            for at in np.flatnonzero(high > low).tolist()
-            for wait in range(low[at], high[at])
-            for source, rule in self._sources[wait].items()
-        ]
-        return _captured_of(triples)
+        piles = _Piles(self._sources)
+        some = np.flatnonzero(high > low)
+        found = _captured_of([
+            (at, *pair)
+            for at in some[np.lexsort((high[some], low[some]))].tolist()
+            for pair in piles.every_of(int(low[at]), int(high[at]))
+        ])  # fmt: skip
+        return found.take(np.argsort(found.query, kind="stable"))
 
     def captured_by_waits(self) -> Captured:
         """Find what each wait holds its stream back for."""
         return _captured_of([(wait, *item) for wait, sources in enumerate(self._sources) for item in sources.items()])
+
+
+class _Piles:
+    """What ranges of waits captured together: waits may pile up, and each question about a pile asks for more of it."""
+
+    def __init__(self, sources: Sequence[Mapping[int, int]]) -> None:
+        self._sources = sources
+        self._known: dict[int, tuple[int, dict[int, int]]] = {}
+        self._pairs: dict[int, tuple[int, dict[tuple[int, int], None]]] = {}
+
+    def first_of(self, low: int, high: int, *, is_known: bool) -> Mapping[int, int]:
+        """Return what waits from ``low`` to before ``high`` captured, each by the rule of the first; a view."""
+        # Where nothing is pending another stream's pile may begin.
+        if high <= low:
+            return {}
+        upto, found = self._known.get(low, (low, {}))
+        if upto > high or not is_known:
+            upto, found = low, {}
+        for wait in range(upto, high):
+            for source, rule in self._sources[wait].items():
+                found.setdefault(source, rule)
+        if is_known:
+            self._known[low] = high, found
+        return found
+
+    def every_of(self, low: int, high: int) -> Iterable[tuple[int, int]]:
+        """Return what waits from ``low`` to before ``high`` captured, with every rule once; a view."""
+        upto, found = self._pairs.get(low, (low, {}))
+        if upto > high:
+            upto, found = low, {}
+        for wait in range(upto, high):
+            found.update(dict.fromkeys(self._sources[wait].items()))
+        self._pairs[low] = high, found
+        return found
 
 
 def _captured_of(triples: list[tuple[int, int, int]]) -> Captured:

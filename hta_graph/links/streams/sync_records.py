@@ -69,6 +69,8 @@ def _recorded_lanes(trace: Trace, rows: Ids, streams: list[int]) -> Ids:
 
     The record names a number only, and events may come from another device; a number on several others is not believed.
     """
+    if not streams:
+        return np.empty(0, np.int32)
     lanes = trace.lanes
     numbers = np.flatnonzero(lanes.is_stream & (lanes.stream >= 0))
     # Stream numbers repeat on every device and context; the record's own come first.

@@ -77,7 +77,7 @@ def test_clipping_parts_is_a_loop_over_them(rows: list[Piece], start: int, lengt
 
 @for_all(piece_lists(), st.randoms(use_true_random=False), examples=150)
 def test_merging_pieces_is_a_loop_over_neighbours(rows: list[Piece], rng: random.Random) -> None:
-    """Neighbours in time of equal class and event become one, whatever their order was."""
+    """Neighbours in time of equal class and event become one, whatever their order was; each path has its own."""
     expected: list[Piece] = []
     for row in rows:
         if expected and expected[-1][2:] == row[2:]:
@@ -85,4 +85,8 @@ def test_merging_pieces_is_a_loop_over_neighbours(rows: list[Piece], rng: random
         else:
             expected.append(row)
     shuffled = rng.sample(rows, len(rows))
-    assert as_rows(as_pieces(shuffled).merged()) == expected
+    alone = np.zeros(len(rows), np.int64)
+    assert [as_rows(of) for of in as_pieces(shuffled).merged(alone, 1)] == [expected]
+    paths = np.array([0, 2] * len(rows))
+    twice = as_pieces([row for row in shuffled for _ in range(2)]).merged(paths, 3)
+    assert [as_rows(of) for of in twice] == [expected, [], expected]

@@ -100,7 +100,7 @@ def test_idle_time_takes_data_loading_patterns(capsys: pytest.CaptureFixture[str
     assert found[0].get("data_loading") is None
     assert found[1]["data_loading"] == 18_000
     assert sum(found[0].values()) == sum(found[1].values()) == 23_000
-    assert run_command(capsys, "idle-time", path, "--data-load", "(")[0] == 1
+    assert run_command(capsys, "idle-time", path, "--data-load", "(")[0] == 2
 
 
 def test_the_whole_trace_is_the_same_stretch_however_it_is_asked_for(tmp_path: Path) -> None:

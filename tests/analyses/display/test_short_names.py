@@ -8,7 +8,8 @@ from itertools import product
 
 import pytest
 
-from hta_graph.names import cut_apart, demangled, elided, one_line, short_name, short_names
+from hta_graph.names import cut_apart, demangled, elided, short_name, short_names
+from hta_graph.printable import one_line
 
 RMSNORM = (
     "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePassINS_27Rmsnorm2dFwdPipelineProblemIDF16b"

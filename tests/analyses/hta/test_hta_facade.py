@@ -15,7 +15,7 @@ import pytest
 
 import analyses
 from analyses import DeviceType, LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceDiff
-from hta_graph.errors import QueryError, UsageError
+from hta_graph.errors import OutputError, QueryError, UsageError
 from tests.support.builder import PID, TraceBuilder
 from tests.support.depth import deep
 from tests.support.host_builder import host_of
@@ -242,6 +242,26 @@ def test_counters_are_written_where_one_says(tmp_path: Path) -> None:
     assert beside == tmp_path / "rank1_with_counters.json.gz"
     (elsewhere,) = found.generate_trace_with_counters(output_dir=tmp_path / "..", output_suffix="_more")
     assert elsewhere.resolve().parent == tmp_path.parent.resolve()
+
+
+def test_nothing_is_written_over_another_rank(tmp_path: Path) -> None:
+    names = {0: "a.json", 1: "a_with_counters.json", 2: "overlaid_a.json", 3: "overlaid_critical_path_a.json"}
+    for rank, name in names.items():
+        trace = TraceBuilder(distributedInfo={"rank": rank})
+        trace.op("aten::mm", 0, 20)
+        trace.launch("k", (1, 2), (5, 9), 1)
+        trace.write(tmp_path / name)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    found = TraceAnalysis(trace_files={rank: str(tmp_path / name) for rank, name in names.items()})
+    path, _ = found.critical_path_analysis(0, "", 0)
+    for write in (
+        found.generate_trace_with_counters,
+        lambda: found.get_frequent_cuda_kernel_sequences("aten", tmp_path, 1, rank=0),
+        lambda: found.overlay_critical_path_analysis(0, path, str(tmp_path)),
+    ):
+        with pytest.raises(OutputError, match="is an input, which is never overwritten"):
+            write()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_times_count_from_the_first_event_of_all_ranks_whichever_are_asked(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_others_are_all_instances_of_the_rest_and_allowed_names_stay(tmp_path: P
     )
     assert kept is not None
     assert kept["name"].tolist() == ["inner", "outer"]
-    with pytest.raises(QueryError, match="regular expressions"):
+    with pytest.raises(QueryError, match="regular expression"):
         hta_gpu_user_annotation_breakdown(scopes, use_gpu_annotation=False, allowlist_patterns=["("])
 
 

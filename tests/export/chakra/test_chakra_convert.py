@@ -156,19 +156,20 @@ def test_a_prefix_leads_nowhere_else(tmp_path: Path, prefix: str, capsys: pytest
 
 
 def test_an_interruption_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between taking the old folder away and putting the new one in its place."""
+    """Between taking the old folder away and putting the new one in its place, where that takes two steps."""
     work, rename = tmp_path / "work", Path.rename
+    monkeypatch.setattr("hta_graph.export.files._exchange", lambda *_: False)
     work.mkdir()
     (work / "trace.0.et").write_bytes(b"old")
 
     def interrupted(path: Path, target: Path) -> Path:
-        if target == work and path.name == "work":
+        if target == work and path.name == "work" and not work.exists():
             raise KeyboardInterrupt
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_folder(work, {"trace.0.et": framed([b""])}, {}, lambda _: None)
+        write_folder(work, {"trace.0.et": framed([b""])}, {}, lambda _: None, force=True)
     assert [(path.name, path.read_bytes()) for path in work.iterdir()] == [("trace.0.et", b"old")]
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
-from hta_graph.trace.source import GZIP_MAGIC
+from hta_graph.trace.allowance import TextLimit
+from hta_graph.trace.unpacking import is_gzip
 
-__all__ = ["EtFile", "attributes", "framed", "read_et", "varint"]
+__all__ = ["EtFile", "attributes", "framed", "read_et", "skip_message", "varint"]
 
+PEAK_PER_BYTE = 8
+"""What a file and its messages take in memory for each byte; a message may have no more than two."""
+MANY_MESSAGES = 1_000_000
+SHORTEST_MESSAGE = 8
+"""Bytes: a node has an id, a name and a type."""
 LONGEST_LENGTH = 5
 """Bytes of the varint of a 32-bit length."""
 
@@ -71,20 +77,28 @@ def read_et(path: str | Path) -> EtFile:
 
     Raises:
         TraceError: it cannot be read, is compressed, breaks off, or holds something else.
+        TooLargeError: it is longer than there is memory for.
     """
     path = Path(path)
     # A pipe would keep the reader waiting.
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "convert the traces again")
     try:
+        TextLimit(path, per_byte=PEAK_PER_BYTE).check(path.stat().st_size)
         raw = path.read_bytes()
     except OSError as error:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
-    if raw.startswith(GZIP_MAGIC):
+    if is_gzip(raw):
         raise TraceError(path, "is compressed, which ASTRA-sim does not read", "decompress it")
     if not raw:
         raise TraceError(path, "is empty", "convert the traces again")
     return EtFile(path, list(_split_messages(path, raw)))
+
+
+def skip_message(file: BinaryIO) -> None:
+    """Go behind the first message of an open file."""
+    length, begin = _read_length(Path(file.name), file.read(LONGEST_LENGTH), 0)
+    file.seek(begin + length)
 
 
 def attributes(message: Any) -> Iterator[tuple[str, str, Any]]:
@@ -109,13 +123,16 @@ def varint(number: int) -> bytes:
 
 
 def _split_messages(path: Path, raw: bytes) -> Iterator[bytes]:
-    at = 0
+    at = count = 0
     while at < len(raw):
+        if count > MANY_MESSAGES and SHORTEST_MESSAGE * count > at:
+            raise TraceError(path, f"is no Chakra execution trace: {count:,} messages in the first {at:,} bytes")
         length, begin = _read_length(path, raw, at)
         if begin + length > len(raw):
             raise TraceError(path, f"breaks off in the message at byte {at:,}", "write it again")
         yield raw[begin : begin + length]
         at = begin + length
+        count += 1
 
 
 def _read_length(path: Path, raw: bytes, at: int) -> tuple[int, int]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
-from hta_graph.export.chakra.files.et_file import EtFile, read_et
+from hta_graph.export.chakra.files.et_file import EtFile, framed, read_et, skip_message
 from hta_graph.export.files import new_folder
+from hta_graph.export.targets import check_new_folder
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
 
@@ -97,15 +98,10 @@ def check_target(target: Path, *, force: bool) -> None:
     Raises:
         OutputError: it exists and holds something, its parent does not exist, or ASTRA-sim would ignore its groups.
     """
-    if target.name in ("", ".."):
-        raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
+    check_new_folder(target)
     if "empty" in str(target):
         raise OutputError(f'{target}: ASTRA-sim ignores groups in a path that contains "empty"; name another folder')
     try:
-        if target.exists() and not target.is_dir():
-            raise OutputError(f"{target}: is a file; name a folder")
-        if not target.absolute().parent.is_dir():
-            raise OutputError(f"{target}: its parent folder does not exist; make it first")
         inside = [item.name for item in target.iterdir()] if target.is_dir() else []
     except OSError as error:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
@@ -117,24 +113,33 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def write_folder(
-    target: Path, files: Mapping[str, Iterable[bytes]], copies: Mapping[str, str], examine: Callable[[EtFolder], None]
+    target: Path,
+    files: Mapping[str, Iterable[bytes]],
+    copies: Mapping[str, tuple[str, bytes]],
+    examine: Callable[[EtFolder], None],
+    *,
+    force: bool,
 ) -> None:
     """Write files into a new folder beside the target, examine that, and put it in the target's place.
 
     Args:
         target: the folder; :func:`check_target` has let it pass.
         files: name → pieces.
-        copies: name → name of the file that it equals.
+        copies: name → name of the file that it equals, and the metadata that it has instead of that one's.
         examine: raises what speaks against the folder, which it is told is the target.
+        force: an earlier workload there is replaced.
 
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
-    with new_folder(target) as new:
+    with new_folder(target, lambda: check_target(target, force=force)) as new:
         for name, pieces in files.items():
             with (new / name).open("wb") as file:
                 file.writelines(pieces)
-        for name, original in copies.items():
-            shutil.copyfile(new / original, new / name)
+        for name, (original, metadata) in copies.items():
+            with (new / original).open("rb") as source, (new / name).open("wb") as file:
+                file.writelines(framed([metadata]))
+                skip_message(source)
+                shutil.copyfileobj(source, file)
         # Checks look at names too, and what they say has to hold for the target.
         examine(replace(read_folder(new), path=target))

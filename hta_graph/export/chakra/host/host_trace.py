@@ -143,7 +143,7 @@ def read_host_trace(path: str | Path) -> HostTrace:
         TraceError: the file cannot be read, breaks off, has an unknown version, or is no host execution trace.
     """
     path = Path(path)
-    content = read_bytes(path)
+    content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "record the trace again")
     with paused_gc():
@@ -235,8 +235,12 @@ def _place_in_nodes(error: msgspec.ValidationError) -> str:
     return str(error).replace("$[", "nodes[")
 
 
+PEAK_PER_BYTE = 12
+"""What nodes take in memory for each byte of text."""
+
 # Texts are matched too, so that an "inf" inside one stays as it is.
-_STRANGE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+# One that never ends goes on to the end: it is not looked for again from each quote within.
+_STRANGE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile("[\x00-\x1f]")
 
 

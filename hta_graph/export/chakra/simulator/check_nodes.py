@@ -11,7 +11,7 @@ from hta_graph.export.chakra.simulator.check_communication import Breach
 from hta_graph.export.chakra.simulator.dependency_order import circle_text, cycle_in
 from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
 
-__all__ = ["LONGEST_RUN_NS", "dependency_breaches", "duration_breaches", "node_breaches"]
+__all__ = ["LONGEST_NODE_NS", "LONGEST_RUN_NS", "dependency_breaches", "duration_breaches", "node_breaches"]
 
 LONGEST_NODE_NS = 2**53
 """The longest single node that ASTRA-sim was seen to end (ns, 104 days); one of 2^54 ns it never ended."""

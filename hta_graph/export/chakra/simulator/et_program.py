@@ -11,12 +11,21 @@ import numpy as np
 
 from hta_graph.export.chakra.files.et_file import EtFile, attributes
 from hta_graph.export.chakra.files.et_folder import EtFolder
-from hta_graph.export.chakra.files.schema import NODE_TYPES
+from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES
 from hta_graph.export.chakra.simulator.executor import Message, Program
-from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
+from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, DELAY, NO_SLOT
 from hta_graph.model import Bools, Ints
 
-__all__ = ["COLLECTIVE", "COMMUNICATION_TYPES", "RECEIVE", "SEND", "EtAttribute", "EtProgram", "programs_of"]
+__all__ = [
+    "COLLECTIVE",
+    "COMMUNICATION_TYPES",
+    "RECEIVE",
+    "SEND",
+    "EtAttribute",
+    "EtProgram",
+    "names_event",
+    "programs_of",
+]
 
 COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
 COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
@@ -36,7 +45,8 @@ class EtProgram:
     """The nodes of one rank in the order of their ids; a *place* is a node's position in that order.
 
     ``order`` are the nodes' positions in the file; ``micros`` their durations; ``cpu_kinds`` the types of the values
-    that say whether they are CPU work ("bool_val" where nothing is said).
+    that say whether they are CPU work ("bool_val" where nothing is said); ``is_delay`` marks idle time, which no event
+    of a trace is.
     """
 
     def __init__(self, rank: int, file: EtFile) -> None:
@@ -46,9 +56,9 @@ class EtProgram:
         self.order: Ints = np.argsort(ids, kind="stable")
         self.ids: IdColumn = ids[self.order]
         order = self.order.tolist()
-        self.names, self.types, self.micros, self.on_cpu, self.cpu_kinds = (
+        self.names, self.types, self.micros, self.on_cpu, self.cpu_kinds, self.is_delay = (
             [column[at] for at in order]
-            for column in (scan.names, scan.types, scan.micros, scan.on_cpu, scan.cpu_kinds)
+            for column in (scan.names, scan.types, scan.micros, scan.on_cpu, scan.cpu_kinds, scan.is_delay)
         )
         place = np.empty(len(ids), np.int64)
         place[self.order] = np.arange(len(ids))
@@ -82,6 +92,7 @@ class EtProgram:
         of_type = {kind: [at for at in self.communication if self.types[at] == kind] for kind in COMMUNICATION_TYPES}
         transfers = self.transfers()
         duration = [1000 * micros for micros in self.micros]
+        meets = [at for at in of_type[COLLECTIVE] if not self._is_broadcast(at)]
         for at, transfer in transfers.items():
             duration[at] = transfer
         return Program(
@@ -89,20 +100,27 @@ class EtProgram:
             duration=duration,
             source=source,
             target=target,
-            collective={at: str(self.communication[at]["pg_name"].value) for at in of_type[COLLECTIVE]},
+            collective={at: str(self.communication[at]["pg_name"].value) for at in meets},
             sends={at: self.message(at) for at in of_type[SEND]},
             receives={at: self.message(at) for at in of_type[RECEIVE]},
             transfers=transfers.keys(),
         )
 
     def transfers(self) -> dict[int, int]:
-        """Return how long communication took without its wait (ns), where the file tells."""
-        said = {at: known.get("transfer_nanos") for at, known in self.communication.items()}
+        """Return how long communication in which ranks wait took without that (ns), where the file tells."""
+        said = {
+            at: known.get("transfer_nanos") for at, known in self.communication.items() if not self._is_broadcast(at)
+        }
         return {
             at: found.value
             for at, found in said.items()
             if found is not None and isinstance(found.value, int) and found.value >= 0
         }
+
+    def _is_broadcast(self, at: int) -> bool:
+        """Tell whether a node is one in which ASTRA-sim lets nobody wait: each rank replays its own duration."""
+        kind = self.communication[at].get("comm_type")
+        return self.types[at] == COLLECTIVE and kind is not None and kind.value == COLLECTIVES["BROADCAST"]
 
     def message(self, at: int) -> Message:
         """Return the source, destination and tag of a SEND or RECV."""
@@ -131,6 +149,7 @@ class _NodeScan:
         self.micros: list[int] = []
         self.on_cpu: list[bool] = []
         self.cpu_kinds: list[str] = []
+        self.is_delay: list[bool] = []
         self.awaited: list[int] = []
         self.awaited_count: list[int] = []
         self.communication: dict[int, dict[str, EtAttribute]] = {}
@@ -148,8 +167,14 @@ class _NodeScan:
             self.awaited += node.data_deps
             self.awaited += node.ctrl_deps
             self.awaited_count.append(len(self.awaited) - before)
+            self.is_delay.append(node.name == DELAY and not names_event(node))
             if node.type in COMMUNICATION_TYPES:
                 self.communication[at] = {name: EtAttribute(kind, value) for name, kind, value in attributes(node)}
+
+
+def names_event(node: Any) -> bool:
+    """Tell whether a node says which event of a trace it is: a kernel may well be called ``delay``."""
+    return any(attribute.name == "event_index" for attribute in node.attr)
 
 
 def _on_cpu(node: Any) -> tuple[bool, str]:

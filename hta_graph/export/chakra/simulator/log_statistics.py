@@ -13,8 +13,7 @@ from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
-from hta_graph.export.chakra.simulator.simulated import DELAY
-from hta_graph.export.chakra.simulator.simulator_log import LogEvents, SimulatorLog
+from hta_graph.export.chakra.simulator.simulator_log import LogEvents, NodeIds, SimulatorLog
 from hta_graph.model import Bools
 
 __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_document"]
@@ -40,11 +39,13 @@ class RankStatistics:
     """One rank of a run; times in ns, ``None`` where they are not known.
 
     Attributes:
-        rank: its number in the simulation.
+        npu: its number in the simulation.
+        rank: its own number, as the workload says (``None``: nobody says).
         end_ns: when it ended.
         nodes: how many nodes its file has.
         issued: how many nodes began.
         called_back: how many ended.
+        unanswered: how many began and did not end.
         gpu_ns: how long any compute node ran that is neither a delay nor work of the CPU: kernels, copies and sets.
         memory_ns: how long copies and sets ran.
         communication_ns: how long any communication ran, waiting for other ranks included.
@@ -55,11 +56,13 @@ class RankStatistics:
         delay_ns: how long any delay ran.
     """
 
-    rank: int
+    npu: int
+    rank: int | None
     end_ns: int | None
     nodes: int | None
     issued: int
     called_back: int
+    unanswered: int
     gpu_ns: int | None = None
     memory_ns: int | None = None
     communication_ns: int | None = None
@@ -73,6 +76,11 @@ class RankStatistics:
     def is_complete(self) -> bool:
         """Whether all its nodes began and ended, and it noticed that it was done."""
         return self.end_ns is not None and self.nodes == self.issued == self.called_back
+
+    @property
+    def may_be_complete(self) -> bool:
+        """Whether nothing that a log without its beginning holds speaks against that."""
+        return self.end_ns is not None and self.unanswered == 0
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ def _workload_of(programs: Mapping[int, EtProgram]) -> Path:
 
 
 class _RankRun:
-    """The nodes of one rank, from issue to callback; of its file, places by ascending id."""
+    """The nodes of one simulated rank, from issue to callback; of its file, places by ascending id."""
 
     def __init__(self, log: SimulatorLog, rank: int, program: EtProgram | None) -> None:
         self.rank, self.end, self._program = rank, log.finished.get(rank), program
@@ -143,17 +151,22 @@ class _RankRun:
         without_issue = len(self._callbacks.node) > len(self._whole.node)
         return without_issue or (len(self._issues.node) > 0 and int(self._issues.tick.min()) > 0)
 
+    @property
+    def _waiting(self) -> NodeIds:
+        """The nodes that began and never ended."""
+        return np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)
+
     def unfinished_lines(self, *, is_lost: bool) -> Iterator[str]:
         """Tell what the rank did not do."""
         if self.end is None:
-            yield f"rank {self.rank} never ended"
-        waiting = np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)
-        if len(waiting):
-            yield f"rank {self.rank}: nodes that never ended: {len(waiting):,}, such as node {waiting[0]}"
+            yield f"npu {self.rank} never ended"
+        if len(self._waiting):
+            first = self._waiting[0]
+            yield f"npu {self.rank}: nodes that never ended: {len(self._waiting):,}, such as node {first}"
         if self._program and not is_lost:
             absent = np.setdiff1d(self._program.ids, self._issues.node)
             if len(absent):
-                yield f"rank {self.rank}: nodes that never began: {len(absent):,}, such as node {absent[0]}"
+                yield f"npu {self.rank}: nodes that never began: {len(absent):,}, such as node {absent[0]}"
 
     @property
     def computes_on_one_slot(self) -> bool:
@@ -164,15 +177,16 @@ class _RankRun:
     def statistics(self, *, is_lost: bool, on_one_slot: bool) -> RankStatistics:
         """Count, and add up times where they are known."""
         nodes = len(self._program) if self._program else None
-        counts = self.rank, self.end, nodes, len(self._issues.node), len(self._callbacks.node)
+        began, ended = len(self._issues.node), len(self._callbacks.node)
+        counts = self.rank, self._recorded_rank(), self.end, nodes, began, ended, len(self._waiting)
         if is_lost:
             return RankStatistics(*counts)
         talk = self._when(np.isin(self._whole.kind, COMMUNICATION_TYPES))
         is_delay, on_cpu = self._whole.is_delay, np.zeros(len(self._whole.node), np.bool_)
         if self._program:
             place = np.searchsorted(self._program.ids, self._whole.node)
-            # The workload knows a node's whole name; in the log another one may look like a delay's.
-            is_delay = np.array([name == DELAY for name in self._program.names], np.bool_)[place]
+            # The workload knows which nodes are events; in the log a kernel may look like a delay.
+            is_delay = np.array(self._program.is_delay, np.bool_)[place]
             on_cpu = np.array(self._program.on_cpu, np.bool_)[place]
         delays = self._when(self._computes & is_delay).total
         if not self._program and not on_one_slot:
@@ -191,6 +205,11 @@ class _RankRun:
             cpu_ns=self._when(self._computes & ~is_delay & on_cpu).total if self._program else None,
             delay_ns=delays,
         )
+
+    def _recorded_rank(self) -> int | None:
+        """Return which rank of the job it is."""
+        rank = self._program.file.metadata.get("rank") if self._program else None
+        return rank if isinstance(rank, int) else None
 
     @property
     def _computes(self) -> Bools:

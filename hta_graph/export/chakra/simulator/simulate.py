@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,6 +13,7 @@ from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.et_program import EtProgram
 from hta_graph.export.chakra.simulator.executor import Execution
+from hta_graph.export.csv_text import csv_line
 
 __all__ = ["NotSimulatedError", "SimulatedRank", "Simulation", "nodes_csv", "simulate", "simulation_document"]
 
@@ -85,7 +84,7 @@ def nodes_csv(simulation: Simulation) -> Iterator[bytes]:
     Columns: npu, id, name, type, start_ns and end_ns (simulated, from the beginning; -1: never), measured_start_ns
     (from the same beginning) and measured_duration_ns (both empty where the file does not tell).
     """
-    yield _csv_line(COLUMNS)
+    yield csv_line(COLUMNS)
     types = {number: name for name, number in NODE_TYPES.items()}
     for npu, program in simulation.programs.items():
         nodes, origin = list(program.file.nodes()), program.file.metadata.get("origin_nanos")
@@ -97,10 +96,4 @@ def nodes_csv(simulation: Simulation) -> Iterator[bytes]:
             began, took = known.get("start_nanos"), known.get("duration_nanos")
             measured = began - origin if isinstance(began, int) and isinstance(origin, int) else None
             kind = types.get(node.type, node.type)
-            yield _csv_line((npu, node.id, node.name, kind, start[place], end[place], measured, took))
-
-
-def _csv_line(cells: tuple[object, ...]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode()
+            yield csv_line((npu, node.id, node.name, kind, start[place], end[place], measured, took))

@@ -12,6 +12,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.simulator.simulated import COPIES, DELAY
 from hta_graph.model import Bools, Ints
+from hta_graph.trace.allowance import TextLimit
 
 __all__ = ["LogEvents", "NodeIds", "SimulatorLog", "read_log"]
 
@@ -19,14 +20,16 @@ NodeIds = np.ndarray[Any, np.dtype[np.uint64]]
 
 LOG_NAME = re.compile(r"(?P<stem>.+?)(?:\.(?P<number>[1-9][0-9]{0,3}))?\.log")
 DEFAULT_STEM = "log"
+PEAK_PER_BYTE = 6
+"""What a log and its entries take in memory for each byte."""
 
 _ENTRY = re.compile(
     # A name may hold anything, also commas, line breaks and whole lines of a log: it ends where a type ends the line.
-    rb"(issue|callback),sys->id=(\d{1,9}), tick=(\d{1,18}), node->id=(\d{1,20}), node->name=(.*?), "
-    rb"node->type=(\d{1,3})\r?\n|sys\[(\d{1,9})\] finished, (\d{1,18}) cycles",
+    rb"(issue|callback),sys->id=(\d{1,9}), tick=(\d{1,19}), node->id=(\d{1,20}), node->name=(.*?), "
+    rb"node->type=(\d{1,3})\r?\n|sys\[(\d{1,9})\] finished, (\d{1,19}) cycles",
     re.DOTALL,
 )
-_FINISHED = re.compile(rb"sys\[(\d{1,9})\] finished, (\d{1,18}) cycles")
+_FINISHED = re.compile(rb"sys\[(\d{1,9})\] finished, (\d{1,19}) cycles")
 _LAST = re.compile(rb", node->type=\d{1,3}\r?\n")
 
 
@@ -109,6 +112,7 @@ def _log_files(path: Path) -> list[Path]:
 
 def _read_entries(path: Path) -> tuple[LogEvents, dict[int, int]]:
     try:
+        TextLimit(path, per_byte=PEAK_PER_BYTE).check(path.stat().st_size)
         text = path.read_bytes()
     except OSError as error:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None

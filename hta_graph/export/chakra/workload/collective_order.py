@@ -149,7 +149,7 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
         return []
     listed = ", ".join(
         f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in list(counts.items())[:16]
-    )
+    ) + (", …" if len(counts) > 16 else "")
     return [f"{matched.channel}: what not every rank recorded waits for nobody: {listed}"]
 
 

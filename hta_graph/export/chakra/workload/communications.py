@@ -12,6 +12,7 @@ from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.workload.channels import Group, GroupChannel
 from hta_graph.export.chakra.workload.input_bytes import Arguments, input_bytes
 from hta_graph.graph import DependencyGraph
+from hta_graph.job.matching.kernels.kernel_partners import PEER
 from hta_graph.job.matching.rank_record import Label, listed_ranks
 from hta_graph.model import Bools, EventKind, Ids, Ints
 from hta_graph.trace.details import Details, read_details
@@ -51,9 +52,6 @@ KEYS = (
 
 MOST_RANKS = 1 << 20
 """A larger group is taken for a broken number."""
-
-PEER = re.compile(r"\d+\s*(?:->|<-)\s*(\d+)")
-"""``nccl:send 0->1`` and ``nccl:recv 1<-0``: own rank and the other, numbered within their group."""
 
 ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
 """Gives arguments of events (canonical rows)."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
+from hta_graph.export.chakra.workload.collective_order import RecordedRank
 from hta_graph.export.chakra.workload.met_communications import MetCommunications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankWork
 from hta_graph.shown import milliseconds
 
-__all__ = ["early_notes", "met_notes", "overlap_notes", "unknown_line"]
+__all__ = ["broadcast_notes", "early_notes", "met_notes", "overlap_notes", "some_of", "unknown_line"]
+
+MOST_LISTED = 16
+"""So many ranks a note names."""
 
 
 def early_notes(works: Sequence[RankWork]) -> list[str]:
@@ -18,7 +20,7 @@ def early_notes(works: Sequence[RankWork]) -> list[str]:
     early = {work.rank: len(work.found.early) for work in works if work.found.early}
     if not early:
         return []
-    listed = ", ".join(f"{count} on rank {rank}" for rank, count in list(early.items())[:16])
+    listed = some_of([f"{count} on rank {rank}" for rank, count in early.items()])
     return [f"communication launched before the recording waits for nobody and takes as long as it did: {listed}"]
 
 
@@ -32,15 +34,34 @@ def unknown_line(work: RankWork) -> str:
 
 def met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterator[str]:
     """Tell what is as recorded, and what has no partner."""
-    rank, unmatched = work.rank, np.array(sorted(met.unmatched[work.rank]), np.int64)
-    on_cpu = int(np.count_nonzero(work.on_cpu[unmatched]))
+    rank, unmatched = work.rank, met.unmatched[work.rank]
+    on_cpu = {row for row in unmatched if work.on_cpu[row]}
+    unknown = len(on_cpu & {row for row, _ in work.found.unknown})
     if met.recorded[rank]:
         yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
-    if keeps and len(unmatched) > on_cpu:
-        kernels = len(unmatched) - on_cpu
+    if keeps and len(unmatched) > len(on_cpu):
+        kernels = len(unmatched) - len(on_cpu)
         yield f"rank {rank}: {kernels:,} communication kernels have no partner; they take as long as they did"
-    if on_cpu:
-        yield f"rank {rank}: {on_cpu:,} communications on the CPU are not known or have no partner and show as CPU time"
+    whose = "stay time of the thread that waited for them"
+    if unknown and not keeps:
+        why = "of unknown size or group, or of a kind that ASTRA-sim does not run"
+        yield f"rank {rank}: {unknown:,} communications on the CPU, {why}, {whose}; as-recorded keeps their meeting"
+    if without := len(on_cpu) - (0 if keeps else unknown):
+        yield f"rank {rank}: {without:,} communications on the CPU have no partner and {whose}"
+
+
+def broadcast_notes(ranks: Sequence[RecordedRank]) -> list[str]:
+    """Tell of broadcasts that a simulated rank does by itself."""
+    count = sum(item.kind == "BROADCAST" and not item.is_recorded for own in ranks for item in own.known)
+    if not count:
+        return []
+    how = "take as long as they did and wait for nobody, for so ASTRA-sim runs them"
+    return [f"{count:,} broadcasts {how}; unknown collectives as-recorded lets ranks wait for the root"]
+
+
+def some_of(said: Sequence[str], between: str = ", ") -> str:
+    """Join the first things that are to be said, and tell whether there are more."""
+    return between.join(said[:MOST_LISTED]) + (f"{between}…" if len(said) > MOST_LISTED else "")
 
 
 def overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:
@@ -49,7 +70,7 @@ def overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:
         rank.work.rank: ", ".join(f"{milliseconds(ns)} ms on the {slot}" for slot, ns in rank.overlaps.items() if ns)
         for rank in ranks
     }
-    listed = "; ".join(f"rank {rank}: {said}" for rank, said in list(found.items())[:16] if said)
+    listed = some_of([f"rank {rank}: {said}" for rank, said in found.items() if said], "; ")
     if not listed:
         return []
     done = "was taken out of durations" if overlap == "share" else "runs after it in the simulator"

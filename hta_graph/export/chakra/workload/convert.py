@@ -42,11 +42,20 @@ from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
 from hta_graph.export.chakra.workload.channels import GroupChannel, alone
 from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
 from hta_graph.export.chakra.workload.communications import KnownCommunication
-from hta_graph.export.chakra.workload.conversion_notes import early_notes, met_notes, overlap_notes, unknown_line
+from hta_graph.export.chakra.workload.conversion_notes import (
+    broadcast_notes,
+    early_notes,
+    met_notes,
+    overlap_notes,
+    some_of,
+    unknown_line,
+)
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
+from hta_graph.export.chakra.workload.et_nodes import metadata
 from hta_graph.export.chakra.workload.exchanges import Numbers
 from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
 
@@ -76,14 +85,15 @@ class ConversionError(HtaGraphError):
 class ConvertedRank:
     """A rank's file: its number for the simulator, its own number, how many nodes it has, and times in ns.
 
-    ``measured_ns`` lasts from the beginning of the first recording to the end of this rank's last node. The delays
+    ``measured_ns`` lasts from the beginning of the first recording to the end of this rank's (``None``: it is a copy of
+    another one). The delays
     are times at which the CPU or compute slot idles for no reason that the trace tells.
     """
 
     npu: int
     rank: int
     nodes: int
-    measured_ns: int
+    measured_ns: int | None
     simulated_ns: int
     cpu_delay_ns: int
     gpu_delay_ns: int
@@ -114,13 +124,24 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
     check_target(target, force=options.force)
     check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)
+    check_new_folder(target, [item.graph.path for item in listed])
     ranks = [item.rank for item in listed]
+    if not ranks or len(set(ranks)) < len(ranks):
+        raise ConversionError("give each rank once" if ranks else "give at least one rank")
     works = [RankWork(item, ranks) for item in listed]
     workload = _Workload(works, options)
-    copies = {workload.name(rank): workload.name(ranks[0]) for rank in workload.copied}
+    copies = {
+        workload.name(rank): (workload.name(ranks[0]), workload.copied_metadata(rank)) for rank in workload.copied
+    }
     # The folder is looked at, and run, before it is put in its place.
     seen: list[Execution] = []
-    write_folder(target, workload.files(), copies, lambda folder: seen.append(_checked_run(folder, options)))
+    write_folder(
+        target,
+        workload.files(),
+        copies,
+        lambda folder: seen.append(_checked_run(folder, options)),
+        force=options.force,
+    )
     return Conversion(list(workload.converted(seen[0])), workload.notes)
 
 
@@ -156,12 +177,13 @@ class _Workload:
         self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
-        missing = missing_ranks(own.record for own in recorded)
+        # On the CPU what has no partner is not known any more; but whose trace is not given is missing there too.
+        missing = missing_ranks(work.recorded(work.found.known).record for work in works)
         self.copied = sorted(missing) if options.missing == "copy" else []
         if missing:
             recorded = self._with_missing(works, recorded, missing)
         agreed = agree(recorded, self._clocks)
-        self.notes += [*early_notes(works), *agreed.notes]
+        self.notes += [*early_notes(works), *agreed.notes, *broadcast_notes(recorded)]
         # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
         self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
         if any(rank != npu for rank, npu in self._npu.items()):
@@ -232,7 +254,13 @@ class _Workload:
             ConversionError: nobody said what to do.
         """
         rank, channel = next(iter(missing.items()))
-        listed = ", ".join(map(str, sorted(missing)[:16])) + (", …" if len(missing) > 16 else "")
+        listed = some_of(list(map(str, sorted(missing))))
+        if self._options.missing == "copy" and (asked := self._on_cpu_with(missing, works)):
+            raise ConversionError(
+                f"{asked.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "
+                "would come there is not known",
+                ASK_LESS,
+            )
         if self._options.missing == "copy":
             self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
             return list(recorded)
@@ -242,6 +270,8 @@ class _Workload:
             )
         keeps = self._options.missing == "as-recorded"
         becomes = "takes as long as it did" if keeps else "becomes compute nodes"
+        if any(work.on_cpu.any() for work in works):
+            becomes += ", on the CPU time of the thread that waited for it"
         self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
         if keeps:
             for own in recorded:
@@ -249,15 +279,30 @@ class _Workload:
         kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 
+    @staticmethod
+    def _on_cpu_with(missing: Mapping[int, GroupChannel], works: Sequence[RankWork]) -> RankWork | None:
+        """Return a rank that communicates on the CPU with missing ones, if any does."""
+        for work in works:
+            if any(item.on_cpu and missing.keys() & item.partners for item in work.found.known):
+                return work
+        return None
+
+    def copied_metadata(self, rank: int) -> bytes:
+        """Return the metadata of a rank without a trace: nobody measured how long it took."""
+        lowest = self._finished[0].work
+        return metadata(rank=rank, copy_of=lowest.rank, **self._known())
+
+    def _known(self) -> dict[str, str | int]:
+        return {"schema": SCHEMA, "profile": self._options.profile, "world_size": len(self._npu)}
+
     def name(self, rank: int) -> str:
         """Return the name of a rank's file."""
         return f"{self._options.prefix}.{self._npu[rank]}.et"
 
     def files(self) -> dict[str, Iterable[bytes]]:
         """Return the files by name, as pieces."""
-        known: dict[str, str | int] = {"schema": SCHEMA, "profile": self._options.profile, "world_size": len(self._npu)}
         files: dict[str, Iterable[bytes]] = {
-            self.name(rank.work.rank): framed(rank.messages(**known)) for rank in self._finished
+            self.name(rank.work.rank): framed(rank.messages(**self._known())) for rank in self._finished
         }
         files[GROUPS_FILE] = [
             _json_bytes(
@@ -280,10 +325,8 @@ class _Workload:
         for rank, npu in self._npu.items():
             # A rank without a trace is a copy of the lowest one.
             own: FinishedRank = by_rank.get(rank, lowest)
-            ends = execution.end[npu]
-            yield ConvertedRank(
-                npu, rank, len(ends), own.measured_ns, max(ends), own.delay_ns(CPU), own.delay_ns(COMPUTE)
-            )
+            ends, measured = execution.end[npu], own.measured_ns if rank in by_rank else None
+            yield ConvertedRank(npu, rank, len(ends), measured, max(ends), own.delay_ns(CPU), own.delay_ns(COMPUTE))
 
 
 def _json_bytes(document: Any) -> bytes:

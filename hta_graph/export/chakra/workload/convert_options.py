@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ConvertOptions"]
+from hta_graph.errors import UsageError
+
+__all__ = ["CHOICES", "ConvertOptions"]
+
+CHOICES = {
+    "profile": ("full", "gpu"),
+    "unknown": ("error", "as-recorded", "as-compute"),
+    "missing": ("error", "copy", "as-recorded", "as-compute"),
+    "overlap": ("keep", "share"),
+}
+"""What can be asked for."""
 
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """How to convert.
+    """How to convert; :data:`CHOICES` are the values that there are.
 
     ``profile`` is ``full`` or ``gpu``, ``prefix`` how the files' names begin. ``unknown``: communication of which
     something is not known, or that ASTRA-sim does not run, is an ``error``, becomes compute nodes (``as-compute``), or
@@ -26,3 +36,13 @@ class ConvertOptions:
     missing: str = "error"
     overlap: str = "keep"
     force: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody can do.
+
+        Raises:
+            UsageError: an option has another value than it can have.
+        """
+        for name, choices in CHOICES.items():
+            if (given := getattr(self, name)) not in choices:
+                raise UsageError(f"{name} is one of {', '.join(choices)}, not {given!r}")

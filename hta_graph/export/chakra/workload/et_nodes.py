@@ -156,7 +156,7 @@ class _NodeWriter:
         """Make a node of host time that is no one event's; what idled before it is part of it."""
         idle = 1000 * self._delay_micros[at]
         start = self._start[at] - idle
-        return self._delay_message(self._id[at], at, start, self._end[at] - start, on_cpu=True)
+        return self._delay_message(self._id[at], at, start, self._end[at] - start, on_cpu=True, idle=idle)
 
     def closing_messages(self, times: ReplayTimes) -> Iterator[bytes]:
         """Yield the delay until the recording ended, on the slot of what ended last.
@@ -171,13 +171,18 @@ class _NodeWriter:
             start = self._end[at] - 1000 * micros
             yield _delay_node(number, sources, start, 1000 * micros, on_cpu=self._slot[at] == CPU).SerializeToString()
 
-    def _delay_message(self, number: int, at: int, start: int, duration: int, *, on_cpu: bool) -> bytes:
-        """Make a node of idle time before a node; it waits for all that the node waits for, and for its slot."""
+    def _delay_message(self, number: int, at: int, start: int, duration: int, *, on_cpu: bool, idle: int = -1) -> bytes:
+        """Make a node of idle time before a node; it waits for all that the node waits for, and for its slot.
+
+        Of host time ``idle`` (ns) is the part that is no work.
+        """
         sources = self._dependencies[at]
         if (holder := self._held_by[at]) and holder not in sources:
             sources = [*sources, holder]
         node = _delay_node(number, sources, start, duration, on_cpu=on_cpu)
         node.duration_micros = self._delay_micros[at] + (self._micros[at] if self._row[at] < 0 else 0)
+        if idle >= 0:
+            node.attr.add(name="idle_nanos", int64_val=idle)
         for name, value in self._place[self._lane[at]]:
             node.attr.add(name=name, int64_val=value)
         return bytes(node.SerializeToString())

@@ -110,6 +110,9 @@ def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
     source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
     by_place = np.argsort(np.append(work.place, graph.place(activities)), kind="stable")
     order = causes_first(by_place, source, target)
+    if len(order) < len(everything):
+        # What waits for itself has no place; why will be told of the nodes, and which.
+        order = by_place
     return activities[order[order >= len(work)] - len(work)]
 
 

@@ -28,12 +28,12 @@ from hta_graph.export.chakra.workload.order_error import order_error
 from hta_graph.export.chakra.workload.pruning import without
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
 from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
-from hta_graph.export.files import printable
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Bools, Ids
+from hta_graph.printable import encodable
 from hta_graph.trace.details import read_details
 from hta_graph.trace.vocabulary import MESSAGE_ROWS
 
@@ -154,7 +154,9 @@ class RankWork:
         if options.overlap == "share":
             work = np.minimum(work, shared_out(nodes))
         origin = agreed.clock[self.rank]
-        return FinishedRank(self, nodes, replay_times(nodes, work, origin), exchanges.by_place, origin)
+        # A thread that at last waits for others on the CPU has no node of its own for that; the recording went on.
+        end = int((self.nodes if options.profile == "full" else nodes).end.max(initial=origin))
+        return FinishedRank(self, nodes, replay_times(nodes, work, origin, end), exchanges.by_place, origin, end)
 
     def _in_common_order(self, collectives: Sequence[int], talking: Collection[int]) -> Nodes:
         """Let collectives follow each other in the common order, whatever their streams (events, canonical rows).
@@ -182,18 +184,19 @@ class RankWork:
 
 @dataclass(frozen=True)
 class FinishedRank:
-    """All that a rank's file holds; ``origin`` is when the simulation begins (ns, the rank's clock)."""
+    """All that a rank's file holds; from ``origin`` to ``end`` the simulation lasts (ns, the rank's clock)."""
 
     work: RankWork
     nodes: Nodes
     times: ReplayTimes
     exchanges: dict[int, Exchange]
     origin: int
+    end: int
 
     @property
     def measured_ns(self) -> int:
         """How long the recording took from the beginning of the simulation to the end of the last node."""
-        return int(self.nodes.end.max(initial=self.origin)) - self.origin
+        return self.end - self.origin
 
     def delay_ns(self, slot: int) -> int:
         """How long a slot idles for no known reason, or for the host where its operators are left out."""
@@ -214,10 +217,6 @@ class FinishedRank:
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""
         graph = self.work.graph
-        known: dict[str, str | int] = {
-            "trace": printable(Path(graph.path.name)),
-            "rank": self.work.rank,
-            "origin_nanos": self.origin,
-        }
-        yield metadata(**known, measured_nanos=self.measured_ns, **more)
+        known: dict[str, str | int] = {"trace": encodable(Path(graph.path.name)), "rank": self.work.rank}
+        yield metadata(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
         yield from node_messages(graph, self.nodes, self.times, self.exchanges, self.work.describe)

@@ -10,9 +10,9 @@ import numpy as np
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU, NO_SLOT
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
-from hta_graph.model import Bools, Ints
+from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["ReplayTimes", "due_times", "replay_times"]
+__all__ = ["ReplayTimes", "due_times", "replay_times", "rounded_microseconds"]
 
 LONGEST_LATENCY_NS = 20_000
 """Nothing above this counts as the usual way from a launch to the GPU (recorded: 3 to 12 µs)."""
@@ -70,7 +70,7 @@ def due_times(nodes: Nodes) -> Ints:
     return np.where(on_cpu, nodes.start, nodes.start - usual)
 
 
-def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
+def replay_times(nodes: Nodes, work: Ints, origin: int, end: int) -> ReplayTimes:
     """Lay nodes out as a simulated rank runs them, one on a slot at a time, and find how long slots idle before them.
 
     Where a node could start earlier than it is due, that is time which no dependency explains (Python between
@@ -88,11 +88,12 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
         nodes: the nodes.
         work: how long each works (ns).
         origin: when the simulation begins (ns).
+        end: when the recording ended (ns).
     """
     due = due_times(nodes)
     order = issue_order(nodes, due)
-    micros = _rounded_microseconds(nodes, work)
-    span = int(nodes.end.max(initial=origin)) - origin
+    micros = rounded_microseconds(nodes.lane, work)
+    span = end - origin
     least = min(SHORTEST_DELAY_NS, span // FINEST_DELAY)
     into = np.argsort(nodes.target, kind="stable")
     first = np.searchsorted(nodes.target[into], np.arange(len(nodes) + 1)).tolist()
@@ -100,11 +101,11 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
     # One pass over lists: what each node's start is depends on those of all before it.
     slots, starts, took = nodes.slot.tolist(), (due - origin).tolist(), (1000 * micros).tolist()
     grows = (nodes.row < 0).tolist()
-    end, delay, after = [0] * len(nodes), [0] * len(nodes), [-1] * len(nodes)
+    ended, delay, after = [0] * len(nodes), [0] * len(nodes), [-1] * len(nodes)
     ran = _Slots()
     for at in order.tolist():
         slot = slots[at]
-        ready = max([end[one] for one in before[first[at] : first[at + 1]]], default=0)
+        ready = max([ended[one] for one in before[first[at] : first[at + 1]]], default=0)
         begin, holder = ran.free_after(slot, ready)
         can_idle = True
         if slot >= COMMUNICATION and starts[at] - begin >= least:
@@ -117,8 +118,8 @@ def replay_times(nodes: Nodes, work: Ints, origin: int) -> ReplayTimes:
             ran.idle(COMPUTE if slot >= COMMUNICATION else slot, begin)
         elif slot >= COMMUNICATION and min(begin, starts[at]) - ready >= least:
             after[at] = holder
-        end[at] = begin + took[at]
-        ran.add(slot, at, end[at])
+        ended[at] = begin + took[at]
+        ran.add(slot, at, ended[at])
     idle_before = np.array(delay, np.int64)
     own_node = (idle_before > 0) & (nodes.row >= 0)
     closing = max(span - ran.end + 500, 0) // 1000
@@ -172,11 +173,11 @@ class _Slots:
         return max([own[-1] for own in self._ends if own], default=0)
 
 
-def _rounded_microseconds(nodes: Nodes, work: Ints) -> Ints:
-    """Round each node's work so that the sums along its thread or stream stay right; none is off by 1 µs."""
+def rounded_microseconds(lane: Ids, work: Ints) -> Ints:
+    """Round each node's work (ns) so that the sums along its thread or stream stay right; none is off by 1 µs."""
     # Rounded one by one, a million nodes of half a microsecond would be off by half a second: so their running sum
     # is rounded, and what is left over goes to the next.
-    order = np.argsort(nodes.lane, kind="stable")
+    order = np.argsort(lane, kind="stable")
     rounded = np.diff((np.cumsum(work[order]) + 500) // 1000, prepend=0)
     result = np.empty_like(rounded)
     result[order] = rounded

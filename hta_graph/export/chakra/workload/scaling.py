@@ -1,9 +1,10 @@
 """A workload for another GPU or CPU: nodes that compute take longer or shorter, what they wait for stays.
 
 ASTRA-sim's own ``--compute-scale`` is accepted and does nothing to recorded durations. Of a scaled node
-``duration_micros`` is the new duration and ``scaled_nanos`` the same exactly; ``duration_nanos`` and ``start_nanos``
-stay what was recorded. Delays stay too, but for the profile ``gpu``, where the delays of the CPU are its work.
-Communication is the network's. The metadata say ``gpu_factor`` and ``cpu_factor`` (of several scalings the product),
+``scaled_nanos`` is the new duration exactly and ``duration_micros`` the same, rounded so that the sums along threads
+and streams stay right; ``duration_nanos`` and ``start_nanos`` stay what was recorded. Delays stay too; of the host time
+of profile ``gpu`` the part that is idle (``idle_nanos``) stays, the rest is work. Communication is the network's; what
+was taken as compute is the GPU's. The metadata say ``gpu_factor`` and ``cpu_factor`` (of several scalings the product),
 and ``unscaled_nanos`` instead of ``measured_nanos``: nobody measured this.
 """
 
@@ -16,7 +17,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hta_graph.errors import HtaGraphError, OutputError
+import numpy as np
+
+from hta_graph.errors import HtaGraphError
 from hta_graph.export.chakra.files.et_file import EtFile, attributes, framed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
@@ -27,13 +30,16 @@ from hta_graph.export.chakra.files.et_folder import (
 )
 from hta_graph.export.chakra.files.schema import NODE_TYPES, GlobalMetadata
 from hta_graph.export.chakra.simulator.check import check
+from hta_graph.export.chakra.simulator.check_nodes import LONGEST_NODE_NS
 from hta_graph.export.chakra.simulator.simulated import DELAY
+from hta_graph.export.chakra.workload.replay_times import rounded_microseconds
+from hta_graph.export.targets import check_new_folder
 
 __all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
 COMPUTATION = NODE_TYPES["COMP_NODE"]
-LONGEST_NS = 10**18
-"""About 30 years; simulators count nanoseconds in 64 bits."""
+Lane = tuple[object, ...]
+"""A node's thread or stream, in its numbers."""
 
 
 class ScaleError(HtaGraphError):
@@ -52,7 +58,13 @@ class ScaledNodes:
 class _Factors:
     gpu: Fraction
     cpu: Fraction
-    scales_delays: bool
+
+    def of(self, node: Any, known: dict[str, Any]) -> Fraction:
+        """Return by how much a node's work is multiplied."""
+        is_idle = node.name == DELAY and "event_index" not in known and "idle_nanos" not in known
+        if node.type != COMPUTATION or is_idle:
+            return Fraction(1)
+        return self.cpu if known.get("is_cpu_op") else self.gpu
 
 
 def scale_factor(text: str) -> Fraction:
@@ -86,19 +98,20 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
 
     Raises:
         OutputError: the target cannot be written, or is the workload itself.
-        ScaleError: a node would take too long, or ASTRA-sim would not run the result.
+        ScaleError: a node would take too long, nothing would change, or ASTRA-sim would not run the result.
     """
+    if gpu == cpu == 1:
+        raise ScaleError("nothing would change; give a factor other than 1, such as --gpu 0.5")
     check_target(target, force=force)
-    if target.exists() and target.samefile(folder.path):
-        raise OutputError(f"{target}: is the workload to scale, which is never overwritten; name another folder")
+    check_new_folder(target, folder.path.iterdir())
     changed = ScaledNodes()
     files: dict[str, Iterable[bytes]] = {
-        f"{folder.prefix}.{rank}.et": framed(_scaled_messages(file, gpu, cpu, changed))
+        f"{folder.prefix}.{rank}.et": framed(_scaled_messages(file, _Factors(gpu, cpu), changed))
         for rank, file in folder.files.items()
     }
     kept = {name: folder.path / name for name in (GROUPS_FILE, NAMES_FILE)}
     files |= {name: [path.read_bytes()] for name, path in kept.items() if path.is_file()}
-    write_folder(target, files, {}, _check_scaled)
+    write_folder(target, files, {}, _check_scaled, force=force)
     return changed
 
 
@@ -108,33 +121,52 @@ def _check_scaled(folder: EtFolder) -> None:
         raise ScaleError(f"{folder.path}: ASTRA-sim would not run this: {findings[0]}")
 
 
-def _scaled_messages(file: EtFile, gpu: Fraction, cpu: Fraction, changed: ScaledNodes) -> Iterator[bytes]:
-    factors = _Factors(gpu, cpu, scales_delays=file.metadata.get("profile") == "gpu")
+def _scaled_messages(file: EtFile, factors: _Factors, changed: ScaledNodes) -> Iterator[bytes]:
+    scaled = list(_scaled_durations(file, factors))
+    micros = rounded_microseconds(
+        np.array([lane for lane, _ in scaled], np.int64), np.array([ns for _, ns in scaled], np.int64)
+    ).tolist()
     yield _scaled_metadata(file.messages[0], factors)
-    for message, node in zip(file.messages[1:], file.nodes(), strict=True):
-        known = {name: value for name, _, value in attributes(node)}
-        on_cpu = bool(known.get("is_cpu_op"))
-        is_kept = node.name == DELAY and not (on_cpu and factors.scales_delays)
-        factor = factors.cpu if on_cpu else factors.gpu
-        if node.type != COMPUTATION or is_kept or factor == 1:
+    for message, node, (lane, ns), rounded in zip(file.messages[1:], file.nodes(), scaled, micros, strict=True):
+        if lane < 0:
             yield message
             continue
+        on_cpu = any(attribute.name == "is_cpu_op" and attribute.bool_val for attribute in node.attr)
         changed.cpu += on_cpu
         changed.gpu += not on_cpu
-        _scale_node(file, node, known, factor)
+        _set_duration(node, rounded, ns)
         yield node.SerializeToString()
 
 
-def _scale_node(file: EtFile, node: Any, known: dict[str, Any], factor: Fraction) -> None:
-    scaled = round(_exact_duration(node, known) * factor)
-    if scaled > LONGEST_NS:
-        raise ScaleError(f"{file.path}: node {node.id} would take more than 30 years; give a smaller factor")
-    node.duration_micros = (scaled + 500) // 1000
+def _scaled_durations(file: EtFile, factors: _Factors) -> Iterator[tuple[int, int]]:
+    """Yield each node's thread or stream as a number, and its new duration (ns); -1 and 0 where it stays."""
+    lanes: dict[Lane, int] = {}
+    for node in file.nodes():
+        known = {name: value for name, _, value in attributes(node)}
+        factor = factors.of(node, known)
+        if factor == 1:
+            yield -1, 0
+            continue
+        exact = _exact_duration(node, known)
+        idle = known.get("idle_nanos", 0)
+        idle = min(max(idle, 0), exact) if isinstance(idle, int) else 0
+        scaled = idle + round((exact - idle) * factor)
+        if scaled > LONGEST_NODE_NS:
+            raise ScaleError(
+                f"{file.path}: node {node.id} would take more than 104 days, longer than ASTRA-sim can wait; "
+                "give a smaller factor"
+            )
+        lane = tuple(known.get(name) for name in ("is_cpu_op", "tid", "device", "stream"))
+        yield lanes.setdefault(lane, len(lanes)), scaled
+
+
+def _set_duration(node: Any, micros: int, ns: int) -> None:
+    node.duration_micros = micros
     for attribute in node.attr:
         if attribute.name == "scaled_nanos":
-            attribute.int64_val = scaled
+            attribute.int64_val = ns
             return
-    node.attr.add(name="scaled_nanos", int64_val=scaled)
+    node.attr.add(name="scaled_nanos", int64_val=ns)
 
 
 def _exact_duration(node: Any, known: dict[str, Any]) -> int:

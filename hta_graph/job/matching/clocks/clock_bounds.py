@@ -12,7 +12,7 @@ import numpy as np
 
 from hta_graph.job.matching.clocks.clock_evidence import MeetingsOfTwo
 from hta_graph.job.matching.clocks.clock_lines import ClockLine
-from hta_graph.job.matching.clocks.pair_clocks import gap_of_bounds
+from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR, gap_of_bounds
 from hta_graph.model import Floats, Ints
 
 __all__ = ["moved_within_bounds"]
@@ -40,7 +40,7 @@ def _moved(low: float, high: float, error: int) -> tuple[int, int]:
     if (high - low) / 2 < error:
         return round((high + low) / 2), round((high - low) / 2)
     rest = round(min(max(0.0, low), high))
-    return rest, error + abs(rest)
+    return rest, min(error + abs(rest), UNKNOWN_ERROR)
 
 
 def _chain_links(

@@ -8,6 +8,7 @@ torch/csrc/distributed/c10d.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.job.matching.process_groups import elements_of
 from hta_graph.model import Bools, Ints
+from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.source import read_bytes, text_head
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
@@ -26,6 +28,8 @@ __all__ = ["FlightRecord", "flight_files", "read_flight"]
 FOLDER = "flight"
 """Where dumps lie beside traces, if they have a folder of their own."""
 
+PEAK_PER_BYTE = 24
+"""What a dump's entries may take in memory for each byte of its text: an empty one is two bytes."""
 HEAD = 1 << 16
 MARK = b'"collective_seq_id"'
 PICKLE_MAGIC = b"\x80"
@@ -94,7 +98,11 @@ def read_flight(paths: Sequence[Path]) -> dict[int, FlightRecord]:
         rank = _rank_of(path)
         if rank in found:
             raise TraceError(path, f"is a second flight recorder's dump of rank {rank}", "give one for each rank")
-        found[rank] = _record_of(path)
+        with suppress(MemoryError):
+            found[rank] = _record_of(path)
+        # Said here and not there, so that what was read is let go first.
+        if rank not in found:
+            raise out_of_memory(path)
     return found
 
 
@@ -106,7 +114,7 @@ def _rank_of(path: Path) -> int:
 
 
 def _record_of(path: Path) -> FlightRecord:
-    data = read_bytes(path).data
+    data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     if data.startswith(PICKLE_MAGIC):
         raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.nesting import nearest_around
 from hta_graph.job.matching.rank_members import RECORDED, SIZES
 from hta_graph.model import Bools, EventKind, Ids
 from hta_graph.trace.details import Details, Objects, read_details
@@ -80,10 +81,7 @@ def _believed(key: str, value: Any) -> Any:
 def _first_around(graph: DependencyGraph, calls: Ids, wanted: Bools) -> Ids:
     """Return the innermost operator around each call (-1: no call) that is wanted; -1 where there is none."""
     around = graph.operator_around
-    operator = np.where(calls >= 0, around[calls], -1)
-    while (climbs := (operator >= 0) & ~wanted[operator]).any():
-        operator[climbs] = around[operator[climbs]]
-    return operator
+    return nearest_around(around, np.where(calls >= 0, around[calls], -1), wanted)
 
 
 @dataclass(frozen=True)

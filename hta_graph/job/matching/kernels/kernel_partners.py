@@ -20,7 +20,7 @@ from hta_graph.job.matching.rank_members import ALL, NOBODY, UNKNOWN
 from hta_graph.job.matching.rank_record import listed_ranks
 from hta_graph.trace.vocabulary import PROCESS_GROUP_CALL
 
-__all__ = ["SEND_RECV", "KernelGroup", "groups_of_kernels", "kernel_kind", "needed_by"]
+__all__ = ["PEER", "SEND_RECV", "KernelGroup", "groups_of_kernels", "kernel_kind", "needed_by"]
 
 SEND_RECV = "send_recv"
 """A kernel that runs sends, receives and all-to-alls alike."""
@@ -37,8 +37,8 @@ KINDS = (
 )
 """What a name says, the first that is found; "all" for collectives in which all wait for all."""
 
-PEER = re.compile(r"\d+\s*(?:->|<-)\s*(\d+)")
-"""``nccl:send 0->1`` and ``nccl:recv 1<-0``: own rank and the other one."""
+PEER = re.compile(r"(?<!\d)\d++\s*+(?:->|<-)\s*+(\d{1,9})(?!\d)")
+"""``nccl:send 0->1`` and ``nccl:recv 1<-0``: own rank and the other, numbered within their group."""
 
 MOST_RANKS = 1 << 20
 """A larger group is taken for a broken number."""

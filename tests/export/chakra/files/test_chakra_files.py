@@ -121,7 +121,7 @@ def test_time_that_is_shared_out_is_that_of_the_slot(nodes: Nodes) -> None:
 
 @for_all(nodes_in_lanes(), examples=800)
 def test_a_replay_is_never_ahead_of_its_delays_nor_of_its_dependencies(nodes: Nodes) -> None:
-    times = replay_times(nodes, nodes.end - nodes.start, 0)
+    times = replay_times(nodes, nodes.end - nodes.start, 0, int(nodes.end.max()))
     assert (times.delay >= 0).all()
     assert (np.abs(1000 * times.work - (nodes.end - nodes.start)) < 1000).all()
     assert sorted(times.order.tolist()) == list(range(len(nodes)))

@@ -19,6 +19,7 @@ import hta_graph as hg
 from analyses.command_line.chakra_commands import link
 from analyses.command_line.chakra_options import add_link
 from analyses.command_line.cli import main
+from analyses.command_line.named_files import check_named_files
 from hta_graph import DependencyGraph
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.chakra.host.host_matching import match_host_trace
@@ -864,7 +865,9 @@ def test_chakra_s_own_converter_takes_what_is_written(schema: str, tmp_path: Pat
 def run(*arguments: str | Path) -> None:
     parser = argparse.ArgumentParser()
     add_link(parser)
-    link(parser.parse_args([str(argument) for argument in arguments]))
+    options = parser.parse_args([str(argument) for argument in arguments])
+    check_named_files(options)
+    link(options)
 
 
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:

@@ -157,9 +157,9 @@ def test_nodes_that_never_began_or_ended_are_counted(tmp_path: Path) -> None:
     text = log_text([[*NODES[:3], Ran(4, 40, -1)]]).replace("sys[0] finished", "sys[0] stopped")
     found = statistics(tmp_path, NODES, text=text)
     assert found.notes == [
-        "rank 0 never ended",
-        "rank 0: nodes that never ended: 1, such as node 4",
-        "rank 0: nodes that never began: 3, such as node 5",
+        "npu 0 never ended",
+        "npu 0: nodes that never ended: 1, such as node 4",
+        "npu 0: nodes that never began: 3, such as node 5",
     ]
     (rank,) = found.ranks
     assert (rank.end_ns, rank.idle_ns, rank.gpu_ns, rank.issued, rank.called_back) == (None, None, 30, 4, 3)
@@ -167,7 +167,7 @@ def test_nodes_that_never_began_or_ended_are_counted(tmp_path: Path) -> None:
 
 def test_a_rank_without_a_line_is_listed(tmp_path: Path) -> None:
     found = statistics(tmp_path, NODES, NODES, text=log_text([NODES]))
-    assert [(rank.rank, rank.issued, rank.end_ns) for rank in found.ranks] == [(0, 7, 100), (1, 0, None)]
+    assert [(rank.npu, rank.issued, rank.end_ns) for rank in found.ranks] == [(0, 7, 100), (1, 0, None)]
 
 
 REFUSED = {
@@ -213,7 +213,8 @@ def test_the_command_prints_and_writes_what_is_known(tmp_path: Path, capsys: pyt
     assert document["schema"] == "hta-graph/chakra-statistics/1"
     assert document["notes"] == []
     assert document["ranks"][0] == {
-        "rank": 0, "end_ns": 100, "nodes": 7, "issued": 7, "called_back": 7, "gpu_ns": 60, "memory_ns": 0,
+        "npu": 0, "rank": 0, "end_ns": 100, "nodes": 7, "issued": 7, "called_back": 7, "unanswered": 0,
+        "gpu_ns": 60, "memory_ns": 0,
         "communication_ns": 60, "overlap_ns": 30, "exposed_communication_ns": 30, "idle_ns": 10,
         "cpu_ns": 20, "delay_ns": 15,
     }  # fmt: skip
@@ -240,3 +241,19 @@ def test_a_log_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert status != 0
     assert "is an input" in err
     assert log.read_text() == log_text([NODES])
+
+
+@pytest.mark.parametrize(
+    ("without", "status"), [("", 0), ("finished", 1), ("callback,sys->id=0, tick=100", 1)], ids=["whole", "end", "node"]
+)
+def test_what_a_log_without_its_beginning_shows_can_still_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], without: str, status: int
+) -> None:
+    (tmp_path / "log").mkdir()
+    lines = log_text([NODES]).splitlines(keepends=True)[3:]
+    kept = [line for line in lines if not without or without not in line]
+    (tmp_path / "log" / "log.log").write_text("".join(kept))
+    work = write_workload(tmp_path / "work", [NODES])
+    found, _, err = run_command(capsys, "chakra", "statistics", tmp_path / "log", "--workload", work)
+    assert "lost its oldest entries" in err
+    assert found == status, err

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
+from hta_graph.job.matching.clocks.clock_bounds import moved_within_bounds
+from hta_graph.job.matching.clocks.clock_evidence import MeetingsOfTwo
 from hta_graph.job.matching.clocks.clock_lines import EQUAL
+from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR
 from hta_graph.job.matching.clocks.rank_clocks import RankClock, job_clocks
 from hta_graph.job.matching.collective_times import match_collectives
 from hta_graph.job.matching.rank_members import ALL, RankMembers, Recording
@@ -213,3 +216,12 @@ def test_five_milliseconds_written_into_the_files_are_found() -> None:
     assert after.place.tolist() == before.place.tolist()
     for rank, clock in after.clocks.by_rank.items():
         assert abs(clock.line.ahead - shift[rank]) <= 5 * US
+
+
+def test_a_clock_that_is_not_known_stays_so_when_a_bound_moves_it() -> None:
+    waited = MeetingsOfTwo(
+        *(np.array([value]) for value in (1, 100, 200)), np.array([True]), *(np.array([ns]) for ns in (900, 950)),
+        np.array([False]),
+    )  # fmt: skip
+    moved = moved_within_bounds({(0, 1): waited}, {0: (EQUAL, 0), 1: (EQUAL, UNKNOWN_ERROR)})
+    assert moved == {0: (0, 0), 1: (700, UNKNOWN_ERROR)}

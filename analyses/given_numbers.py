@@ -1,0 +1,91 @@
+"""The one home of numbers as the command line takes them: each reader knows its range, and says it where it refuses."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+
+__all__ = ["RANK", "factor_text", "real_number", "share_of_one", "size_in_bytes", "whole_number"]
+
+GREATEST = 10**18 - 1
+"""What the names of steps and events can say; it fits 64 bits, as does the sum of nine."""
+LARGEST_SIZE = 1 << 60
+LARGEST_FACTOR = 10**6
+WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
+REAL = re.compile(r"[+-]?([0-9]{1,30}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})?")
+SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGT]?)(?:i?B)?", re.IGNORECASE)
+SHARE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})( ?%)?")
+
+
+def whole_number(least: int = -GREATEST, most: int = GREATEST) -> Callable[[str], int]:
+    """Return what reads a whole number of a range.
+
+    >>> whole_number(0, 99)("7"), whole_number()("-1")
+    (7, -1)
+    """
+
+    def read(text: str) -> int:
+        value = int(text) if WHOLE.fullmatch(text) else None
+        if value is None or not least <= value <= most:
+            raise _refused(f"a whole number from {least:,} to {most:,}", text)
+        return value
+
+    return read
+
+
+def real_number(least: float, most: float) -> Callable[[str], float]:
+    """Return what reads a number of a range, which may have a fraction.
+
+    >>> real_number(0, 10**6)("1.5"), real_number(0, 1)("1e-3")
+    (1.5, 0.001)
+    """
+
+    def read(text: str) -> float:
+        value = float(text) if REAL.fullmatch(text) else None
+        if value is None or not least <= value <= most:
+            raise _refused(f"a number from {least:,} to {most:,}", text)
+        return value
+
+    return read
+
+
+RANK = whole_number(0, 10**9 - 1)
+
+
+def factor_text(text: str) -> str:
+    """Check a factor and leave it as it is written: a float would say 0.1 less exactly."""
+    real_number(0, LARGEST_FACTOR)(text)
+    return text
+
+
+def size_in_bytes(text: str) -> int:
+    """Read a number of bytes.
+
+    >>> size_in_bytes("4G"), size_in_bytes("1.5g"), size_in_bytes("300MiB")
+    (4294967296, 1610612736, 314572800)
+    """
+    match = SIZE.fullmatch(text)
+    size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else -1
+    if not 0 <= size <= LARGEST_SIZE:
+        raise _refused("a size such as 4G or 500M, up to 1048576T", text)
+    return size
+
+
+def share_of_one(text: str) -> float:
+    """Read a share, in percent or as a fraction of one.
+
+    >>> share_of_one("5%"), share_of_one("5 %"), share_of_one("0.05")
+    (0.05, 0.05, 0.05)
+    """
+    match = SHARE.fullmatch(text.strip())
+    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    # 5 may mean five percent or five times: who asks has to say which.
+    if not match or (not match[2] and value >= 1):
+        raise _refused("a share such as 5% or 0.05", text)
+    return value
+
+
+def _refused(what: str, text: str) -> argparse.ArgumentTypeError:
+    shown = text if len(text) <= 60 else f"{text[:59]}…"
+    return argparse.ArgumentTypeError(f"takes {what}, not {shown!r}")

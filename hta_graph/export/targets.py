@@ -1,0 +1,205 @@
+"""Where outputs may go: never over an input, never two to one place; said before any work is done."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+from unicodedata import normalize
+
+from hta_graph.errors import OutputError, UsageError
+
+__all__ = ["check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
+
+MOST_LINKS = 40
+"""How many links one path may lead through, as on Linux."""
+
+Identity = tuple[int, int]
+"""What a file is, whatever it is called."""
+
+
+def place_of(path: Path) -> Path:
+    """Return where a path leads through symbolic links, whether something is there or not.
+
+    A link to an open file of a process, as ``/dev/stdout`` is one, is itself the place.
+
+    Raises:
+        OutputError: links lead in a circle, or no file can have such a name.
+    """
+    if "\0" in str(path):
+        raise OutputError(f"{str(path)!r}: no file can have such a name; give another one")
+    place = path.absolute()
+    for _ in range(MOST_LINKS):
+        if not place.is_symlink() or _is_open_file(place):
+            return place
+        place = place.parent / place.readlink()
+    raise OutputError(f"{path}: its symbolic links lead in a circle; name another file")
+
+
+def _is_open_file(place: Path) -> bool:
+    folder = Path(os.path.realpath(place.parent))
+    return folder.name == "fd" and folder.parts[1:2] == ("proc",)
+
+
+def is_written_directly(place: Path) -> bool:
+    """Tell whether a place is a device, a pipe or an open file, which nothing can take the place of."""
+    return _is_open_file(place) or (place.exists() and not place.is_file())
+
+
+def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
+    """Refuse an output that is one of the inputs, before any work is done.
+
+    Raises:
+        OutputError: the output is an input or a folder, is write-protected, or its folder does not exist.
+    """
+    check_targets([target], inputs)
+
+
+def check_targets(files: Sequence[str | Path], inputs: Iterable[Path], folders: Sequence[Path] = ()) -> None:
+    """Refuse outputs that cannot be written, are inputs or hold inputs, or are one and the same.
+
+    Args:
+        files: the files that will be written; ``-`` is standard output.
+        inputs: every file that is read; none of them is changed.
+        folders: the folders that will be written anew, with all that they hold.
+
+    Raises:
+        OutputError: one of them cannot be, as its line says.
+        UsageError: two of them go to one place.
+    """
+    paths = list(inputs)
+    known = {_identity(path) for path in paths} - {None}
+    for target in files:
+        with _one_line(target):
+            _check_file(target, known)
+    for folder in folders:
+        check_new_folder(folder, paths)
+    for one, other in combinations([*files, *folders], 2):
+        with _one_line(other):
+            _check_apart(one, other)
+    for folder in folders:
+        _check_outside(folder, [target for target in (*files, *folders) if target is not folder])
+
+
+@contextmanager
+def _one_line(target: str | Path) -> Iterator[None]:
+    """Let what the system says about a target be an error of it.
+
+    Raises:
+        OutputError: the system says something.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise OutputError(f"{target}: cannot be written: {cause}") from None
+
+
+def _check_file(target: str | Path, inputs: Collection[Identity | None]) -> None:
+    if str(target) == "-":
+        return
+    path = Path(target)
+    place = place_of(path)
+    if place.is_dir():
+        raise OutputError(f"{path}: is a folder; name a file")
+    if not place.parent.is_dir():
+        raise OutputError(f"{path}: its folder does not exist; make it first")
+    if _identity(place) in inputs:
+        raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+    if place.is_block_device():
+        raise OutputError(f"{path}: is a disk; name a file")
+    if not _is_open_file(place) and place.exists() and not os.access(place, os.W_OK):
+        raise OutputError(f"{path}: is write-protected; name another file, or permit it (chmod u+w)")
+    if not is_written_directly(place) and not os.access(place.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: its folder is write-protected; name another one")
+
+
+def check_new_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a folder that cannot be written anew, before any work is done.
+
+    Raises:
+        OutputError: it is a file or holds an input, is write-protected, or its parent does not exist.
+    """
+    with _one_line(target):
+        if target.name in ("", ".."):
+            raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
+        place = place_of(target)
+        if place.exists() and not place.is_dir():
+            raise OutputError(f"{target}: is a file; name a folder")
+        if not place.parent.is_dir():
+            raise OutputError(f"{target}: its parent folder does not exist; make it first")
+        _check_holds_no_input(target, inputs)
+        if not all(os.access(item, os.W_OK | os.X_OK) for item in (place.parent, place) if item.exists()):
+            raise OutputError(f"{target}: is write-protected; name another folder")
+        if place.is_mount():
+            raise OutputError(f"{target}: is a disk's own folder; name a folder inside it")
+
+
+def _check_holds_no_input(target: Path, inputs: Iterable[Path]) -> None:
+    if (there := _identity(target)) is None:
+        return
+    outside: set[Path] = set()
+    for path in inputs:
+        # By the name that was given and by where it leads: with the folder either would be gone.
+        named = path.absolute()
+        folders = {named.parent, Path(os.path.realpath(path if path.is_symlink() else path.parent / "x")).parent}
+        for folder in folders - outside:
+            if path.exists() and there in map(_identity, (folder, *folder.parents)):
+                raise OutputError(f"{target}: holds {path}, an input, which is never overwritten; name another folder")
+        outside |= folders
+
+
+def _check_apart(one: str | Path, other: str | Path) -> None:
+    if _is_one_place(one, other):
+        raise UsageError(f"{other}: two outputs would be written there; name another place for one of them")
+
+
+def _check_outside(folder: Path, others: Iterable[str | Path]) -> None:
+    """Refuse what would be written into a folder that is written anew."""
+    for other in others:
+        if str(other) != "-" and Path(os.path.realpath(folder)) in Path(os.path.realpath(other)).parents:
+            raise UsageError(f"{other}: lies in {folder}, which is written anew; name a place outside it")
+
+
+def _is_one_place(one: str | Path, other: str | Path) -> bool:
+    """Tell whether two targets are one file; whatever goes to the null device is nowhere."""
+    if str(one) == str(other):
+        return str(one) != os.devnull
+    if "-" in (str(one), str(other)):
+        return _identity(place_of(Path(one if str(other) == "-" else other))) in {_identity_of_stdout()} - {None}
+    mine, yours = place_of(Path(one)), place_of(Path(other))
+    if there := _identity(mine):
+        return there == _identity(yours)
+    if yours.exists() or _identity(mine.parent) != _identity(yours.parent):
+        return False
+    return mine.name == yours.name or _is_one_name(mine.name, yours.name, mine.parent)
+
+
+def _identity(path: Path) -> Identity | None:
+    """Return what makes a file the same under all its names; None if there is nothing."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino)
+
+
+def _identity_of_stdout() -> Identity | None:
+    try:
+        found = os.fstat(1)
+    except OSError:
+        return None
+    return None if stat.S_ISCHR(found.st_mode) else (found.st_dev, found.st_ino)
+
+
+def _is_one_name(one: str, other: str, folder: Path) -> bool:
+    """Tell whether two names are one file in a folder that ignores case or how letters are composed, by trying."""
+    if normalize("NFKC", one).casefold() != normalize("NFKC", other).casefold():
+        return False
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{one}.", suffix=".part") as tried:
+        rest = Path(tried.name).name.removeprefix(f".{one}.")
+        return (folder / f".{other}.{rest}").exists()

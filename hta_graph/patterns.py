@@ -1,0 +1,86 @@
+"""The one home of regular expressions that somebody gave: any text, so that some are none and some never end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+import numpy as np
+
+from hta_graph.errors import PatternError
+from hta_graph.model import Bools
+
+__all__ = ["checked_pattern", "matched_names"]
+
+LIMIT_S = 5.0
+PER_NAME_S = 20e-6
+"""How long the names of a trace may be matched: ordinary patterns take less than a microsecond a name."""
+
+Match = Callable[[re.Pattern[str], str], object]
+
+
+def checked_pattern(text: str) -> re.Pattern[str]:
+    """Compile a regular expression.
+
+    Raises:
+        PatternError: it is none, or beyond what can be compiled.
+    """
+    try:
+        with warnings.catch_warnings():
+            # What Python may read otherwise one day is read as today: no line about it helps who asks.
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(text)
+    except (re.error, OverflowError) as error:
+        raise PatternError(f"{_cut(text)} is not a regular expression: {error}") from None
+    except RecursionError:
+        raise PatternError(f"{_cut(text)} is not a regular expression: it nests too deeply") from None
+
+
+def matched_names(expressions: Sequence[str], names: Sequence[str], *, by: Match = re.Pattern[str].search) -> Bools:
+    """Mark the names that any of some regular expressions finds, or matches as ``by`` does; one entry at least.
+
+    Expressions that backtrack without end are given up after some seconds in the main thread, which alone can be
+    interrupted (nowhere on Windows).
+
+    >>> matched_names(["^b", "c$"], ["abc", "bcd", "cde"]).tolist()
+    [True, True, False]
+
+    Raises:
+        PatternError: one of them is no regular expression, or takes too long.
+    """
+    found = np.zeros(max(len(names), 1), np.bool_)
+    for pattern in map(checked_pattern, expressions):
+        with _limited(pattern.pattern, LIMIT_S + PER_NAME_S * len(names)):
+            found[: len(names)] |= np.fromiter((by(pattern, name) is not None for name in names), np.bool_, len(names))
+    return found
+
+
+@contextmanager
+def _limited(text: str, seconds: float) -> Iterator[None]:
+    """Interrupt what the processor works on for too long; ``re`` looks for signals while it backtracks."""
+
+    def give_up(*_: object) -> NoReturn:
+        raise PatternError(
+            f"the pattern {_cut(text)} takes too long: given up after {seconds:.0f} s",
+            "repeat nothing that itself repeats, such as (a+)+ or (.*a){9}",
+        )
+
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # Time of the processor: on a busy machine a sound pattern takes no longer.
+    before, waiting = signal.signal(signal.SIGVTALRM, give_up), signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, *waiting)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _cut(text: str) -> str:
+    return repr(text) if len(text) <= 80 else f"{text[:80]!r}…"

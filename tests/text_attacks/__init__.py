@@ -1,0 +1,1 @@
+"""Hostile texts, numbers and patterns in every command: `python -m tests.text_attacks`."""
