@@ -40,7 +40,7 @@ def harmed_edges(graph: hg.DependencyGraph, rng: random.Random, harms: int) -> E
     return EdgeTable.of(**columns)
 
 
-@for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), examples=400)
+@for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), examples=160)
 def test_edges_stand_where_they_can_if_no_mask_marks_one(which: int, seed: int, harms: int) -> None:
     graph = GRAPHS[which]
     edges = harmed_edges(graph, random.Random(seed), harms)
@@ -49,7 +49,7 @@ def test_edges_stand_where_they_can_if_no_mask_marks_one(which: int, seed: int, 
     assert all_placed(edges, graph.trace) == (not np.logical_or.reduce(marked).any())
 
 
-@for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), st.booleans(), examples=400)
+@for_all(st.integers(0, 5), st.integers(0, 2**32), st.integers(0, 2), st.booleans(), examples=160)
 def test_edges_that_go_forward_close_no_cycle(which: int, seed: int, harms: int, at_once: bool) -> None:
     graph, rng = GRAPHS[which], random.Random(seed)
     if at_once:
