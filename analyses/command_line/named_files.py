@@ -32,6 +32,8 @@ class NamedFile(str):
         """Refuse an empty name, which is often that of a variable of the shell that is not set."""
         if not text:
             raise argparse.ArgumentTypeError("names no file; it is empty")
+        if "\0" in text:
+            raise argparse.ArgumentTypeError(f"no file can have the name {text!r}")
         return super().__new__(cls, text)
 
 

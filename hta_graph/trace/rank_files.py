@@ -86,8 +86,8 @@ def expand(paths: Sequence[Path]) -> list[Path]:
             inside = [path]
         except FileNotFoundError:
             raise TraceError(path, "no such file") from None
-        except OSError as error:
-            raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+            raise TraceError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if not inside:
             raise TraceError(path, "this folder holds no .json, .json.gz or .json.zst file")
         found += inside

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.every_command import every_command, options_of
+from tests.support.writing_commands import names_a_file
 from tests.text_attacks.command_lines import Asked, Material, ask_in_process
 from tests.text_attacks.texts import lines_of, with_labels, written_material
 
@@ -56,11 +57,8 @@ def numeric_options(words: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
     """Yield the options of a command that take numbers, the form of their values, and how many these are."""
     for action in options_of(words):
         option = action.option_strings[-1]
-        if (
-            action.type not in (None, str)
-            and not action.choices
-            and getattr(action.type, "__name__", "") != "read_word"
-        ):
+        is_text = action.type in (None, str) or getattr(action.type, "__name__", "") == "read_word"
+        if not (is_text or action.choices or names_a_file(action)):
             yield option, "{}", action.nargs if isinstance(action.nargs, int) else 1
         yield from ((option, form, 1) for form in IN_TEXTS.get(option, ()))
 

@@ -375,8 +375,8 @@ def as_folder(name: str) -> Callable[[Path], None]:
         (lambda folder: (folder / "comm_groups.json").write_text('{"1": [true]}'), "is not an object of rank lists"),
         (as_pipe("comm_groups.json"), "comm_groups.json: is no file"),
         (as_pipe("trace.1.et"), "trace.1.et: is no file"),
-        (as_folder("comm_groups.json"), "comm_groups.json: is no file"),
-        (as_folder("trace.1.et"), "trace.1.et: is no file"),
+        (as_folder("comm_groups.json"), "comm_groups.json: cannot be read: Is a directory"),
+        (as_folder("trace.1.et"), "trace.1.et: cannot be read: Is a directory"),
         (lambda folder: [path.unlink() for path in folder.glob("*.et")], "holds no .et file"),
     ],
 )
