@@ -28,6 +28,7 @@ NOTHING = re.compile(r"\b(nan|NaN|None|inf|<NA>|NaT)\b")
 """What a program prints where it has no number."""
 
 
+SOME_COMMANDS = [name if at % 2 == 0 else deep(name) for at, name in enumerate(COMMANDS)]
 BY_DEPTH = [make if make in TELLING else deep(make) for make in POOR_TRACES]
 
 
@@ -101,7 +102,7 @@ def test_a_page_is_written_of_what_has_an_answer(name: str, tmp_path: Path, caps
 
 
 @pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", SOME_COMMANDS)
 def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run_command(capsys, *COMMANDS[name], *inputs)
     assert status in (0, 1)
@@ -111,7 +112,7 @@ def test_a_terminal_gets_words_and_numbers(name: str, inputs: list[Any], capsys:
 
 
 @pytest.mark.parametrize("inputs", BY_DEPTH, indirect=True)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", SOME_COMMANDS)
 def test_every_step_is_answered_or_a_line_says_why_not(
     name: str, inputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

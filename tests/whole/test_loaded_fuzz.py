@@ -16,7 +16,7 @@ from tests.loaded_fuzz.cases import damaged_folder, fuzz_family, write_files
 from tests.loaded_fuzz.families import FAMILIES
 from tests.loaded_fuzz.saved_graphs import ask_loaded, saved_graphs
 
-QUICK, DEEP = 10, 90
+QUICK, DEEP = 4, 96
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -22,6 +22,7 @@ def patterns() -> dict[str, tuple[str, re.Pattern[Any], str]]:
     return {f"{place} {how}": (place, pattern, how) for place, pattern, how in own_patterns()}
 
 
+@pytest.mark.slow
 def test_patterns_are_found() -> None:
     assert len(patterns()) > 100
     assert {
