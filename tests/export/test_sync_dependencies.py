@@ -162,6 +162,7 @@ def test_hidden_records_are_found_again(name: str) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_the_table_of_hidden_records_has_a_line_per_trace_and_kind() -> None:
     assert len(list(hidden_table())) == 1 + 11
 
@@ -182,6 +183,7 @@ def test_dependencies_of_simulated_programs(dialect: str, programs: int) -> None
         assert score.recall >= limit
 
 
+@pytest.mark.slow
 def test_the_table_of_simulated_programs_has_both_directions_of_all_dialects() -> None:
     assert len(list(simulated_table(2, 60))) == 1 + 2 * len(DIALECTS)
 

@@ -112,6 +112,7 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
         assert own.said["Comms Id"] == [2**63 + 1]
 
 
+@pytest.mark.slow
 def test_processes_send_communications_only_where_they_are_wanted(tmp_path: Path) -> None:
     folder = job_folder(tmp_path, 0, 1)
     for members in (False, True):
@@ -138,6 +139,7 @@ def test_graphs_come_lowest_rank_first_and_are_those_of_single_files(tmp_path: P
         assert same_graphs(graph, hg.build_graph(hg.read_trace(tmp_path / f"trace_{9 - (rank or 0)}.json.gz")))
 
 
+@pytest.mark.slow
 def test_a_rank_by_name_or_order_reaches_the_graph(tmp_path: Path) -> None:
     for name in ("x_rank5.json", "b.json", "a.json"):
         trace = TraceBuilder()
@@ -384,6 +386,7 @@ def test_an_interrupt_leaves_no_process_and_no_output(tmp_path: Path) -> None:
 
 @needs_proc
 @pytest.mark.parametrize("kind", [signal.SIGKILL, deep(signal.SIGTERM)])
+@pytest.mark.slow
 def test_a_killed_program_leaves_no_process(tmp_path: Path, kind: signal.Signals) -> None:
     process = started_program(SLOW_READER, "info", job_folder(tmp_path, *range(4)), "--jobs", 2)
     workers = child_processes(process.pid)
@@ -419,6 +422,7 @@ def test_an_interrupt_while_real_ranks_are_read(tmp_path: Path) -> None:
 
 
 @needs_proc
+@pytest.mark.slow
 def test_an_error_ends_the_processes(tmp_path: Path) -> None:
     path = job_folder(tmp_path, *range(4)) / "trace_8.json.gz"
     path.write_bytes(path.read_bytes()[:-20])
@@ -432,6 +436,7 @@ def test_an_error_ends_the_processes(tmp_path: Path) -> None:
 
 
 @needs_proc
+@pytest.mark.slow
 def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
     found = hg.read_graphs(job_folder(tmp_path, *range(4)), jobs=2)
     next(found)
@@ -528,6 +533,7 @@ def test_a_single_file_shows_no_bar(tmp_path: Path) -> None:
     assert on_a_terminal("info", tmp_path)[2] == ""
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_no_bar(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run_command(capsys, "info", job_folder(tmp_path, 0, 1), "--jobs", "2")[2] == ""
 

@@ -126,6 +126,7 @@ def test_every_member_ends_when_its_transfer_does(name: str, backend: str) -> No
 
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("backend", ["nccl", deep("gloo")])
+@pytest.mark.slow
 def test_the_path_is_whole_and_what_is_long_enough_lies_on_it(name: str, backend: str, tmp_path: Path) -> None:
     fault = Fault(2, 1, "forward", 40_000 * US)
     job = simulate_job(

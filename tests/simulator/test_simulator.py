@@ -194,6 +194,7 @@ def test_clock_error_moves_gpu_rows_alone() -> None:
 
 @pytest.mark.parametrize("size", [10_000, deep(200_000)])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
+@pytest.mark.slow
 def test_large_programs_take_seconds(family: Any, size: int) -> None:
     begin = time.perf_counter()
     run = simulate(random_program(1, family, size))
@@ -203,6 +204,7 @@ def test_large_programs_take_seconds(family: Any, size: int) -> None:
 
 @pytest.mark.parametrize(("seeds", "size"), [(9, 1_500), deep(60, 2_000)])
 @pytest.mark.parametrize("family", ["pytorch", deep("arbitrary")])
+@pytest.mark.slow
 def test_seeds_reach_every_kind_of_constraint(family: Any, seeds: int, size: int) -> None:
     kinds = {c.kind for seed in range(seeds) for c in simulate(random_program(seed, family, size)).constraints}
     assert len(kinds) == 14 - (0 if family == "pytorch" else 1)

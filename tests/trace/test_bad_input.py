@@ -420,6 +420,7 @@ def test_many_bad_rows_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path
     assert all(f"({key})" in err for _, key in BAD_ROWS.values())
 
 
+@pytest.mark.slow
 def test_an_enormous_exponent_costs_no_time(tmp_path: Path) -> None:
     text = "-1e99999999"
     kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1}
@@ -565,6 +566,7 @@ def test_of_duplicate_keys_the_last_counts(tmp_path: Path) -> None:
     assert (trace.names, trace.events.start.tolist()) == (("second",), [50_000])
 
 
+@pytest.mark.slow
 def test_a_name_of_a_megabyte_keeps_errors_short(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.annotation("x" * 1_000_000, 0, 10)

@@ -54,6 +54,7 @@ def whole_events(cut: int) -> int:
 
 
 @pytest.mark.parametrize("step", [97, deep(13)])
+@pytest.mark.slow
 def test_every_cut_names_the_byte_and_the_number_of_whole_events(tmp_path: Path, step: int) -> None:
     path, raw = tmp_path / "t.json", TEXT.encode()
     for cut in [*range(1, len(raw), step), *range(len(raw) - len(TAIL) - 3, len(raw))]:

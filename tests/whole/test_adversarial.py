@@ -9,6 +9,7 @@ import pytest
 import hta_graph as hg
 from hta_graph import CriticalPath, DependencyGraph
 from tests.support.builder import TraceBuilder, edges
+from tests.support.depth import deep
 
 US = 1000
 
@@ -208,7 +209,7 @@ def test_work_carried_over_from_an_earlier_step_stays_under_its_own_name(tmp_pat
     assert path.segments.carried_over.tolist() == [True, False, False, False, False]
 
 
-@pytest.mark.parametrize("depth", [1200, 50_000])
+@pytest.mark.parametrize("depth", [1200, deep(50_000)])
 def test_deep_nesting_needs_no_recursion(tmp_path: Path, depth: int) -> None:
     trace = TraceBuilder()
     for level in range(depth):

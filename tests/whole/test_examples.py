@@ -109,6 +109,7 @@ def test_a_notebook_is_stored_as_text(path: Path) -> None:
     assert {kind for output in outputs for kind in output.get("data", ())} <= {"text/plain", "text/html"}
 
 
+@pytest.mark.slow
 def test_the_neighbourhood_is_drawn(tmp_path: Path) -> None:
     said = run_script("draw_the_neighbourhood_of_a_kernel.py", folder=tmp_path)
     assert idioms.ALL_REDUCE in said

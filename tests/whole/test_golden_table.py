@@ -136,6 +136,7 @@ def test_a_wrong_number_of_hta_without_a_known_reason_is_unexplained(tmp_path: P
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_a_wrong_number_of_ours_is_unexplained_whatever_hta_says(monkeypatch: pytest.MonkeyPatch) -> None:
     golden = golden_of("nccl_args_a100", "get_comm_comp_overlap")
     monkeypatch.setattr(judge, "asked_of_us", lambda _: golden.result)

@@ -370,6 +370,7 @@ EDGE = ["kind", "source_index", "source_point", "target_index", "target_point"]
 
 
 @pytest.mark.parametrize("sync_rows", ["resolved", "none"])
+@pytest.mark.slow
 def test_each_rule_finds_what_really_happened(sync_rows: Any) -> None:
     """What the PyTorch idiom did is found, and what is found was so, kind by kind; the deep proof is elsewhere."""
     truth, found, right = Counter[str](), Counter[str](), Counter[str]()

@@ -77,6 +77,7 @@ def test_inference_in_the_pytorch_idiom(dialect: str, programs: int) -> None:
 
 
 @pytest.mark.parametrize("programs", [4, deep(60)])
+@pytest.mark.slow
 def test_inference_in_arbitrary_programs_is_labelled_and_never_a_recorded_kind(programs: int) -> None:
     total = prove("arbitrary", DIALECTS["no rows"], range(programs), SIZE)
     for kind in ("event_wait", *GPU_TO_CPU, "thread_handoff", "graph_order"):
@@ -86,6 +87,7 @@ def test_inference_in_arbitrary_programs_is_labelled_and_never_a_recorded_kind(p
         assert not total[kind].missed
 
 
+@pytest.mark.slow
 def test_a_full_queue_of_real_depth_is_found() -> None:
     kernels = tuple(Launch(Stream(), 30_000) for _ in range(1_500))
     queue = joined(compare(simulate(Program.of(*kernels, Gap(1_000))), DIALECTS["no rows"]), ("queue_full",))

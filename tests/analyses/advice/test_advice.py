@@ -412,10 +412,12 @@ def test_the_guard_lowers_the_confidence_of_the_verdict_and_silences_advice_abou
 
 
 @pytest.mark.parametrize("family", ["pytorch", "experts", "arbitrary"])
+@pytest.mark.slow
 def test_the_guard_is_silent_on_programs_that_do_not_spin(family: str) -> None:
     assert guard_rates(family, range(8), 300)["others, warned"] == 0
 
 
+@pytest.mark.slow
 def test_following_advice_saves_time_on_simulated_programs() -> None:
     counts = rates("pytorch", range(8), 300)
     assert sum(count for (_, key), count in counts.items() if key == "fired") > 5

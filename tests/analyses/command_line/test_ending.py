@@ -138,6 +138,7 @@ def test_streams_that_are_closed_or_full(
     assert (tmp_path / "out.json").exists() == ("OUT" in arguments)
 
 
+@pytest.mark.slow
 def test_no_file_of_ours_gets_the_number_of_a_closed_stream(tmp_path: Path, trace_file: Path) -> None:
     """What is said would otherwise stand in the middle of the output."""
     done = in_shell(">&- 2>&- <&-", "kernel-breakdown", trace_file, "--csv", tmp_path / "out.csv")

@@ -224,6 +224,7 @@ def check_identities(graph: hg.DependencyGraph) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_every_trace_is_an_identity_and_its_communication_is_known_by_name(real_traces: list[Path]) -> None:
     found = set()
     for path in real_traces:

@@ -179,6 +179,7 @@ def check_identities(graph: hg.DependencyGraph) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
     for path in real_traces:
         check_identities(graph_of_file(path))

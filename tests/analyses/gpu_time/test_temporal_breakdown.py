@@ -71,6 +71,7 @@ def test_no_gpu_work_is_a_sentence_and_a_picture_without_bars(tmp_path: Path) ->
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_every_step_and_trace_is_an_identity(real_traces: list[Path]) -> None:
     for path in real_traces:
         graph = graph_of_file(path)

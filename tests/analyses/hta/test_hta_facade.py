@@ -308,6 +308,7 @@ def test_counters_of_hardware_come_with_the_columns_of_the_trace(tmp_path: Path)
     [make if make in TELLING else deep(make) for make in POOR_TRACES if make is not broken_off],
     ids=lambda make: make.__name__,
 )
+@pytest.mark.slow
 def test_traces_that_lack_something_are_answered_too(make: Callable[[Path], list[Path]], tmp_path: Path) -> None:
     found = TraceAnalysis(trace_files=[str(path) for path in make(tmp_path)])
     rank = found.get_ranks()[0]

@@ -308,6 +308,7 @@ def sums(keys: Any, lengths: Any) -> dict[int, int]:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_causes_sum_to_the_idle_time_of_every_step_and_trace(real_traces: list[Path]) -> None:
     for path in real_traces:
         check_identities(graph_of_file(path))

@@ -154,6 +154,7 @@ def test_a_page_stays_small(report: Path) -> None:
     assert report.stat().st_size < 150_000
 
 
+@pytest.mark.slow
 def test_the_same_ranks_give_the_same_bytes(report: Path, tmp_path: Path) -> None:
     assert (
         main(["report", str(FOUR_RANKS), "-o", str(tmp_path / "r.html"), "--overlay", str(tmp_path / "path #1.json")])
@@ -212,6 +213,7 @@ def test_an_item_of_the_path_leads_to_its_longest_segment(tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.slow
 def test_the_longest_kernels_stand_first_whatever_their_type(tmp_path: Path) -> None:
     built = TraceBuilder()
     for number in range(3):

@@ -193,6 +193,7 @@ def test_the_same_path_gives_the_same_bytes(tmp_path: Path) -> None:
     assert timeline_page(path).html() == timeline_page(path_of(trace(), tmp_path)).html()
 
 
+@pytest.mark.slow
 def test_pages_cost_no_plotly_and_other_commands_no_templates() -> None:
     said = "import sys, analyses.pages.timeline_page, analyses.pages.report, analyses.display.charts; "
     code = said + "sys.exit('plotly' in sys.modules or 'jinja2' in sys.modules)"

@@ -367,6 +367,7 @@ def test_near_goes_with_one_path(capsys: pytest.CaptureFixture[str], tmp_path: P
     ],
     ids=lambda item: item if isinstance(item, str) else item[0],
 )
+@pytest.mark.slow
 def test_what_is_heavy_is_imported_where_it_is_needed(arguments: list[str], absent: str) -> None:
     code = (
         "import sys\nfrom analyses.command_line.cli import main\n"

@@ -61,6 +61,7 @@ def test_medians_of_all_steps_but_the_warm_up_are_compared(tmp_path: Path) -> No
     assert "On the critical path: GPU computes (gpu_compute_bound) +0.010 ms" in said
 
 
+@pytest.mark.slow
 def test_a_difference_within_the_spread_of_the_steps_is_none(tmp_path: Path) -> None:
     found = pair_of(tmp_path, [500, 100, 90, 110, 95], [500, 104, 96, 113, 99])
     assert not found.beyond_noise
@@ -235,12 +236,14 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return [noisy_run(folder, seed) for seed in range(request.param)]
 
 
+@pytest.mark.slow
 def test_recordings_of_one_program_do_not_differ(program: list[hg.DependencyGraph]) -> None:
     pairs = [(one, other) for at, one in enumerate(program) for other in program[at + 1 :]]
     found = [between_runs(*pair) for pair in pairs]
     assert [opening(comparison) for comparison in found if comparison.beyond_noise] == []
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_a_tenth_slower_is_found(program: list[hg.DependencyGraph], tmp_path: Path) -> None:
     found = between_runs(program[0], noisy_run(tmp_path, 100, slower={KERNEL: 1.1}))
     assert found.beyond_noise
@@ -304,6 +307,7 @@ def test_the_differences_of_a_real_pair_are_identities() -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_two_versions_that_differ_by_less_than_their_steps_do_not_differ() -> None:
     found = between_runs(*(scope.graph for scope in pair()))
     assert [len(side.lengths_ns) for side in found.sides.values()] == [3, 3]

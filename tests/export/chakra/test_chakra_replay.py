@@ -87,6 +87,7 @@ def test_the_replay_takes_as_long_as_the_program(tmp_path: Path, number: int) ->
 
 @pytest.mark.parametrize("profile", ["full", "gpu"])
 @pytest.mark.parametrize(("factor", "programs"), [(0.5, FEW), *(deep(factor, MOST) for factor in (0.25, 0.5, 2, 4))])
+@pytest.mark.slow
 def test_the_dependencies_tell_how_long_it_would_take_on_another_gpu(
     tmp_path: Path, factor: float, programs: int, profile: str
 ) -> None:
@@ -99,6 +100,7 @@ def test_the_dependencies_tell_how_long_it_would_take_on_another_gpu(
     assert np.mean(errors < 0.05) >= 0.95
 
 
+@pytest.mark.slow
 def test_without_the_waits_of_the_cpu_they_would_not(tmp_path: Path) -> None:
     """The same comparison notices when dependencies are missing."""
     waits = ("stream_sync", "device_sync", "event_sync", "blocking_copy", "queue_full")

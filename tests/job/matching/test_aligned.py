@@ -116,6 +116,7 @@ def numbered(own: Happened, numbers: list[int]) -> Happened:
     return replace(own, number=np.array(numbers, np.int64))
 
 
+@pytest.mark.slow
 def test_a_band_is_as_good_as_the_whole() -> None:
     drawn = np.random.default_rng(5)
     end = np.cumsum(drawn.integers(100 * US, 5_000 * US, 900))

@@ -172,6 +172,7 @@ def test_work_launched_in_the_file_waits_by_a_call_in_the_file(wait: bool, row: 
     ("dialect", "programs"),
     [("no rows", 4), *(deep(dialect, 60) for dialect in DIALECTS)],
 )
+@pytest.mark.slow
 def test_waits_in_recordings_of_simulated_programs_are_true(dialect: str, programs: int) -> None:
     counts: dict[str, Counter[str]] = {
         poverty: sum(

@@ -103,6 +103,7 @@ def test_precision_and_recall_on_programs_with_experts_on_other_ranks(
 
 @pytest.mark.parametrize("programs", [5, deep(30)])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
+@pytest.mark.slow
 def test_no_other_program_spins(family: Family, programs: int) -> None:
     for seed in range(programs):
         assert polls_found(graph_of(random_program(seed, family, 400))) == 0

@@ -41,6 +41,7 @@ def check_spans(conversion: Conversion, most: float = 0.01) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS, ids="-".join)
+@pytest.mark.slow
 def test_a_simulated_job_lasts_as_long(tmp_path: Path, job: tuple[str, str]) -> None:
     conversion = converted_files(recorded_job(tmp_path / "job", *job), tmp_path / "work")
     check_spans(conversion)
