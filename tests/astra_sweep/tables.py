@@ -97,7 +97,7 @@ def _node_cells(found: MeasuredSet) -> Iterator[dict[str, str]]:
 
 
 def _counted_nodes(found: MeasuredSet, npu: int) -> tuple[str, ...]:
-    told = [rank for run in found.runs.values() for rank in run.ranks if rank.rank == npu]
+    told = [rank for run in found.runs.values() for rank in run.ranks if rank.npu == npu]
     return (
         f"{found.nodes[npu]:,}",
         _range(rank.issued for rank in told),
