@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from itertools import chain
 from pathlib import Path
 
@@ -97,7 +98,8 @@ def main() -> int:
     failed: Counter[str] = Counter()
     for name in (name for name in ATTACKS if options.only in name):
         counts: Counter[object] = Counter()
-        with tempfile.TemporaryDirectory() as folder:
+        # A text may be taken for a name: what is written by it goes where nothing is.
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
             for asked, faults in ATTACKS[name](Path(folder)):
                 counts.update(["runs", asked.status] + ["faults"] * bool(faults))
                 failed.update(f"{name}: {' '.join(map(str, asked.words[:1]))}: {fault[:160]!r}" for fault in faults)

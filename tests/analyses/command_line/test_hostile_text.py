@@ -30,8 +30,9 @@ SOME = [words if at % 4 == 0 else deep(words) for at, words in enumerate(COMMAND
 
 
 @pytest.fixture(autouse=True)
-def _colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Speak to one kind of terminal: rich keeps how a style is written for the first one."""
+def _one_terminal_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Speak to one kind of terminal, for rich keeps how a style is written for the first one; write beside nothing."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("COLORTERM", raising=False)
 
