@@ -172,6 +172,7 @@ def test_the_table_of_hidden_records_has_a_line_per_trace_and_kind() -> None:
 
 @pytest.mark.parametrize("dialect", ["recorded", "no ids", "no rows", "no rows, no records", "ROCm"])
 @pytest.mark.parametrize("programs", [6, deep(40)])
+@pytest.mark.slow
 def test_dependencies_of_simulated_programs(dialect: str, programs: int) -> None:
     total = prove_sync(DIALECTS[dialect], range(programs), 120)
     assert total["GPU→CPU"].truths > 1.5 * programs

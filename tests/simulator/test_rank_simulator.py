@@ -195,6 +195,7 @@ def test_lists_of_more_than_thirty_ranks_are_cut(tmp_path: Path) -> None:
     assert not any("Global rank start" in own for own in kernels)
 
 
+@pytest.mark.slow
 def test_equal_seeds_make_equal_jobs(tmp_path: Path) -> None:
     files = [
         record_job(simulate_job(fsdp(JobShape(seed=9))), Recording(), tmp_path / name).paths[1].read_bytes()

@@ -88,6 +88,7 @@ def test_a_notebook_prints_what_is_stored_in_it(path: Path, run_notebooks: dict[
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_the_cells_of_a_notebook_show_what_is_stored_in_it(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

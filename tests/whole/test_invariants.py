@@ -451,6 +451,7 @@ def test_the_path_is_the_chain_of_last_finishing_sources(program: Program) -> No
 
 @pytest.mark.parametrize("seed", [0, *map(deep, range(1, 12))])
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
+@pytest.mark.slow
 def test_every_recorded_point_binds_to_a_last_finishing_source(family: Any, seed: int) -> None:
     """Also in programs with hand-offs, graphs, locks and queues: at each point whose true constraints are all recorded.
 

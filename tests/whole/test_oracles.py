@@ -428,6 +428,7 @@ def test_copies_block_by_direction_host_kind_and_timing(tmp_path: Path, copy: st
 
 
 @pytest.mark.parametrize("count", [1_500, 3_000])
+@pytest.mark.slow
 def test_a_full_queue_holds_launches_back(count: int) -> None:
     """A launch that waits for a slot returns when the stream goes on: found for most such launches, never falsely."""
     launches = tuple(Launch(Stream(7), 20_000, call_ns=1_000) for _ in range(count))

@@ -34,6 +34,7 @@ def joined(total: dict[str, Score], kinds: tuple[str, ...]) -> Score:
 @pytest.mark.parametrize("programs", PROGRAMS)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize("dialect", ["recorded", "virtual tid"])
+@pytest.mark.slow
 def test_recorded_kinds_hold_every_true_constraint_and_no_false_one(
     family: Family, dialect: str, programs: int
 ) -> None:

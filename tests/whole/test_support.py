@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 
@@ -34,6 +36,7 @@ def is_of_tests(module: str) -> bool:
     return module.startswith("tests.") and module.rpartition(".")[2].startswith(("test_", "conftest"))
 
 
+@pytest.mark.slow
 def test_no_module_imports_a_module_of_tests() -> None:
     found = {path.relative_to(ROOT): set(filter(is_of_tests, imported_modules(path))) for path in TESTS.rglob("*.py")}
     modules = {".".join(path.with_suffix("").parts) for path in found}

@@ -17,7 +17,7 @@ from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
-from hta_graph.names import there_are
+from hta_graph.names import elided, there_are
 
 __all__ = ["SCENARIOS", "Scenario", "scenario"]
 
@@ -62,7 +62,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
     if name == "communication":
         scale("class:gpu_communication_bound", _number(given or "", name))
     if name == "rank_like_others" and not names_a_rank(given or ""):
-        raise UsageError(f"{given!r} is no rank; give a number, such as rank_like_others=3")
+        raise UsageError(f"{elided(given or '', 60)!r} is no rank; give a number, such as rank_like_others=3")
     return _NamedScenario(name, given or "")
 
 
@@ -70,7 +70,7 @@ def _number(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no factor; give a number, such as {name}=0.5") from None
+        raise UsageError(f"{elided(text, 60)!r} is no factor; give a number, such as {name}=0.5") from None
 
 
 def _scaled(*kinds: BoundBy) -> Callable[[Draft, str], None]:

@@ -140,6 +140,7 @@ def test_a_reason_is_worded_and_a_document_has_one_in_every_unexplained_segment(
 
 @pytest.mark.parametrize("programs", [2, deep(12)])
 @pytest.mark.parametrize("poverty", POVERTIES)
+@pytest.mark.slow
 def test_reasons_in_poor_recordings_of_simulated_programs_are_true(poverty: Poverty, programs: int) -> None:
     counts: Counter[tuple[str, bool]] = Counter()
     for family in ("pytorch", "arbitrary", "replays"):

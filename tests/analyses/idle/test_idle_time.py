@@ -242,6 +242,7 @@ def simulated(seed: int, tmp_path: Path) -> hg.DependencyGraph:
 
 
 @pytest.mark.parametrize("seed", [*range(6), *map(deep, range(6, 15))])
+@pytest.mark.slow
 def test_causes_sum_to_the_idle_time_of_simulated_programs(seed: int, tmp_path: Path) -> None:
     graph = simulated(seed, tmp_path)
     check_identities(graph)

@@ -88,6 +88,7 @@ def test_an_output_that_exists_is_kept_unless_forced(tmp_path: Path, capsys: pyt
 
 @pytest.mark.parametrize("name", ["old", "new", ".old", "trace.0.et"])
 @pytest.mark.parametrize("prefix", ["trace", "old"])
+@pytest.mark.slow
 def test_a_workload_of_any_name_can_be_replaced_again_and_again(tmp_path: Path, name: str, prefix: str) -> None:
     traces, work = two_ranks(tmp_path / "traces"), tmp_path / "OUT" / name
     work.parent.mkdir()

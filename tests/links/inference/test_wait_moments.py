@@ -134,6 +134,7 @@ def test_a_number_on_two_other_devices_is_not_believed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gone", [EVENT_CALLS[:1], EVENT_CALLS])
 @pytest.mark.parametrize("dialect", ["recorded", "virtual tid", "µs, recorded"])
+@pytest.mark.slow
 def test_simulated_programs_get_their_waits_from_the_rows_alone(dialect: str, gone: tuple[str, ...]) -> None:
     counts = rows_only(simulate(program_of("overlapping", 2, 150)), DIALECTS[dialect], gone)
     assert counts["true"] > 10

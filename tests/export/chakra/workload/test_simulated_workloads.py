@@ -49,6 +49,7 @@ def test_a_simulated_job_lasts_as_long(tmp_path: Path, job: tuple[str, str]) -> 
 
 
 @pytest.mark.parametrize("job", ["ddp", deep("fsdp"), deep("experts"), deep("tensor")])
+@pytest.mark.slow
 def test_so_does_one_whose_sizes_nobody_recorded(tmp_path: Path, job: str) -> None:
     files = recorded_job(tmp_path / "job", job, "nccl")
     for path in files:
