@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from hta_graph.printable import one_line
+from hta_graph.printable import printable_lines
 
 __all__ = ["page_of"]
 
@@ -37,7 +37,9 @@ def page_of(template: str, *, scripts: Sequence[str] = (), policy: bool = True, 
         trim_blocks=True,
         lstrip_blocks=True,
         # Escaped names are no markup, but may still turn the direction of the text around them.
-        finalize=lambda value: value if isinstance(value, Markup) or not isinstance(value, str) else one_line(value),
+        finalize=lambda value: (
+            value if isinstance(value, Markup) or not isinstance(value, str) else printable_lines(value)
+        ),
     )
     script = "\n".join(_file_text(name) for name in scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

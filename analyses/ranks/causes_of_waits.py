@@ -52,16 +52,18 @@ def causes(matched: Sequence[Matched]) -> pd.DataFrame:
     """
     if not matched or not any(len(item.found) for item in matched):
         return joined([], CAUSES)
-    job = _job_of(matched[0])
+    job = _job_of(matched)
     found = WaitCauses(job)
     return joined([_causes_in(item, job, found) for item in matched if len(item.found)], CAUSES)
 
 
-def _job_of(item: Matched) -> JobGraph:
+def _job_of(matched: Sequence[Matched]) -> JobGraph:
     """Build the job's graph, of what is matched already if the files tell the ranks."""
-    graphs = {rank: item.scopes[rank].graph for rank in sorted(item.scopes)}
-    is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == item.ranks.keys()
-    return join_ranks(graphs.values(), matched=item.every if is_numbered else None)
+    # Ranks need not have all stretches: a step may be missing.
+    found = {rank: scope.graph for item in matched for rank, scope in item.scopes.items()}
+    graphs = {rank: found[rank] for rank in sorted(found)}
+    is_numbered = all(graph.rank == rank for rank, graph in graphs.items()) and graphs.keys() == matched[0].ranks.keys()
+    return join_ranks(graphs.values(), matched=matched[0].every if is_numbered else None)
 
 
 def _causes_in(item: Matched, job: JobGraph, found: WaitCauses) -> pd.DataFrame:

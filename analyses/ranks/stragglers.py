@@ -41,7 +41,8 @@ def stragglers(matched: Sequence[Matched]) -> pd.DataFrame:
 def _waiting_caused(item: Matched) -> pd.DataFrame:
     """Add up what each rank caused in one stretch, the worst first."""
     found = item.found
-    ranks = np.array(sorted(item.scopes), np.int64)
+    # Those that met others in the stretch have a row, even if it is none of theirs, such as a step that they lack.
+    ranks = np.union1d(np.array(sorted(item.scopes), np.int64), found.rank)
     last = np.searchsorted(ranks, found.rank[found.last])  # ranks need not be numbered from 0
     waited = summed_by(found.number, found.wait, len(found))
     caused = summed_by(last, waited, len(ranks))
