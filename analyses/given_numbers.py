@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from typing import TypeVar
 
 __all__ = ["RANK", "factor_text", "real_number", "share_of_one", "size_in_bytes", "whole_number"]
 
+Number = TypeVar("Number", int, float)
 GREATEST = 10**18 - 1
 """What the names of steps and events can say; it fits 64 bits, as does the sum of nine."""
 LARGEST_SIZE = 1 << 60
@@ -24,14 +26,7 @@ def whole_number(least: int = -GREATEST, most: int = GREATEST) -> Callable[[str]
     >>> whole_number(0, 99)("7"), whole_number()("-1")
     (7, -1)
     """
-
-    def read(text: str) -> int:
-        value = int(text) if WHOLE.fullmatch(text) else None
-        if value is None or not least <= value <= most:
-            raise _refused(f"a whole number from {least:,} to {most:,}", text)
-        return value
-
-    return read
+    return _number(WHOLE, int, "a whole number", least, most)
 
 
 def real_number(least: float, most: float) -> Callable[[str], float]:
@@ -40,11 +35,16 @@ def real_number(least: float, most: float) -> Callable[[str], float]:
     >>> real_number(0, 10**6)("1.5"), real_number(0, 1)("1e-3")
     (1.5, 0.001)
     """
+    return _number(REAL, float, "a number", least, most)
 
-    def read(text: str) -> float:
-        value = float(text) if REAL.fullmatch(text) else None
+
+def _number(
+    written: re.Pattern[str], made: Callable[[str], Number], what: str, least: Number, most: Number
+) -> Callable[[str], Number]:
+    def read(text: str) -> Number:
+        value = made(text) if written.fullmatch(text) else None
         if value is None or not least <= value <= most:
-            raise _refused(f"a number from {least:,} to {most:,}", text)
+            raise _refused(f"{what} from {least:,} to {most:,}", text)
         return value
 
     return read

@@ -1,10 +1,13 @@
-"""How objects show themselves in notebooks: a caption and small tables, nothing that a trace could inject."""
+"""How numbers, lists and, in notebooks, objects are shown; nothing that a trace could inject."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["html_table", "milliseconds", "signed_milliseconds"]
+__all__ = ["html_table", "milliseconds", "signed_milliseconds", "some_of"]
+
+MOST_LISTED = 16
+"""So many things a line names, such as ranks."""
 
 
 def milliseconds(ns: int) -> str:
@@ -23,6 +26,15 @@ def signed_milliseconds(ns: int) -> str:
     ('+0.002', '-1,234.568')
     """
     return f"{ns / 1e6:+,.3f}"
+
+
+def some_of(said: Sequence[str], between: str = ", ") -> str:
+    """Join the first things that are to be said, and tell whether there are more.
+
+    >>> some_of(["rank 0", "rank 1"])
+    'rank 0, rank 1'
+    """
+    return between.join(said[:MOST_LISTED]) + (f"{between}…" if len(said) > MOST_LISTED else "")
 
 
 def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

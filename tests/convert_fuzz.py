@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import random
 import re
 import sys
@@ -18,9 +16,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from analyses.command_line.cli import main as command_line
 from tests.fuzz import make_case
 from tests.job_fuzz import damaged
+from tests.support.asked import ask
 from tests.support.properties import require
 
 OF_FILES = (
@@ -97,16 +95,10 @@ def examine_workload(folder: Path, seed: int, number: int) -> str:
 
 def _ask_command(arguments: list[str]) -> tuple[int, str]:
     """Run a command; return its exit status and its line of error."""
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = command_line(["chakra", *arguments])
-    text = err.getvalue()
-    errors = [line for line in text.splitlines() if line.startswith("hta-graph: ")]
-    require(status in (0, 1), f"exit status {status}")
-    require(len(errors) == int(status != 0), f"status {status} with {len(errors)} lines of error: {text[:300]}")
-    require("Traceback" not in text, "a traceback on stderr")
-    require("this is a defect" not in text, "a result that contradicts itself")
-    return status, errors[0].removeprefix("hta-graph: ") if errors else ""
+    answer = ask(["chakra", *arguments])
+    answer.check_one_error()
+    require(answer.status != 2, "a wrong command line")
+    return answer.status, answer.errors[0].removeprefix("hta-graph: ") if answer.errors else ""
 
 
 def _without_names(line: str, folder: Path) -> str:

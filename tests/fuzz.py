@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
-import io
 import json
 import random
 import re
@@ -28,10 +27,10 @@ from types import FrameType
 from typing import Any
 
 import hta_graph as hg
-from analyses.command_line.cli import main as command_line
 from hta_graph.errors import DefectError
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.dialect import Exact
+from tests.support.asked import ask
 from tests.support.properties import BrokenRuleError, check_graph, require, some_windows
 from tests.support.shared_traces import shared_traces
 
@@ -388,23 +387,16 @@ def _check_line(line: str, path: Path) -> None:
 
 
 def _ask_the_command_line(path: Path, arguments: list[str], outcome: str) -> None:
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = command_line([arguments[0], str(path), *arguments[1:]])
-    out.flush()
-    text = out.buffer.getvalue()  # type: ignore[attr-defined]
-    errors = [line for line in err.getvalue().splitlines() if line.startswith("hta-graph: ")]
-    require(status in (0, 1, 2), f"exit status {status}")
-    require(len(errors) == int(status != 0), f"status {status} with {len(errors)} lines of error")
-    require("Traceback" not in err.getvalue(), "a traceback on stderr")
-    require("this is a defect" not in err.getvalue(), "a result that contradicts itself")
-    require(not text or status == 0, "partial output beside an error")
-    if status == 0 and "--json" in arguments:
-        _check_document(json.loads(text))
-    elif status == 0:
-        require(text.strip(), "no output and no error")
+    answer = ask([arguments[0], str(path), *arguments[1:]])
+    answer.check_one_error()
+    succeeds = answer.status == 0
+    require(not answer.out or succeeds, "partial output beside an error")
+    if succeeds and "--json" in arguments:
+        _check_document(json.loads(answer.out))
+    elif succeeds:
+        require(answer.out.strip(), "no output and no error")
     if outcome == "analysed" and arguments[0] != "critical-path":
-        require(status == 0, "the command line refuses what the library reads")
+        require(succeeds, "the command line refuses what the library reads")
 
 
 def _check_document(document: dict[str, Any]) -> None:

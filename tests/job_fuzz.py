@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
 import random
 import sys
@@ -22,10 +20,10 @@ from typing import Any
 import networkx as nx
 
 import hta_graph as hg
-from analyses.command_line.cli import main as command_line
 from hta_graph.errors import DefectError
 from tests.fuzz import BYTES, ODD_VALUES, STRUCTURAL, as_bytes, rows_of
 from tests.simulator.ranks import JobShape, Recording, ddp, experts, fsdp, pipeline, record_job, rooted, simulate_job
+from tests.support.asked import ask
 from tests.support.properties import require
 
 SCENARIOS = (ddp, fsdp, pipeline, rooted, experts)
@@ -118,11 +116,9 @@ def check_job(job: hg.JobGraph) -> None:
 
 
 def _ask_the_command_line(folder: Path) -> None:
-    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = command_line(["critical-path", str(folder), "--json", "-"])
-    require(status in (0, 1), f"exit status {status}")
-    require("Traceback" not in err.getvalue(), "a traceback on stderr")
+    answer = ask(["critical-path", str(folder), "--json", "-"])
+    answer.check()
+    require(answer.status != 2, "a wrong command line")
 
 
 def main() -> None:

@@ -149,7 +149,7 @@ SIMULATORS = (
     of_simulators(
         "delays scale with the GPU",
         "workload/scaling",
-        'is_idle = node.name == DELAY and "event_index" not in known and "idle_nanos" not in known',
+        'is_idle = is_delay(node) and "idle_nanos" not in known',
         "is_idle = False",
         "workload/test_scaling",
     ),
@@ -170,7 +170,7 @@ SIMULATORS = (
     of_simulators(
         "a kernel called delay is idle time",
         "simulator/et_program",
-        "node.name == DELAY and not names_event(node)",
+        'node.name == DELAY and not any(attribute.name == "event_index" for attribute in node.attr)',
         "node.name == DELAY",
         "test_astra_sim",
     ),

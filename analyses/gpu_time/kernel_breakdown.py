@@ -207,15 +207,20 @@ def answer(
         memory_kernels=memory,
         by_quantile=by_quantile,
     )
-    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    notes = [note for scope in scopes if (note := _missing_note(scope, memory_kernels=memory))]
     return Answer({"kernel_types": types, "kernels": kernels}, notes)
 
 
-def _missing_note(scope: Scope) -> str:
+def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:
     """Say why there is no time to divide."""
-    if scope.missing() or (scope.running.end > scope.running.start).any():
-        return scope.missing()
-    return f"rank {scope.rank}: all GPU activity in {scope.label} is too short for the trace's clock: its length is 0"
+    if missing := scope.missing():
+        return missing
+    where = f"rank {scope.rank}: all GPU activity in {scope.label}"
+    if not (scope.running.end > scope.running.start).any():
+        return f"{where} is too short for the trace's clock: its length is 0"
+    if any(scope.running.busy(kind).total for kind in _work_types(memory_kernels=memory_kernels)):
+        return ""
+    return f"{where} is copies and sets, which are left out"
 
 
 def figure(found: Answer) -> Figure:

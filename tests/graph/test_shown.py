@@ -10,6 +10,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import QueryError, UsageError
+from hta_graph.shown import some_of
 from tests.support.builder import TraceBuilder
 
 
@@ -118,3 +119,8 @@ def test_what_is_no_window_is_told_what_was_meant(graph: hg.DependencyGraph, win
 def test_dir_shows_what_users_need() -> None:
     assert dir(hg) == sorted([*hg.__all__, "__version__"])
     assert all(getattr(hg, name) is not None for name in dir(hg))
+
+
+def test_more_ranks_than_a_line_holds_are_told() -> None:
+    assert some_of([str(at) for at in range(20)]) == ", ".join(map(str, range(16))) + ", …"
+    assert some_of(["a", "b"], "; ") == "a; b"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import tempfile
@@ -11,8 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.fuzz import BYTES, time_limit
+from tests.fuzz import BYTES, as_bytes, time_limit
 from tests.support.properties import require
 
 Files = dict[str, bytes]
@@ -141,6 +143,18 @@ def any_file(files: Files, rng: Rng, suffix: str = "") -> str:
         files["left"] = b" "
         return "left"
     return rng.choice(chosen)
+
+
+def edit_json(files: Files, rng: Rng, part: str, change: Callable[[Any, Any], object]) -> None:
+    """Change a document, which ``change`` gets with a part of it; one that has no such place stays as it is."""
+    name = any_file(files, rng, ".json")
+    try:
+        document = json.loads(files[name])
+        change(document, document[part])
+        depth = rng.choice((50, 1_100, 20_000))
+        files[name] = as_bytes(document).replace(b'"\\u0002nested"', b"[" * depth + b"]" * depth)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return
 
 
 def harm_bytes(files: Files, rng: Rng) -> None:

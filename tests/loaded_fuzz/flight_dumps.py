@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import numpy as np
 import hta_graph as hg
 from hta_graph.errors import DefectError, HtaGraphError
 from hta_graph.job.matching.read_members import read_members
-from tests.fuzz import ODD_VALUES, as_bytes
+from tests.fuzz import ODD_VALUES
 from tests.job_fuzz import check_job, sound_ranks
-from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file
+from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, edit_json
 from tests.support.properties import require
 
 JOBS = (0, 1, 2, 3, 5, 7)
@@ -71,15 +72,8 @@ def _dump_of(graph: hg.DependencyGraph) -> dict[str, Any]:
 # --- damage to entries ------------------------------------------------------------------------------------------------
 
 
-def _edit_dump(files: Files, rng: Rng, change: Any) -> None:
-    name = any_file(files, rng, ".json")
-    try:
-        document = json.loads(files[name])
-        change(document, document["entries"])
-        depth = rng.choice((50, 1_100, 20_000))
-        files[name] = as_bytes(document).replace(b'"\\u0002nested"', b"[" * depth + b"]" * depth)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        return
+def _edit_dump(files: Files, rng: Rng, change: Callable[[Any, Any], object]) -> None:
+    edit_json(files, rng, "entries", change)
 
 
 def change_entry(files: Files, rng: Rng) -> None:

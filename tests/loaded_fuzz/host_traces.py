@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from tests.fuzz import ODD_NUMBERS, ODD_VALUES, as_bytes, seeds
-from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, any_file, write_files
+from tests.fuzz import ODD_NUMBERS, ODD_VALUES, seeds
+from tests.loaded_fuzz.cases import OF_ANY_FOLDER, Family, Files, Harm, Rng, edit_json, write_files
 from tests.loaded_fuzz.command import ask_command
 from tests.support.host_builder import host_of
 
@@ -32,15 +33,8 @@ def sound_hosts() -> tuple[tuple[str, Files], ...]:
     return tuple(found)
 
 
-def _edit_host(files: Files, rng: Rng, change: Any) -> None:
-    name = any_file(files, rng, ".json")
-    try:
-        document = json.loads(files[name])
-        change(document, document["nodes"])
-        depth = rng.choice((50, 1_100, 20_000))
-        files[name] = as_bytes(document).replace(b'"\\u0002nested"', b"[" * depth + b"]" * depth)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        return
+def _edit_host(files: Files, rng: Rng, change: Callable[[Any, Any], object]) -> None:
+    edit_json(files, rng, "nodes", change)
 
 
 def _any_place(node: Any, rng: Rng) -> tuple[Any, Any]:

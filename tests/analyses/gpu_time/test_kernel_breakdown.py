@@ -163,6 +163,17 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     assert kernels.empty
 
 
+def test_no_work_but_copies_that_are_left_out_is_a_sentence(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.op("aten::to", 0, 10)
+    trace.copy("Memcpy DtoH (Device -> Pageable)", 12, 20, 5)
+    scope = whole(3, hg.build_graph(hg.read_trace(trace.write(tmp_path / "copies.json"))))
+    found = answer([scope], no_memory_kernels=True)
+    assert found.tables["kernel_types"].empty
+    assert found.notes == ["rank 3: all GPU activity in whole trace is copies and sets, which are left out"]
+    assert not answer([scope]).notes
+
+
 def test_a_terminal_gets_short_names_and_files_full_ones(tmp_path: Path) -> None:
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
     trace = TraceBuilder()

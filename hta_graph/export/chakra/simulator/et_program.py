@@ -23,7 +23,6 @@ __all__ = [
     "SEND",
     "EtAttribute",
     "EtProgram",
-    "names_event",
     "programs_of",
 ]
 
@@ -167,14 +166,14 @@ class _NodeScan:
             self.awaited += node.data_deps
             self.awaited += node.ctrl_deps
             self.awaited_count.append(len(self.awaited) - before)
-            self.is_delay.append(node.name == DELAY and not names_event(node))
+            self.is_delay.append(is_delay(node))
             if node.type in COMMUNICATION_TYPES:
                 self.communication[at] = {name: EtAttribute(kind, value) for name, kind, value in attributes(node)}
 
 
-def names_event(node: Any) -> bool:
-    """Tell whether a node says which event of a trace it is: a kernel may well be called ``delay``."""
-    return any(attribute.name == "event_index" for attribute in node.attr)
+def is_delay(node: Any) -> bool:
+    """Tell whether a node is a delay of ours, not an event of a trace: a kernel may well be called ``delay``."""
+    return node.name == DELAY and not any(attribute.name == "event_index" for attribute in node.attr)
 
 
 def _on_cpu(node: Any) -> tuple[bool, str]:

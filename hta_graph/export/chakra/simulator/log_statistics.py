@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ class _RankRun:
         without_issue = len(self._callbacks.node) > len(self._whole.node)
         return without_issue or (len(self._issues.node) > 0 and int(self._issues.tick.min()) > 0)
 
-    @property
+    @cached_property
     def _waiting(self) -> NodeIds:
         """The nodes that began and never ended."""
         return np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)

@@ -19,6 +19,7 @@ from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
 from hta_graph.job.matching.rank_members import ALL, UNKNOWN, Recording
 from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord
 from hta_graph.model import Ints
+from hta_graph.shown import some_of
 
 __all__ = ["Agreement", "RecordedRank", "agree"]
 
@@ -147,9 +148,7 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
     counts = {rank: len(cut) for rank, cut in matched.cut.items() if cut}
     if not counts:
         return []
-    listed = ", ".join(
-        f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in list(counts.items())[:16]
-    ) + (", …" if len(counts) > 16 else "")
+    listed = some_of([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])
     return [f"{matched.channel}: what not every rank recorded waits for nobody: {listed}"]
 
 

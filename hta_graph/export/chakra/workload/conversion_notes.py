@@ -7,12 +7,9 @@ from collections.abc import Iterator, Sequence
 from hta_graph.export.chakra.workload.collective_order import RecordedRank
 from hta_graph.export.chakra.workload.met_communications import MetCommunications
 from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankWork
-from hta_graph.shown import milliseconds
+from hta_graph.shown import milliseconds, some_of
 
-__all__ = ["broadcast_notes", "early_notes", "met_notes", "overlap_notes", "some_of", "unknown_line"]
-
-MOST_LISTED = 16
-"""So many ranks a note names."""
+__all__ = ["broadcast_notes", "early_notes", "met_notes", "overlap_notes", "unknown_line"]
 
 
 def early_notes(works: Sequence[RankWork]) -> list[str]:
@@ -57,11 +54,6 @@ def broadcast_notes(ranks: Sequence[RecordedRank]) -> list[str]:
         return []
     how = "take as long as they did and wait for nobody, for so ASTRA-sim runs them"
     return [f"{count:,} broadcasts {how}; unknown collectives as-recorded lets ranks wait for the root"]
-
-
-def some_of(said: Sequence[str], between: str = ", ") -> str:
-    """Join the first things that are to be said, and tell whether there are more."""
-    return between.join(said[:MOST_LISTED]) + (f"{between}…" if len(said) > MOST_LISTED else "")
 
 
 def overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:

@@ -47,7 +47,6 @@ from hta_graph.export.chakra.workload.conversion_notes import (
     early_notes,
     met_notes,
     overlap_notes,
-    some_of,
     unknown_line,
 )
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
@@ -58,6 +57,7 @@ from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, 
 from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
+from hta_graph.shown import some_of
 
 __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
 
@@ -177,8 +177,9 @@ class _Workload:
         self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
-        # On the CPU what has no partner is not known any more; but whose trace is not given is missing there too.
-        missing = missing_ranks(work.recorded(work.found.known).record for work in works)
+        # What has no partner is not known any more; but whose trace is not given is missing there too.
+        found = [work.recorded(work.found.known) for work in works] if self._clocks is not None else recorded
+        missing = missing_ranks(own.record for own in found)
         self.copied = sorted(missing) if options.missing == "copy" else []
         if missing:
             recorded = self._with_missing(works, recorded, missing)

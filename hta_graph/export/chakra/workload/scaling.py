@@ -31,7 +31,7 @@ from hta_graph.export.chakra.files.et_folder import (
 from hta_graph.export.chakra.files.schema import NODE_TYPES, GlobalMetadata
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.check_nodes import LONGEST_NODE_NS
-from hta_graph.export.chakra.simulator.simulated import DELAY
+from hta_graph.export.chakra.simulator.et_program import is_delay
 from hta_graph.export.chakra.workload.replay_times import rounded_microseconds
 from hta_graph.export.targets import check_new_folder
 
@@ -61,7 +61,7 @@ class _Factors:
 
     def of(self, node: Any, known: dict[str, Any]) -> Fraction:
         """Return by how much a node's work is multiplied."""
-        is_idle = node.name == DELAY and "event_index" not in known and "idle_nanos" not in known
+        is_idle = is_delay(node) and "idle_nanos" not in known
         if node.type != COMPUTATION or is_idle:
             return Fraction(1)
         return self.cpu if known.get("is_cpu_op") else self.gpu
@@ -122,7 +122,7 @@ def _check_scaled(folder: EtFolder) -> None:
 
 
 def _scaled_messages(file: EtFile, factors: _Factors, changed: ScaledNodes) -> Iterator[bytes]:
-    scaled = list(_scaled_durations(file, factors))
+    scaled = list(_scaled_durations(file, factors, changed))
     micros = rounded_microseconds(
         np.array([lane for lane, _ in scaled], np.int64), np.array([ns for _, ns in scaled], np.int64)
     ).tolist()
@@ -131,14 +131,11 @@ def _scaled_messages(file: EtFile, factors: _Factors, changed: ScaledNodes) -> I
         if lane < 0:
             yield message
             continue
-        on_cpu = any(attribute.name == "is_cpu_op" and attribute.bool_val for attribute in node.attr)
-        changed.cpu += on_cpu
-        changed.gpu += not on_cpu
         _set_duration(node, rounded, ns)
         yield node.SerializeToString()
 
 
-def _scaled_durations(file: EtFile, factors: _Factors) -> Iterator[tuple[int, int]]:
+def _scaled_durations(file: EtFile, factors: _Factors, changed: ScaledNodes) -> Iterator[tuple[int, int]]:
     """Yield each node's thread or stream as a number, and its new duration (ns); -1 and 0 where it stays."""
     lanes: dict[Lane, int] = {}
     for node in file.nodes():
@@ -156,6 +153,10 @@ def _scaled_durations(file: EtFile, factors: _Factors) -> Iterator[tuple[int, in
                 f"{file.path}: node {node.id} would take more than 104 days, longer than ASTRA-sim can wait; "
                 "give a smaller factor"
             )
+        if known.get("is_cpu_op"):
+            changed.cpu += 1
+        else:
+            changed.gpu += 1
         lane = tuple(known.get(name) for name in ("is_cpu_op", "tid", "device", "stream"))
         yield lanes.setdefault(lane, len(lanes)), scaled
 

@@ -12,7 +12,6 @@ from hta_graph.errors import UsageError
 from hta_graph.export.chakra.files.et_folder import EtFolder, read_folder
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.simulate import simulate
-from hta_graph.export.chakra.workload.conversion_notes import some_of
 from hta_graph.export.chakra.workload.convert import Conversion, ConversionError, ConvertOptions, convert
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from hta_graph.export.chakra.workload.scaling import scale_workload
@@ -333,8 +332,3 @@ def test_each_rank_is_given_once(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(RankBuilder(0, 1).write(tmp_path / "rank.json")))
     with pytest.raises(ConversionError, match="give each rank once"):
         convert([RankInput(0, graph), RankInput(0, graph)], tmp_path / "work")
-
-
-def test_more_ranks_than_a_line_holds_are_told() -> None:
-    assert some_of([str(at) for at in range(20)]) == ", ".join(map(str, range(16))) + ", …"
-    assert some_of(["a", "b"], "; ") == "a; b"
