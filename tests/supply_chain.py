@@ -1,0 +1,158 @@
+"""What the package is made of: Pythons to try it on, lowest versions, licences, known vulnerabilities.
+
+``python -m tests.supply_chain pythons|lowest|licences|vulnerabilities``; ``.ci/package`` asks all four.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from itertools import chain
+from pathlib import Path
+
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "licences.md"
+OLDEST = (3, 11)
+NEWEST_MINOR = 30
+OF_OLDER = {"pytz": "MIT", "six": "MIT", "tenacity": "Apache-2.0"}
+"""What older versions of these packages bring, and no version of today."""
+VERSION = "import sys; print(*sys.version_info[:2], sys.executable)"
+
+
+def pythons() -> Iterator[str]:
+    """Yield a program for each minor version of Python that is installed and supported."""
+    named = [f"python3.{minor}" for minor in range(OLDEST[1], NEWEST_MINOR)]
+    of_pyenv = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin/python3"))
+    found: dict[tuple[int, int], str] = {}
+    for program in [sys.executable, *named, *map(str, of_pyenv)]:
+        try:
+            done = subprocess.run([program, "-c", VERSION], capture_output=True, text=True, check=False)
+        except OSError:
+            continue
+        # pyenv's stand-in for a version that is installed and not chosen answers with an error.
+        if done.returncode:
+            continue
+        major, minor, path = done.stdout.strip().split(" ", 2)
+        if (version := (int(major), int(minor))) >= OLDEST:
+            found.setdefault(version, path)
+    yield from (found[version] for version in sorted(found))
+
+
+def lowest() -> Iterator[str]:
+    """Yield a constraint for each requirement: its lower bound exactly."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
+        requirement = Requirement(line)
+        yield from (f"{requirement.name}=={bound.version}" for bound in requirement.specifier if bound.operator == ">=")
+
+
+def needed(extras: frozenset[str] = frozenset({"parquet", "plot", "zstd"})) -> dict[str, Distribution]:
+    """Return the packages that come with ``hta-graph``, directly or not, by name."""
+    found: dict[str, Distribution] = {}
+    asked = [(Requirement("hta-graph"), extras)]
+    while asked:
+        wanted, extras = asked.pop()
+        name = canonicalize_name(wanted.name)
+        if name in found:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            sys.exit(f"{name} is needed and not installed")
+        for line in found[name].requires or []:
+            requirement = Requirement(line)
+            environments = [{**default_environment(), "extra": extra} for extra in (*extras, "")]
+            if not requirement.marker or any(map(requirement.marker.evaluate, environments)):
+                asked.append((requirement, frozenset(requirement.extras)))
+    del found["hta-graph"]
+    return dict(sorted(found.items()))
+
+
+def licence(package: Distribution) -> str:
+    """Return what a package says of its licence, shortly."""
+    expression, *_ = package.metadata.get_all("License-Expression") or [""]
+    if expression:
+        return str(expression)
+    lines = package.metadata.get_all("Classifier") or []
+    classes = [line.rpartition(" :: ")[2] for line in lines if line.startswith("License ::")]
+    text, *_ = package.metadata.get_all("License") or [""]
+    first_line = text.strip().partition("\n")[0]
+    return ", ".join(classes) or first_line or "not said"
+
+
+def licences() -> Iterator[str]:
+    """Yield the page of licences."""
+    yield "# Licences"
+    yield ""
+    yield "hta-graph is under the MIT licence. `pip install 'hta-graph[parquet,plot,zstd]'` brings these packages:"
+    yield ""
+    yield "| package | licence |"
+    yield "|---|---|"
+    rows = OF_OLDER | {name: licence(package) for name, package in needed().items()}
+    yield from (f"| {name} | {said} |" for name, said in sorted(rows.items()))
+
+
+def listed() -> set[str]:
+    """Return the packages that the page names."""
+    return set(re.findall(r"^\| ([a-z0-9-]+) \|", PAGE.read_text(), re.MULTILINE)) - {"package"}
+
+
+def vulnerabilities() -> Iterator[str]:
+    """Ask PyPI for known vulnerabilities of what is installed; yield a line on what could not be asked.
+
+    ``pip-audit`` says "No known vulnerabilities found" also of packages that it found nowhere; those are counted here.
+    """
+    pinned = [f"{name}=={package.version}" for name, package in needed().items()]
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Path(folder, "asked.txt")
+        asked.write_text("\n".join(pinned))
+        command = [
+            sys.executable,
+            "-m",
+            "pip_audit",
+            "--format",
+            "json",
+            "--no-deps",
+            "--disable-pip",
+            "-r",
+            str(asked),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout.startswith("{"):
+        yield f"known vulnerabilities: not checked, the list is out of reach ({done.stderr.strip()[-200:]!r})"
+        return
+    answers = json.loads(done.stdout)["dependencies"]
+    known = [answer for answer in answers if "skip_reason" not in answer]
+    yield f"known vulnerabilities: {len(known)} of {len(pinned)} packages checked" + (
+        "" if len(known) == len(pinned) else "; the others are not known where this machine may ask"
+    )
+    bad = [f"{answer['name']} {answer['version']}: {hole['id']}" for answer in known for hole in answer["vulns"]]
+    if bad:
+        sys.exit("\n".join(bad))
+
+
+def main() -> None:
+    """Print the answer."""
+    questions: dict[str, Callable[[], Iterator[str]]] = {
+        "pythons": pythons, "lowest": lowest, "licences": licences, "vulnerabilities": vulnerabilities,
+    }  # fmt: skip
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("question", choices=questions)
+    for line in questions[parser.parse_args().question]():
+        sys.stdout.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    main()
