@@ -18,7 +18,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -73,8 +72,8 @@ def needed(extras: frozenset[str] = frozenset({"parquet", "plot", "zstd"})) -> d
             sys.exit(f"{name} is needed and not installed")
         for line in found[name].requires or []:
             requirement = Requirement(line)
-            environments = [{**default_environment(), "extra": extra} for extra in (*extras, "")]
-            if not requirement.marker or any(map(requirement.marker.evaluate, environments)):
+            marker = requirement.marker
+            if not marker or any(marker.evaluate({"extra": extra}) for extra in (*extras, "")):
                 asked.append((requirement, frozenset(requirement.extras)))
     del found["hta-graph"]
     return dict(sorted(found.items()))
