@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from typing import Any, Self, TypeVar, cast, get_args
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from hta_graph.model import Bools, Codes, Floats, Ids, Ints
+from hta_graph.model import Bools, Codes, Ids, Ints
 
 __all__ = [
     "Columns",
@@ -105,9 +105,13 @@ class Columns:
         )
 
 
+# Spelled out: what an array type of ``hta_graph.model`` is made of cannot be asked the same way of every NumPy.
 _DTYPES = {
-    name: np.dtype(get_args(get_args(kind)[1])[0])
-    for name, kind in (("Bools", Bools), ("Codes", Codes), ("Floats", Floats), ("Ids", Ids), ("Ints", Ints))
+    "Bools": np.dtype(np.bool_),
+    "Codes": np.dtype(np.int8),
+    "Floats": np.dtype(np.float64),
+    "Ids": np.dtype(np.int32),
+    "Ints": np.dtype(np.int64),
 }
 _DECLARED: dict[type[Any], dict[str, np.dtype[Any]]] = {}
 

@@ -95,7 +95,7 @@ def licences() -> Iterator[str]:
     """Yield the page of licences."""
     yield "# Licences"
     yield ""
-    yield "hta-graph is under the MIT licence. `pip install 'hta-graph[parquet,plot,zstd]'` brings these packages:"
+    yield "This package is under the MIT licence. `pip install 'hta-graph[parquet,plot,zstd]'` brings these packages:"
     yield ""
     yield "| package | licence |"
     yield "|---|---|"
