@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -241,7 +242,9 @@ def test_every_example_is_listed() -> None:
 
 def test_the_samples_are_what_the_simulator_makes() -> None:
     made = samples()
-    assert {path: path.read_bytes() for path in FOLDER.rglob("*.gz")} == made
+    # Packed bytes differ between Pythons: 3.13 says otherwise which system packed them.
+    kept = {path: gzip.decompress(path.read_bytes()) for path in FOLDER.rglob("*.gz")}
+    assert kept == {path: gzip.decompress(packed) for path, packed in made.items()}
     assert sum(map(len, made.values())) < 200_000
 
 
