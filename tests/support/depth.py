@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,19 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 
+SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.4"))
+"""The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
 LEAST_EXAMPLES = 3
 """How many examples of a property the quick run looks at, however few the deep one has."""
 
 
 def for_all(*strategies: SearchStrategy[Any], examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Check a property: a fortieth of the examples in the quick run, all of them, marked ``slow``, in the deep one.
+    """Check a property: a fortieth of the examples in the quick run; ``cases`` of them, marked ``slow``, in a deep one.
 
     Strategies are for the rightmost parameters, as with hypothesis' ``given``; parameters before them are fixtures. The
     examples are the same at every run, and ``@example`` belongs below.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        counts = {"quick": max(LEAST_EXAMPLES, examples // 40), "deep": examples}
+        counts = {"quick": max(LEAST_EXAMPLES, examples // 40), "deep": cases(examples)}
         runs = {depth: with_examples(count)(given(*strategies)(test)) for depth, count in counts.items()}
 
         def check(depth: str, **fixtures: Any) -> None:
@@ -43,6 +46,11 @@ def with_examples(count: int) -> settings:
     return settings(
         deadline=None, max_examples=count, derandomize=True, suppress_health_check=list(HealthCheck), database=None
     )
+
+
+def cases(count: int) -> int:
+    """Return how many of a deep test's cases this run looks at."""
+    return max(1, round(count * SHARE))
 
 
 def deep(*values: Any) -> Any:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.command_fuzz import POSITIONALS, fuzz_commands, values_of
-from tests.support.depth import deep
+from tests.support.depth import cases, deep
 from tests.support.every_command import every_command, options_of, positionals_of
 
 COMMANDS = len(every_command()) - 1
 """All but the demonstration."""
 
 
-@pytest.mark.parametrize(("first", "count"), [(0, COMMANDS), *(deep(at, 200) for at in range(0, 600, 200))])
+@pytest.mark.parametrize(("first", "count"), [(0, COMMANDS), *(deep(at, 200) for at in range(0, cases(1_000), 200))])
 def test_any_question_is_answered_or_refused(first: int, count: int) -> None:
     found = fuzz_commands(20_261_123, range(first, first + count))
     assert found.failures == {}

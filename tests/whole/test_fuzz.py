@@ -23,10 +23,10 @@ from tests.fuzz import (
     seeds,
 )
 from tests.simulator.dialect import Exact
-from tests.support.depth import deep
+from tests.support.depth import cases, deep
 from tests.support.properties import BrokenRuleError, check_graph
 
-CASES = 750
+CASES = cases(750)
 PART = 150
 
 

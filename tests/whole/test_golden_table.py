@@ -19,12 +19,21 @@ from tests.golden_table.golden import Golden, golden_answers
 from tests.golden_table.gpu_time import by_what_runs, merged
 from tests.golden_table.judge import EQUAL, UNEXPLAINED
 from tests.golden_table.table import first_table, judged, second_table
-from tests.support.depth import deep
+from tests.support.depth import SHARE, deep
 from tests.support.shared_traces import SHARED
 
 GOLDEN = SHARED / "golden"
 QUICK = ("execution_trace_sample", "memory_timeline")
-OTHERS = sorted({path.parent.name for path in GOLDEN.glob("*/*.json")} - set(QUICK)) if GOLDEN.is_dir() else []
+WITHOUT_ROUNDING = "__ns_rounding_off"
+"""HTA's second answers on the same trace; CI judges the first ones."""
+OTHERS = sorted(
+    {
+        path.parent.name
+        for path in GOLDEN.glob("*/*.json")
+        if SHARE >= 1 or not path.parent.name.endswith(WITHOUT_ROUNDING)
+    }
+    - set(QUICK)
+)
 
 
 # -- comparing --------------------------------------------------------------------------------------------------------

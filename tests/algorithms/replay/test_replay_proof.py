@@ -17,7 +17,7 @@ from tests.simulator.changes import OF_ANY
 from tests.simulator.idioms import pin_memory
 from tests.simulator.program import Annotation, Launch
 from tests.simulator.ranks.job_changes import OF_JOBS
-from tests.support.depth import deep
+from tests.support.depth import cases, deep
 
 FIRST = 5_000
 """Seeds from here on were never looked at while rules were made."""
@@ -29,7 +29,7 @@ def _errors(found: Found) -> tuple[float, float]:
     return median, nearly_all
 
 
-@pytest.mark.parametrize("programs", [1, deep(40)])
+@pytest.mark.parametrize("programs", [1, deep(cases(40))])
 @pytest.mark.parametrize("in_step", [False, True])
 def test_programs_do_what_was_predicted(programs: int, *, in_step: bool) -> None:
     seeds = range(FIRST, FIRST + programs)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.causes_proof import BACKENDS, Score, prove
 from tests.ranks_proof import SCENARIOS
+from tests.support.depth import cases
 
 QUICK = (
     ("ddp", "gloo", 0),
@@ -29,8 +30,8 @@ def test_nearly_every_delay_is_named_first() -> None:
     total = Score()
     for scenario in SCENARIOS:
         for backend in BACKENDS:
-            for seed in range(8):
+            for seed in range(cases(8)):
                 total.add(prove(scenario, backend, seed))
     assert total.unbalanced == []
     assert total.named_first >= 0.98 * total.asked
-    assert total.asked > 40
+    assert total.asked > cases(40)

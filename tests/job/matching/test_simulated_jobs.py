@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.ranks_proof import DAMAGES, SCENARIOS, Score, prove
-from tests.support.depth import deep
+from tests.support.depth import cases, deep
 
+SEEDS = range(cases(10))
 AGREEING = ("none", "rank missing")
 """What leaves nothing to guess: every rendezvous of the ranks that are given is whole."""
 
@@ -46,8 +47,8 @@ def test_recorded_ids_say_all_whatever_else_is_wrong() -> None:
 @pytest.mark.parametrize("backend", ["nccl", "gloo"])
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "wide"])
 def test_without_ids_many_jobs_are_matched_and_what_is_guessed_says_so(name: str, backend: str) -> None:
-    agreeing = scores_of([name], list(AGREEING), range(10), backend=backend)
-    damaged = scores_of([name], [damage for damage in DAMAGES if damage not in AGREEING], range(10), backend=backend)
+    agreeing = scores_of([name], list(AGREEING), SEEDS, backend=backend)
+    damaged = scores_of([name], [damage for damage in DAMAGES if damage not in AGREEING], SEEDS, backend=backend)
     # On CPUs groups of equal ranks and sizes may take each other's rows where clocks, windows and losses come together.
     unreported = 0.01 if (name, backend) == ("tensor", "gloo") else 0.001
     assert agreeing.wrong == 0
@@ -59,5 +60,5 @@ def test_without_ids_many_jobs_are_matched_and_what_is_guessed_says_so(name: str
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ddp", "fsdp", "tensor", "experts", "wide"])
 def test_with_ids_many_jobs_are_matched_exactly(name: str) -> None:
-    score = scores_of([name], [damage for damage in DAMAGES if damage != "all of these"], range(10), ids=True)
+    score = scores_of([name], [damage for damage in DAMAGES if damage != "all of these"], SEEDS, ids=True)
     assert (score.right, score.wrong) == (score.complete, 0)

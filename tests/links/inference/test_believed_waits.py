@@ -11,7 +11,7 @@ import hta_graph as hg
 from hta_graph import DependencyGraph
 from tests.proof import DIALECTS
 from tests.support.builder import TraceBuilder, edges
-from tests.support.depth import deep
+from tests.support.depth import cases, deep
 from tests.support.shared_traces import SHARED, graph_of_file
 from tests.wait_proof import FAMILIES, POVERTIES, WaitFamily, proved
 
@@ -170,7 +170,7 @@ def test_work_launched_in_the_file_waits_by_a_call_in_the_file(wait: bool, row: 
 
 @pytest.mark.parametrize(
     ("dialect", "programs"),
-    [("no rows", 4), *(deep(dialect, 60) for dialect in DIALECTS)],
+    [("no rows", 4), *(deep(dialect, cases(60)) for dialect in DIALECTS)],
 )
 @pytest.mark.slow
 def test_waits_in_recordings_of_simulated_programs_are_true(dialect: str, programs: int) -> None:
