@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from analyses.two_runs.noise import LEAST_OF_STEPS, band_of_medians
-from hta_graph.model import Floats
+from hta_graph.model import Floats, Ints
 
-__all__ = ["SIDES", "largest_change_first", "medians_of_sides", "sums_of_sides"]
+__all__ = ["SIDES", "Stretches", "largest_change_first", "medians_of_sides", "sums_of_sides"]
 
 SIDES = ("control", "test")
+LARGEST_TABLE = 1 << 22
+"""So many numbers are laid out at once: a run may have very many names in very many steps."""
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """What the stretches of a side hold: ``rows`` with the column ``stretch`` (from 0), keys, values; each key once."""
+
+    count: int
+    rows: pd.DataFrame
 
 
 def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[str]) -> pd.DataFrame:
@@ -26,12 +37,12 @@ def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[s
 
 
 def medians_of_sides(
-    sides: Sequence[Sequence[pd.DataFrame]], keys: list[str], values: list[str], noise_share: float | None
+    sides: Sequence[Stretches], keys: list[str], values: list[str], noise_share: float | None
 ) -> pd.DataFrame:
     """Join the tables of all stretches of both sides: medians, their difference, and how much of that is noise.
 
     Args:
-        sides: of control and test the table of each stretch; what a stretch lacks counts zero.
+        sides: control and test; what a stretch lacks counts zero.
         keys: the columns that name a row.
         values: the columns to take medians of, ``ns`` among them.
         noise_share: where the stretches are too few to tell, this share of the longer time is noise.
@@ -39,31 +50,35 @@ def medians_of_sides(
     Returns:
         the keys, both sides of each value, diff_ns, noise_ns; what is beyond its noise first, then by size.
     """
-    rows, wide = _by_stretch(sides, keys, values)
+    indexes = [pd.MultiIndex.from_frame(side.rows[keys]) for side in sides]
+    rows = indexes[0].append(indexes[1]).unique().sort_values()
+    places = [rows.get_indexer(index) for index in indexes]
     frame = rows.to_frame(index=False)
     for value in values:
-        for side in SIDES:
-            frame[f"{side}_{value}"] = np.median(wide[value, side], axis=1).round().astype(np.int64)
+        for name, side, place in zip(SIDES, sides, places, strict=True):
+            medians = [np.median(part, axis=1) for part in _laid_out(side, place, value, len(rows))]
+            frame[f"{name}_{value}"] = np.concatenate([np.empty(0), *medians]).round().astype(np.int64)
     longer = np.maximum(frame["control_ns"].to_numpy(), frame["test_ns"].to_numpy())
     if noise_share is None:
-        band = band_of_medians(wide["ns", "control"], wide["ns", "test"])
+        parts = [_laid_out(side, place, "ns", len(rows)) for side, place in zip(sides, places, strict=True)]
+        bands = [band_of_medians(control, test) for control, test in zip(*parts, strict=True)]
+        band = np.concatenate([np.empty(0), *bands])
         noise = np.maximum(band, LEAST_OF_STEPS * longer)
     else:
         noise = noise_share * longer
     return largest_change_first(frame, np.ceil(noise))
 
 
-def _by_stretch(
-    sides: Sequence[Sequence[pd.DataFrame]], keys: list[str], values: list[str]
-) -> tuple[pd.Index, dict[tuple[str, str], Floats]]:
-    """Return the rows that any stretch has, and each value of each side as a table of rows and stretches."""
-    indexed = [[frame.set_index(keys) for frame in frames] for frames in sides]
-    rows = pd.concat([frame for frames in indexed for frame in frames]).index.unique().sort_values()
-    return rows, {
-        (value, side): np.column_stack([frame[value].reindex(rows).fillna(0).to_numpy(float) for frame in frames])
-        for value in values
-        for side, frames in zip(SIDES, indexed, strict=True)
-    }
+def _laid_out(side: Stretches, place: Ints, value: str, rows: int) -> Iterator[Floats]:
+    """Yield a value as tables of rows and stretches, so many rows at once."""
+    at_once = max(LARGEST_TABLE // max(side.count, 1), 1)
+    order = np.argsort(place, kind="stable")
+    cuts = np.searchsorted(place[order], np.arange(0, rows + at_once, at_once))
+    stretch, number = side.rows["stretch"].to_numpy(), side.rows[value].to_numpy(float)
+    for first, chosen in zip(range(0, rows, at_once), np.split(order, cuts)[1:-1], strict=True):
+        table = np.zeros((min(at_once, rows - first), side.count))
+        table[place[chosen] - first, stretch[chosen]] = number[chosen]
+        yield table
 
 
 def largest_change_first(frame: pd.DataFrame, noise_ns: Floats | None = None) -> pd.DataFrame:

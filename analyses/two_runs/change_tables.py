@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 import pandas as pd
 
 from analyses.scope import Scope
-from analyses.two_runs.both_sides import SIDES, medians_of_sides, sums_of_sides
+from analyses.two_runs.both_sides import SIDES, Stretches, medians_of_sides, sums_of_sides
 from analyses.two_runs.comparison import Comparison
 from analyses.two_runs.sides import Side
-from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.who.call_paths import CallPaths
-from hta_graph.model import EventKind, kind_mask
+from hta_graph.columns import laid_out, picked
+from hta_graph.graph.views import labels, texts_of_codes
+from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
 from hta_graph.trace.vocabulary import STEP_NAME
 
 __all__ = ["call_path_diff", "name_diff", "path_class_diff", "path_event_diff", "step_table", "time_by_name_diff"]
@@ -28,11 +31,12 @@ def path_class_diff(found: Comparison) -> pd.DataFrame:
         bound_by, control_ns, test_ns (medians over the stretches of a side; of one stretch they sum to its window),
         diff_ns, noise_ns (how much of that chance may do); what is beyond its noise first, then by size.
     """
-    return _medians(found, lambda side: map(_class_times, side.paths), ["bound_by"], ["ns"])
+    return _medians(found, _class_times, ["bound_by"], ["ns"])
 
 
-def _class_times(path: CriticalPath) -> pd.DataFrame:
-    return pd.DataFrame({"bound_by": list(path.by_bound_ns), "ns": list(path.by_bound_ns.values())})
+def _class_times(side: Side) -> pd.DataFrame:
+    times = [(at, bound, ns) for at, path in enumerate(side.paths) for bound, ns in path.by_bound_ns.items()]
+    return pd.DataFrame(times, columns=["stretch", "bound_by", "ns"])
 
 
 def path_event_diff(found: Comparison) -> pd.DataFrame:
@@ -42,14 +46,30 @@ def path_event_diff(found: Comparison) -> pd.DataFrame:
         name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
     keys = ["name", "bound_by"]
-    return _changed_rows(_medians(found, lambda side: map(_event_times, side.paths), keys, ["calls", "ns"]))
+    return _changed_rows(_medians(found, _event_times, keys, ["calls", "ns"]))
 
 
-def _event_times(path: CriticalPath) -> pd.DataFrame:
-    totals = pd.DataFrame(path.event_totals())
-    totals["name"] = totals["name"].fillna("(nothing recorded)").map(_without_step_number)
-    parts = totals.rename(columns={"time_ns": "ns"}).groupby(["name", "bound_by"], as_index=False)
-    return parts[["calls", "ns"]].sum()
+def _event_times(side: Side) -> pd.DataFrame:
+    pieces = Pieces.join([path.pieces for path in side.paths])
+    name = picked(side.graph.event_table.name, pieces.event)
+    codes, place = np.unique(name, return_inverse=True)
+    names = texts_of_codes(side.graph.names, codes, "(nothing recorded)")
+    # Steps become one thing: their lengths are compared as windows.
+    known = {text: at for at, text in enumerate(dict.fromkeys(map(_without_step_number, names)))}
+    keys = ["stretch", "name", "bound_by"]
+    frame = pd.DataFrame(
+        {
+            "stretch": _stretch_of([len(path.pieces) for path in side.paths]),
+            "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
+            "bound_by": pieces.bound,
+            "event": pieces.event,
+            "ns": pieces.length,
+        }
+    )
+    # An event may own several pieces of a class; it is one call.
+    calls = frame.drop_duplicates([*keys, "event"]).groupby(keys).size()
+    found = frame.groupby(keys)["ns"].sum().to_frame().assign(calls=calls).reset_index()
+    return found.assign(name=np.array([*known, ""], object)[found["name"]], bound_by=labels(BoundBy, found["bound_by"]))
 
 
 def call_path_diff(found: Comparison) -> pd.DataFrame:
@@ -61,18 +81,23 @@ def call_path_diff(found: Comparison) -> pd.DataFrame:
     """
     # One table of paths for both sides: equal paths then have equal numbers.
     paths = CallPaths()
-    frame = _medians(
-        found, lambda side: (_times_by_path(paths, scope) for scope in side.scopes), ["path"], ["count", "ns"]
-    )
+    frame = _medians(found, lambda side: _times_by_path(paths, side), ["path"], ["count", "ns"])
     frame.insert(0, "call_path", pd.Series([paths.label(path) for path in frame["path"]], dtype=object))
     return _changed_rows(frame.drop(columns="path"))
 
 
-def _times_by_path(paths: CallPaths, scope: Scope) -> pd.DataFrame:
-    """Count and add up a scope's activities by call path."""
-    path = paths.around(scope.graph, scope.work.call)
-    frame = pd.DataFrame({"path": path, "ns": scope.work.end - scope.work.start})
-    return frame.groupby("path")["ns"].agg(count="size", ns="sum").reset_index()
+def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
+    """Count and add up the activities of each scope by call path."""
+    work = [scope.work for scope in side.scopes]
+    call, start, end = (np.concatenate([getattr(of, name) for of in work]) for name in ("call", "start", "end"))
+    path = paths.around(side.graph, call)
+    frame = pd.DataFrame({"stretch": _stretch_of(list(map(len, work))), "path": path, "ns": end - start})
+    return frame.groupby(["stretch", "path"])["ns"].agg(count="size", ns="sum").reset_index()
+
+
+def _stretch_of(counts: Sequence[int]) -> Ints:
+    """Number the rows of stretches, of which each has so many."""
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def time_by_name_diff(found: Comparison) -> pd.DataFrame:
@@ -81,7 +106,7 @@ def time_by_name_diff(found: Comparison) -> pd.DataFrame:
     Returns:
         name, control_count, test_count, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
-    frame = _medians(found, lambda side: map(_times_by_name, side.scopes), ["name"], ["count", "ns"])
+    frame = _medians(found, lambda side: _times_by_name(side.scopes), ["name"], ["count", "ns"])
     return _changed_rows(frame[frame["name"].map(_without_step_number) == frame["name"]])
 
 
@@ -96,20 +121,33 @@ def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = Tr
     """
     sides = []
     for scopes in (control, test):
-        parts = pd.concat([_times_by_name(scope, gpu=gpu, cpu=cpu) for scope in scopes])
-        sides.append(parts.groupby("name", as_index=False).sum())
+        parts = [_times_by_name(list(of), gpu=gpu, cpu=cpu) for _, of in groupby(scopes, lambda scope: id(scope.graph))]
+        sides.append(pd.concat(parts).drop(columns="stretch").groupby("name", as_index=False).sum())
     return sums_of_sides(sides, ["name"], ["count", "ns"])
 
 
-def _times_by_name(scope: Scope, *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
-    """Count and add up a scope's rows by name."""
-    events, names = scope.graph.event_table, scope.graph.names
+def _times_by_name(scopes: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
+    """Count and add up the rows of each of a graph's scopes by name."""
+    graph = scopes[0].graph
+    events = graph.event_table
+    stretch, row = _cpu_rows(scopes) if cpu else np.empty((2, 0), np.int64)
+    if gpu:
+        stretch = np.append(stretch, _stretch_of([len(scope.work) for scope in scopes]))
+        row = np.concatenate([row, *(scope.work.row for scope in scopes)])
+    frame = pd.DataFrame({"stretch": stretch, "name": events.name[row], "ns": events.end[row] - events.start[row]})
+    found = frame.groupby(["stretch", "name"])["ns"].agg(count="size", ns="sum").reset_index()
+    return found.assign(name=np.array(graph.names or ("",), object)[found["name"]])
+
+
+def _cpu_rows(scopes: Sequence[Scope]) -> tuple[Ints, Ints]:
+    """Return the CPU rows that start in each of a graph's scopes: the scope's place, the row."""
+    events = scopes[0].graph.event_table
     on_cpu = np.flatnonzero(kind_mask(events.kind, CPU_ROWS))
-    rows = np.concatenate([on_cpu[scope.holds(on_cpu)] if cpu else on_cpu[:0], scope.work.row if gpu else on_cpu[:0]])
-    frame = pd.DataFrame({"name": events.name[rows], "ns": events.end[rows] - events.start[rows]})
-    found = frame.groupby("name")["ns"].agg(count="size", ns="sum").reset_index()
-    found["name"] = np.array(names or ("",), object)[found["name"]]
-    return found
+    on_cpu = on_cpu[np.argsort(events.start[on_cpu], kind="stable")]
+    times = [(scope.cpu_start_ns, scope.cpu_end_ns) for scope in scopes]
+    first, last = np.searchsorted(events.start[on_cpu], np.array(times).T)
+    stretch, place = laid_out(first, np.maximum(last - first, 0))
+    return stretch, on_cpu[place]
 
 
 def step_table(found: Comparison) -> pd.DataFrame:
@@ -128,10 +166,10 @@ def step_table(found: Comparison) -> pd.DataFrame:
 
 
 def _medians(
-    found: Comparison, tables_of: Callable[[Side], Iterable[pd.DataFrame]], keys: list[str], values: list[str]
+    found: Comparison, rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
 ) -> pd.DataFrame:
-    """Make one table of the tables of all stretches."""
-    sides = [list(tables_of(side)) for side in (found.control, found.test)]
+    """Make one table of the rows of all stretches."""
+    sides = [Stretches(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
     return medians_of_sides(sides, keys, values, found.row_noise_share)
 
 
