@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from analyses.two_runs.noise import LEAST_OF_STEPS, band_of_medians
+from analyses.two_runs.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
 from hta_graph.model import Floats, Ints
 
 __all__ = ["SIDES", "Stretches", "largest_change_first", "medians_of_sides", "sums_of_sides"]
@@ -56,29 +56,39 @@ def medians_of_sides(
     frame = rows.to_frame(index=False)
     for value in values:
         for name, side, place in zip(SIDES, sides, places, strict=True):
-            medians = [np.median(part, axis=1) for part in _laid_out(side, place, value, len(rows))]
-            frame[f"{name}_{value}"] = np.concatenate([np.empty(0), *medians]).round().astype(np.int64)
+            found = _of_rows(side, place, value, len(rows), lambda table: np.median(table, axis=1))
+            frame[f"{name}_{value}"] = found.round().astype(np.int64)
     longer = np.maximum(frame["control_ns"].to_numpy(), frame["test_ns"].to_numpy())
     if noise_share is None:
-        parts = [_laid_out(side, place, "ns", len(rows)) for side, place in zip(sides, places, strict=True)]
-        bands = [band_of_medians(control, test) for control, test in zip(*parts, strict=True)]
-        band = np.concatenate([np.empty(0), *bands])
-        noise = np.maximum(band, LEAST_OF_STEPS * longer)
+        control, test = (
+            (_of_rows(side, place, "ns", len(rows), spread_of_rows), side.count)
+            for side, place in zip(sides, places, strict=True)
+        )
+        noise = np.maximum(band_of_spreads(control, test), LEAST_OF_STEPS * longer)
     else:
         noise = noise_share * longer
     return largest_change_first(frame, np.ceil(noise))
 
 
-def _laid_out(side: Stretches, place: Ints, value: str, rows: int) -> Iterator[Floats]:
-    """Yield a value as tables of rows and stretches, so many rows at once."""
+def _of_rows(side: Stretches, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
+    """Return a median or a spread of each row over all stretches.
+
+    Both are 0 for what fewer than half of the stretches have (of n deviations the spread leaves out the smallest one):
+    such rows are not laid out, so that a name of its own in each of many steps costs what it holds, not its square.
+    """
+    found = np.zeros(rows)
+    often = np.bincount(place, minlength=rows) > side.count - 2 - (side.count - 1) // 2
+    kept = np.flatnonzero(often[place])
+    kept = kept[np.argsort(place[kept], kind="stable")]
+    row, number = np.flatnonzero(often), (np.cumsum(often) - 1)[place[kept]]
+    stretch, values = side.rows["stretch"].to_numpy()[kept], side.rows[value].to_numpy(float)[kept]
     at_once = max(LARGEST_TABLE // max(side.count, 1), 1)
-    order = np.argsort(place, kind="stable")
-    cuts = np.searchsorted(place[order], np.arange(0, rows + at_once, at_once))
-    stretch, number = side.rows["stretch"].to_numpy(), side.rows[value].to_numpy(float)
-    for first, chosen in zip(range(0, rows, at_once), np.split(order, cuts)[1:-1], strict=True):
-        table = np.zeros((min(at_once, rows - first), side.count))
-        table[place[chosen] - first, stretch[chosen]] = number[chosen]
-        yield table
+    for first in range(0, len(row), at_once):
+        own = slice(*np.searchsorted(number, (first, first + at_once)))
+        table = np.zeros((len(row[first : first + at_once]), side.count))
+        table[number[own] - first, stretch[own]] = values[own]
+        found[row[first : first + at_once]] = figure(table)
+    return found
 
 
 def largest_change_first(frame: pd.DataFrame, noise_ns: Floats | None = None) -> pd.DataFrame:

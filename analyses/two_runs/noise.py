@@ -13,8 +13,10 @@ __all__ = [
     "LEAST_OF_STEPS",
     "Repeats",
     "band_of_medians",
+    "band_of_spreads",
     "band_of_steps",
     "noise_of_repeats",
+    "spread_of_rows",
 ]
 
 ENOUGH_STEPS = 3
@@ -38,12 +40,17 @@ def band_of_medians(control: Floats, test: Floats) -> Floats:
     >>> band_of_medians(np.array([[100, 101, 99, 100, 300]]), np.array([[100, 101, 99]])).round(1).tolist()
     [4.3]
     """
-    variances = [_spread_of_rows(side) ** 2 / side.shape[1] for side in (control, test)]
+    return band_of_spreads(*((spread_of_rows(side), side.shape[1]) for side in (control, test)))
+
+
+def band_of_spreads(control: tuple[Floats, int], test: tuple[Floats, int]) -> Floats:
+    """Return how far medians lie apart by chance at most, given the spreads of both sides and their repetitions."""
+    variances = [spread**2 / count for spread, count in (control, test)]
     band: Floats = STANDARD_ERRORS * np.sqrt(variances[0] + variances[1])
     return band
 
 
-def _spread_of_rows(values: Floats) -> Floats:
+def spread_of_rows(values: Floats) -> Floats:
     """Estimate the standard deviation of each row; 0 where nothing is repeated."""
     if values.shape[1] < 2:
         return np.zeros(len(values))

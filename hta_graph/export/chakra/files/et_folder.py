@@ -86,9 +86,10 @@ def check_prefix(prefix: str) -> None:
     """Refuse what cannot begin the files' names; a "/" would lead out of the folder.
 
     Raises:
-        OutputError: it is empty, or holds a character that a file's name cannot.
+        OutputError: it is empty, would hide the files, or holds a character that a file's name cannot.
     """
-    if not ET_NAME.fullmatch(f"{prefix}.0.et") or not prefix.isprintable() or "/" in prefix or "\\" in prefix:
+    is_name = ET_NAME.fullmatch(f"{prefix}.0.et") and prefix.isprintable() and not {"/", "\\"} & set(prefix)
+    if not is_name or prefix.startswith("."):
         raise OutputError(f"the prefix {prefix!r} cannot begin a file's name; give one such as 'trace'")
 
 
