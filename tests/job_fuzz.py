@@ -121,8 +121,8 @@ def _ask_the_command_line(folder: Path) -> None:
     require(answer.status != 2, "a wrong command line")
 
 
-def main() -> None:
-    """Examine damaged jobs and count what becomes of them."""
+def main() -> int:
+    """Examine damaged jobs, count what becomes of them, and return 1 if something broke."""
     parser = argparse.ArgumentParser(description="Damaged ranks of jobs.")
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
@@ -136,7 +136,8 @@ def main() -> None:
                 outcomes["failed"] += 1
                 sys.stdout.write(f"case {number} of seed {options.seed}\n{traceback.format_exc()}\n")
     sys.stdout.write(f"{dict(outcomes)}\n")
+    return int(outcomes["failed"] > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

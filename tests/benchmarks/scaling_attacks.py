@@ -183,19 +183,29 @@ def table_lines(name: str, size: int, large: dict[str, Asked], small: dict[str, 
         )
 
 
+def brief_lines(name: str, size: int, lines: list[str]) -> Iterator[str]:
+    """Tell of a table how many of its lines there are, and those whose time grows faster than the trace."""
+    marked = [line for line in lines if line.startswith("!")]
+    growing = f"{len(marked)} grow faster than the trace" if marked else "none grows faster than the trace"
+    yield f"{name}: {size:,} and {size // 10:,}; {len(lines) - 2} questions, {growing}"
+    yield from marked
+
+
 def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201
 
 
-def main() -> None:
-    """Print a table per shape."""
+def main() -> int:
+    """Print a table per shape, and return 1 if a command's time grows faster than the trace."""
     parser = argparse.ArgumentParser(description="What every command costs with ten times as much of one thing.")
     parser.add_argument("--shape", nargs="+", choices=[*SHAPES, *FOLDERS], default=[*SHAPES, *FOLDERS])
     parser.add_argument("--size", type=int, help="how many things; by default each shape's own number")
     parser.add_argument("--command", nargs="+", default=[], help="only what is asked with one of these words")
     parser.add_argument("--folder", type=Path, help="where traces are written (a temporary folder)")
+    parser.add_argument("--brief", action="store_true", help="a line per shape, and what grows faster than the trace")
     options = parser.parse_args()
     preload()
+    grows = False
     _say(f"{machine()}; {versions()}")
     with tempfile.TemporaryDirectory(prefix="scaling_", dir=options.folder) as folder:
         for name in options.shape:
@@ -203,9 +213,12 @@ def main() -> None:
             asked = [of for of in questions(name) if not options.command or set(options.command) & set(of)]
             small = measure(name, size // 10, asked, Path(folder))
             large = measure(name, size, asked, Path(folder))
-            for line in table_lines(name, size, large, small):
+            lines = list(table_lines(name, size, large, small))
+            grows |= any(line.startswith("!") for line in lines)
+            for line in brief_lines(name, size, lines) if options.brief else lines:
                 _say(line)
+    return int(grows)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""The page of the deep run keeps what it does not run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import deep_run
+
+
+def test_a_step_replaces_its_own_section_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_run, "PAGE", tmp_path / "deep_run.md")
+    words = {"first": "print('one')", "second": "print('two\\x1b[31m'); raise SystemExit(3)"}
+    monkeypatch.setattr(
+        deep_run, "STEPS",
+        {name: (name.title(), lambda _, code=code: [deep_run.PYTHON, "-c", code]) for name, code in words.items()},
+    )  # fmt: skip
+    assert deep_run.main(["second"]) == 1
+    assert deep_run.main(["first"]) == 0
+    page = deep_run.PAGE.read_text()
+    assert page.startswith("# The last deep run")
+    assert page.index("## First") < page.index("one\n") < page.index("## Second") < page.index("FAILED with status 3")
+    assert "\x1b" not in page
+    assert deep_run.main([]) == 1
+    again = deep_run.PAGE.read_text()
+    assert again.count("## First") == again.count("## Second") == 1
+
+
+def test_an_unknown_step_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        deep_run.main(["nonsense"])
+    assert "no such step: nonsense" in capsys.readouterr().err
