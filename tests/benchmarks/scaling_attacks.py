@@ -25,7 +25,7 @@ from tests.same_outputs import preload
 
 READING = "(reading)"
 LIMIT_S = int(os.environ.get("SCALING_LIMIT_S", "120"))
-LIMIT_BYTES = 6 << 30
+LIMIT_BYTES = int(os.environ.get("SCALING_LIMIT_GB", "6")) << 30
 LEAST_S = 0.1
 """Less time than this at a tenth says nothing about growth."""
 MOST_GROWTH = 2.0
