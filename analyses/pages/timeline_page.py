@@ -157,6 +157,12 @@ class TimelinePage:
                 f"Lanes of {len(scene.ranks)} of {ranks:,} ranks are drawn ({shown}): those that the path runs on "
                 "longest, then the lowest."
             )
+        if scene.lanes_left:
+            every = len(scene.lanes) + scene.lanes_left
+            notes.append(
+                f"{len(scene.lanes):,} of {every:,} threads and streams are drawn: those that the path runs on "
+                "longest, then the busiest."
+            )
         if scene.too_deep:
             notes.append(f"{scene.too_deep:,} events that are nested too deep are left out.")
         return notes

@@ -9,7 +9,7 @@ import numpy as np
 
 from analyses.pages.resolution import TimelineBars, merged_to_fit
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import first_of_runs, picked
+from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
@@ -28,6 +28,8 @@ DEEPEST = 12
 """How many tracks a lane has at most; what is nested deeper is left out."""
 MOST_RANKS = 8
 """Of how many ranks a page of a job shows the lanes."""
+MOST_LANES = 1_000
+"""How many threads and streams a page shows: more of them no one looks at, and their labels alone fill it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Scene:
     Of n paths the first n tracks are the strips of their classes; then each lane has n tracks for where the paths run,
     and one for each depth of nesting. ``resolution_ns`` is the length below which bars are merged (0: none is);
     ``rows`` is how many events and segments the bars stand for, ``too_deep`` how many events are left out, ``ranks``
-    which ranks of a job are shown.
+    which ranks of a job are shown, ``lanes_left`` how many of their lanes are not.
     """
 
     paths: Sequence[CriticalPath]
@@ -55,6 +57,7 @@ class Scene:
     rows: int
     too_deep: int
     ranks: Sequence[int]
+    lanes_left: int = 0
 
 
 def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
@@ -63,20 +66,21 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
     parts = _shown_parts(paths)
     rows = drawn_rows(graph, start, end)
-    rows = rows[np.isin(graph.part_of(rows), parts)]
+    shown_lanes, lanes_left = _shown_lanes(paths, rows, parts)
+    rows = rows[shown_lanes[graph.event_table.lane[rows]]]
     depth = _depths(graph, rows)
     shown = depth < DEEPEST
     kept, depth = rows[shown], depth[shown]
-    lanes, first_track = _stacked_lanes(paths, kept, depth, parts)
+    lanes, first_track = _stacked_lanes(paths, kept, depth, shown_lanes)
     events = _event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)
     waits = _waiting_bars(graph, kept, events)
     bars = [_without(events, waits), waits.take(waits.end > waits.start)]
     for number, path in enumerate(paths):
-        bars += [_class_bars(path, number), _lane_bars(path, first_track + number, parts)]
+        bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
     every = TimelineBars.join(bars).in_order()
     merged, resolution = merged_to_fit(every, limit)
     ranks = [graph.parts[part].rank for part in parts]
-    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks)
+    return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
 
 
 def _shown_parts(paths: Sequence[CriticalPath]) -> list[int]:
@@ -85,6 +89,23 @@ def _shown_parts(paths: Sequence[CriticalPath]) -> list[int]:
     on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
     chosen = sorted(range(len(parts)), key=lambda part: (-on_path[part], part))[:MOST_RANKS]
     return sorted(chosen)
+
+
+def _shown_lanes(paths: Sequence[CriticalPath], rows: Ints, parts: Sequence[int]) -> tuple[Bools, int]:
+    """Mark the lanes that are shown, on which paths and then events run longest; count the others of these ranks."""
+    graph = paths[0].graph
+    lanes, events = len(graph.lanes.labels), graph.event_table
+    on_path, running = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
+    for path in paths:
+        on_lane = path.pieces.lane >= 0
+        on_path += summed_by(path.pieces.lane[on_lane], path.pieces.length[on_lane], lanes)
+    # One more than its length: what lasts no time is there too.
+    running += summed_by(events.lane[rows], events.end[rows] - events.start[rows] + 1, lanes)
+    used = np.flatnonzero(((on_path > 0) | (running > 0)) & np.isin(graph.part_of_lane, parts))
+    chosen = used[np.lexsort((-running[used], -on_path[used]))][:MOST_LANES]
+    shown = np.zeros(lanes, np.bool_)
+    shown[chosen] = True
+    return shown, len(used) - len(chosen)
 
 
 def drawn_rows(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
@@ -137,21 +158,21 @@ def _ended_before(end: Ints, lane: Ids) -> Ints:
     return found
 
 
-def _stacked_lanes(
-    paths: Sequence[CriticalPath], rows: Ints, depth: Ints, parts: Sequence[int]
-) -> tuple[list[Lane], Ints]:
+def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown: Bools) -> tuple[list[Lane], Ints]:
     """Stack the lanes that have events or path, rank by rank, threads first; return also each lane's first track."""
     graph = paths[0].graph
     size = np.zeros(len(graph.lanes.labels), np.int64)
     np.maximum.at(size, graph.event_table.lane[rows], depth + 1)
     for path in paths:
-        np.maximum.at(size, path.pieces.lane[(path.pieces.lane >= 0) & np.isin(path.pieces.part, parts)], 1)
+        np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
+    size[~shown] = 0
     first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
-    part, is_stream, communicates = graph.part_of_lane, graph.lanes.is_stream, graph.lanes.is_communication
+    is_stream, communicates = graph.lanes.is_stream, graph.lanes.is_communication
+    ranks, part = graph.parts, graph.part_of_lane
     order = np.lexsort((communicates, is_stream, part))
     for lane in order[size[order] > 0].tolist():
         first[lane] = at
-        of_rank = f"rank {graph.parts[part[lane]].rank}: " if len(graph.parts) > 1 else ""
+        of_rank = f"rank {ranks[part[lane]].rank}: " if len(ranks) > 1 else ""
         lanes.append(Lane(of_rank + graph.lanes.labels[lane], int(size[lane])))
         at += len(paths) + int(size[lane])
     return lanes, first
@@ -208,7 +229,7 @@ def _class_bars(path: CriticalPath, track: int) -> TimelineBars:
                            index=picked(events.index, runs.event))  # fmt: skip
 
 
-def _lane_bars(path: CriticalPath, track: Ints, parts: Sequence[int]) -> TimelineBars:
+def _lane_bars(path: CriticalPath, track: Ints, shown: Bools) -> TimelineBars:
     """Return where the path stays on a lane that is shown."""
     pieces = path.pieces
     first = np.flatnonzero(first_of_runs(pieces.lane))
@@ -216,4 +237,4 @@ def _lane_bars(path: CriticalPath, track: Ints, parts: Sequence[int]) -> Timelin
     start, lane = pieces.start[first], pieces.lane[first]
     bars = TimelineBars.of(track=track[lane], group=np.full(len(first), ON_LANES), on_path=True, start=start, end=end,
                            busy=end - start, count=1, name=-1, index=-1)  # fmt: skip
-    return bars.take((lane >= 0) & np.isin(pieces.part[first], parts))
+    return bars.take((lane >= 0) & shown[lane])

@@ -80,8 +80,8 @@ class Asked:
     lines: int
 
 
-WITH_STEPS = ("plain", "steps", "ranks")
-"""The shapes with more than one step: elsewhere there is nothing to ask of each."""
+WITH_STEPS = ("plain", "asked_steps", "ranks")
+"""The shapes of which every command is asked about each step."""
 
 
 def questions(shape: str) -> Iterator[list[str]]:

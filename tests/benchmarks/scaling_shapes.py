@@ -247,6 +247,7 @@ SHAPES = {
     for shape in (
         Shape("plain", "operators of a usual step", 400_000, _plain),
         Shape("steps", "profiler steps", 120_000, _steps),
+        Shape("asked_steps", "profiler steps, asked about one by one", 6_000, _steps),
         Shape("streams", "streams of a GPU", 20_000, _streams),
         Shape("threads", "threads", 100_000, _threads),
         Shape("stream_waits", "waits of streams, recorded", 100_000, _stream_waits),

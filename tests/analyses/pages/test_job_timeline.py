@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,24 @@ def test_of_many_ranks_those_on_the_path_are_drawn(tmp_path: Path, monkeypatch: 
     assert page.scene.ranks == [longest]
     assert {lane.label.split(":")[0] for lane in page.scene.lanes} == {f"rank {longest}"}
     assert re.match(rf"Lanes of 1 of \d ranks are drawn \({longest}\)", page.notes[-1])
+
+
+def test_of_many_lanes_those_on_the_path_and_the_busiest_are_drawn(
+    path: hg.CriticalPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = timeline_page(path).scene
+    assert not every.lanes_left
+    monkeypatch.setattr(timeline_scene, "MOST_LANES", 2)
+    page = timeline_page(path)
+    time_on = Counter[int]()
+    for lane, ns in zip(path.pieces.lane.tolist(), path.pieces.length.tolist(), strict=True):
+        time_on[lane] += ns
+    labels = {f"rank {path.graph.parts[path.graph.part_of_lane[lane]].rank}: {path.graph.lanes.labels[lane]}"
+              for lane, _ in time_on.most_common(2)}  # fmt: skip
+    assert {lane.label for lane in page.scene.lanes} == labels
+    assert page.scene.lanes_left == len(every.lanes) - 2
+    assert f"2 of {len(every.lanes)} threads and streams are drawn" in page.notes[-1]
+    bars = page_data(page.html()).bars
+    assert sum(bar.end - bar.start for bar in bars if bar.group == "path") == sum(
+        ns for _, ns in time_on.most_common(2)
+    )
