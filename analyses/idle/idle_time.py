@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.idle.other_ranks import blamed_on_ranks
 from analyses.scope import Scope
-from analyses.tables import Table, event_indices, event_names, joined, labelled
+from analyses.tables import Table, event_indices, event_names, joined
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
 from hta_graph.algorithms.work.activities import activities
@@ -23,7 +24,7 @@ from hta_graph.columns import picked, ranked_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.views import texts_of_codes
 from hta_graph.job.matching.rank_waits import RankWaits, waits_for_ranks
-from hta_graph.model import EdgeKind, Evidence, GapCause, Ids
+from hta_graph.model import EdgeKind, Evidence, GapCause, Ids, Ints
 from hta_graph.trace.details import Objects
 
 if TYPE_CHECKING:
@@ -45,13 +46,36 @@ GAP_COLUMNS += ["event_index", "kernel", "name"]
 
 @dataclass(frozen=True)
 class ExplainedGaps:
-    """The gaps of one scope, on all streams together or on single ones (``lane``), and their explained parts."""
+    """The gaps of a graph's scopes, on all streams together or on single ones (``lane``), and their explained parts.
 
-    scope: Scope
+    ``scope`` is the place of each gap's scope among ``scopes``, in ascending order.
+    """
+
+    scopes: Sequence[Scope]
     explainer: GapExplainer
     gaps: Gaps
+    scope: Ints
     lane: Ids
     pieces: GapPieces
+
+    @property
+    def graph(self) -> DependencyGraph:
+        """The graph of all of the scopes."""
+        return self.scopes[0].graph
+
+    def of_scopes(self, figure: Callable[[Scope], int]) -> Ints:
+        """Return a figure of each scope."""
+        return np.array([figure(scope) for scope in self.scopes], np.int64)
+
+    def keys(self, **codes: Any) -> pd.DataFrame:
+        """Make a frame of the pieces' scopes and of what else they are told apart by."""
+        return pd.DataFrame({"scope": self.scope[self.pieces.gap], **codes})
+
+    def labelled(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Name the scopes of rows by rank and label, in the order of the scopes."""
+        rows = rows.sort_values("scope", kind="stable", ignore_index=True)
+        labels = np.array([scope.label for scope in self.scopes], object)
+        return rows.assign(rank=self.scopes[0].rank, scope=labels[rows["scope"]])
 
 
 def idle_time(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -121,33 +145,44 @@ class ScopeExplainer:
 
     def device(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
         """Explain when nothing runs at all."""
-        found = [
-            (scope, device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns))
-            for scope in scopes
-        ]
-        waits = self._waits_of(scopes)
-        return [self._explained_gaps(scope, gaps, np.full(len(gaps), -1, np.int32), waits) for scope, gaps in found]
+
+        def gaps_of(scope: Scope) -> tuple[Gaps, Ids]:
+            gaps = device_gaps(scope.running, activities(scope.graph), scope.start_ns, scope.end_ns)
+            return gaps, np.full(len(gaps), -1, np.int32)
+
+        return self._explained(scopes, gaps_of)
 
     def streams(self, scopes: Sequence[Scope]) -> list[ExplainedGaps]:
         """Explain when single streams have nothing to run."""
-        found = [(scope, *stream_intervals(scope.running).gaps()) for scope in scopes if len(scope.running)]
-        waits = self._waits_of(scopes)
-        return [self._explained_gaps(scope, gaps, lane, waits) for scope, gaps, lane in found]
+        busy = [scope for scope in scopes if len(scope.running)]
+        self._waits_of(scopes)  # of all ranks: one whose GPU does nothing is waited for too
+        return self._explained(busy, lambda scope: stream_intervals(scope.running).gaps())
 
     def _waits_of(self, scopes: Iterable[Scope]) -> dict[int, RankWaits]:
         if self._waits is None:
             self._waits = waits_for_ranks({scope.rank: scope.graph for scope in scopes})
         return self._waits
 
-    def _explained_gaps(self, scope: Scope, gaps: Gaps, lane: Ids, waits: Mapping[int, RankWaits]) -> ExplainedGaps:
-        # Steps of one trace share an explainer: what it learns of the graph is dear, what it says of a gap is not.
-        if scope.graph not in self._known:
-            self._known[scope.graph] = GapExplainer(scope.graph, self._data_load)
-        explainer = self._known[scope.graph]
+    def _explained(self, scopes: Sequence[Scope], gaps_of: Callable[[Scope], tuple[Gaps, Ids]]) -> list[ExplainedGaps]:
+        waits = self._waits_of(scopes)
+        by_graph = groupby(scopes, lambda scope: id(scope.graph))
+        return [self._explained_gaps(list(own), gaps_of, waits) for _, own in by_graph]
+
+    def _explained_gaps(
+        self, scopes: Sequence[Scope], gaps_of: Callable[[Scope], tuple[Gaps, Ids]], waits: Mapping[int, RankWaits]
+    ) -> ExplainedGaps:
+        # All at once: what each of a thousand steps costs by itself is a hundred times what its gaps do.
+        rank, graph = scopes[0].rank, scopes[0].graph
+        found = [gaps_of(scope) for scope in scopes]
+        gaps, lane = Gaps.join([own for own, _ in found]), np.concatenate([own for _, own in found])
+        scope = np.repeat(np.arange(len(scopes)), [len(own) for own, _ in found])
+        if graph not in self._known:
+            self._known[graph] = GapExplainer(graph, self._data_load)
+        explainer = self._known[graph]
         pieces = explainer.explain(gaps)
-        if scope.rank in waits:
-            pieces = blamed_on_ranks(scope.graph, pieces, waits[scope.rank])
-        return ExplainedGaps(scope, explainer, gaps, lane, pieces)
+        if rank in waits:
+            pieces = blamed_on_ranks(graph, pieces, waits[rank])
+        return ExplainedGaps(scopes, explainer, gaps, scope, lane, pieces)
 
 
 def _causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
@@ -159,16 +194,16 @@ def _table_of_gaps(
     explained: Sequence[ExplainedGaps], rows: Callable[[ExplainedGaps], pd.DataFrame], columns: Sequence[str]
 ) -> pd.DataFrame:
     """Put what there is to say about each scope's gaps one below the other."""
-    return joined([labelled(rows(found), found.scope) for found in explained], columns)
+    return joined([found.labelled(rows(found)) for found in explained], columns)
 
 
 def _scope_causes(found: ExplainedGaps) -> pd.DataFrame:
-    """Sum the idle time of one scope by cause."""
-    keys = pd.DataFrame({"cause": found.pieces.cause})
+    """Sum the idle time of each scope by cause."""
+    keys = found.keys(cause=found.pieces.cause)
     rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
     rows = rows.assign(cause=CAUSES[rows["cause"]])
-    rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
-    rows["window_share"] = rows["idle_ns"] / max(found.scope.window_ns, 1)
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
+    rows["window_share"] = rows["idle_ns"] / found.of_scopes(lambda scope: max(scope.window_ns, 1))[rows["scope"]]
     return rows
 
 
@@ -178,12 +213,12 @@ def _stream_causes_of(explained: Sequence[ExplainedGaps]) -> pd.DataFrame:
 
 
 def _causes_per_stream(found: ExplainedGaps) -> pd.DataFrame:
-    """Sum the idle time of one scope by stream and cause."""
-    keys = pd.DataFrame({"lane": found.lane[found.pieces.gap], "cause": found.pieces.cause})
+    """Sum the idle time of each scope by stream and cause."""
+    keys = found.keys(lane=found.lane[found.pieces.gap], cause=found.pieces.cause)
     rows = _with_usual_gaps(_total_lengths(keys, found.pieces), keys, found.pieces)
     rows = rows.sort_values("lane", kind="stable")
-    names = np.array(found.scope.graph.lanes.labels, object)
-    rows["idle_share"] = rows["idle_ns"] / rows.groupby("lane")["idle_ns"].transform("sum")
+    names = np.array(found.graph.lanes.labels, object)
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby(["scope", "lane"])["idle_ns"].transform("sum")
     return rows.assign(cause=CAUSES[rows["cause"]], stream=names[rows["lane"]])
 
 
@@ -193,8 +228,8 @@ def _waits_of(explained: Sequence[ExplainedGaps], *, innermost: bool = False) ->
 
 
 def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
-    """Sum the idle time of one scope by what is behind it."""
-    graph, pieces = found.scope.graph, found.pieces
+    """Sum the idle time of each scope by what is behind it."""
+    graph, pieces = found.graph, found.pieces
     events, edges = graph.event_table, graph.edges_at(pieces.edge)
     event = pieces.event if innermost else _event_behind(graph, pieces)
     codes = {
@@ -204,8 +239,8 @@ def _scope_waits(found: ExplainedGaps, *, innermost: bool) -> pd.DataFrame:
         "operator": picked(events.name, _outermost_operators(graph, event)),
         "name": picked(events.name, event),
     }
-    rows = _total_lengths(pd.DataFrame(codes), pieces)
-    rows["idle_share"] = rows["idle_ns"] / rows["idle_ns"].sum()
+    rows = _total_lengths(found.keys(**codes), pieces)
+    rows["idle_share"] = rows["idle_ns"] / rows.groupby("scope")["idle_ns"].transform("sum")
     texts: dict[str, Sequence[str] | Objects] = {"cause": CAUSES, "evidence": EVIDENCE, "lane": graph.lanes.labels}
     named = {key: texts_of_codes(texts.get(key, graph.names), rows[key]) for key in codes}
     return rows.assign(**named)
@@ -234,8 +269,8 @@ def _longest_of(explained: Sequence[ExplainedGaps], count: int) -> pd.DataFrame:
 
 
 def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
-    """Describe the longest gaps of one scope."""
-    gaps, graph = found.gaps, found.scope.graph
+    """Describe the longest gaps of all scopes of a graph."""
+    gaps, graph = found.gaps, found.graph
     length = gaps.end - gaps.start
     chosen = np.argsort(-length, kind="stable")[:count]
     # A gap may have several causes; the table names the one that took most of it.
@@ -243,8 +278,10 @@ def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
     after = gaps.after[chosen]
     edge = found.explainer.binding_edge(after)
     bound = graph.edges_at(edge)
+    scope = found.scope[chosen]
     columns = {
-        "offset_ns": gaps.start[chosen] - found.scope.start_ns,
+        "scope": scope,
+        "offset_ns": gaps.start[chosen] - found.of_scopes(lambda scope: scope.start_ns)[scope],
         "idle_ns": length[chosen],
         "cause": CAUSES[main["cause"]],
         "cause_share": main["of_cause"].to_numpy() / length[chosen],
@@ -259,7 +296,7 @@ def _scope_longest(found: ExplainedGaps, count: int) -> pd.DataFrame:
 
 def _main_causes(found: ExplainedGaps) -> pd.DataFrame:
     """Return for each gap the cause that took most of it, how long, and the name most of that goes by."""
-    graph, pieces = found.scope.graph, found.pieces
+    graph, pieces = found.graph, found.pieces
     name = picked(graph.event_table.name, _event_behind(graph, pieces))
     keys = pd.DataFrame({"gap": pieces.gap, "cause": pieces.cause, "name": name})
     parts = _total_lengths(keys, pieces)
@@ -320,17 +357,20 @@ def answer(
         "streams": _stream_causes_of(explainer.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
-    notes = [note for found in device if (note := _missing_note(found))]
+    notes = [note for found in device for note in _missing_notes(found)]
     series = {"waits_innermost": _waits_of(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
     return Answer(tables, notes, series, summed=summed)
 
 
-def _missing_note(found: ExplainedGaps) -> str:
-    """Say why there is nothing to explain."""
-    if found.scope.missing() or found.pieces.length.any():
-        return found.scope.missing()
-    return f"rank {found.scope.rank}: the GPU is never idle in {found.scope.label}"
+def _missing_notes(found: ExplainedGaps) -> Iterator[str]:
+    """Say of which scopes there is nothing to explain, and why."""
+    idle = np.bincount(found.scope[found.pieces.gap], found.pieces.length, len(found.scopes))
+    for scope, ns in zip(found.scopes, idle.tolist(), strict=True):
+        if missing := scope.missing():
+            yield missing
+        elif not ns:
+            yield f"rank {scope.rank}: the GPU is never idle in {scope.label}"
 
 
 def figure(found: Answer) -> Figure:
