@@ -69,7 +69,7 @@ def report(options: argparse.Namespace) -> None:
     if options.overlay:
         write_overlay(paths[slowest], options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
-        link = quote(os.path.relpath(options.overlay, Path(options.output).absolute().parent))
+        link = quote(os.fsencode(os.path.relpath(options.overlay, Path(options.output).absolute().parent)))
     causes = stragglers(scopes).tables["causes"] if job else None
     write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes))
     say(f"{options.output}: open it in a browser")

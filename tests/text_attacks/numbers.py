@@ -35,6 +35,8 @@ IN_TEXTS = {
 }
 """Options whose text holds a number."""
 BESIDE = {"--instance": ["--annotation", "forward"], "--around": [], "--between": [], "--depth": ["--around", "3"]}
+NAMES = {"device", "stream", "Device Id", "Device Type"}
+"""Arguments of events that name a place; they are compared and shown, and nothing is counted with them."""
 NONSENSE = re.compile(r"\b(nan|inf|-?\d(\.\d+)?e\+?\d{2,})\b|\d{1,3}(,\d{3}){8,}", re.IGNORECASE)
 ODD_VALUES: dict[str, Any] = {
     "1e308": 1e308, "-1e308": -1e308, "1e-308": 1e-308, "text 1e308": "1e308", "text nan": "NaN", "-1": -1, "0": 0,
@@ -125,8 +127,9 @@ def attack_values(folder: Path, names: tuple[str, ...] = tuple(ODD_VALUES)) -> I
             some = {commands[(place + 5 * number) % len(commands)]}
             for words in sorted(some | {(reader,) for key, reader in READERS.items() if key in path}):
                 asked = ask_in_process(next(lines_of(material, words)))
-                # What the file says of itself is told as it is.
-                told = asked.out.replace(str(ODD_VALUES[name]), "") if "args" not in path else asked.out
+                # What the file says of itself, and what it calls its devices and streams, is told as it is.
+                is_name = "args" not in path or path.rpartition(".")[2] in NAMES
+                told = asked.out.replace(str(ODD_VALUES[name]), "") if is_name else asked.out
                 nonsense = NONSENSE.search(told) if asked.status == 0 else None
                 more = [f"{path} = {name}: nonsense {nonsense[0][:60]}"] if nonsense else []
                 yield asked, [*(f"{path} = {name}: {fault}" for fault in asked.faults), *more]

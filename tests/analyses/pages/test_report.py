@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from html import escape, unescape
 from pathlib import Path
@@ -74,6 +75,13 @@ def test_it_needs_no_network(report: Path) -> None:
 def test_it_links_the_overlay(report: Path) -> None:
     assert (report.parent / "path #1.json").is_file()
     assert 'href="path%20%231.json"' in report.read_text()
+
+
+def test_it_links_an_overlay_whose_name_is_no_utf_8(tmp_path: Path) -> None:
+    named = tmp_path / os.fsdecode(b"path\xff.json")
+    assert main(["report", str(FOUR_RANKS), "-o", str(tmp_path / "r.html"), "--overlay", str(named)]) == 0
+    assert named.is_file()
+    assert 'href="path%FF.json"' in (tmp_path / "r.html").read_text()
 
 
 def test_names_from_a_trace_are_text_not_markup(tmp_path: Path) -> None:
