@@ -11,7 +11,7 @@ import pandas as pd
 from analyses.two_runs.noise import LEAST_OF_STEPS, band_of_spreads, spread_of_rows
 from hta_graph.model import Floats, Ints
 
-__all__ = ["SIDES", "Stretches", "largest_change_first", "medians_of_sides", "sums_of_sides"]
+__all__ = ["SIDES", "SideRows", "largest_change_first", "medians_of_sides", "sums_of_sides"]
 
 SIDES = ("control", "test")
 LARGEST_TABLE = 1 << 22
@@ -19,7 +19,7 @@ LARGEST_TABLE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Stretches:
+class SideRows:
     """What the stretches of a side hold: ``rows`` with the column ``stretch`` (from 0), keys, values; each key once."""
 
     count: int
@@ -37,7 +37,7 @@ def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[s
 
 
 def medians_of_sides(
-    sides: Sequence[Stretches], keys: list[str], values: list[str], noise_share: float | None
+    sides: Sequence[SideRows], keys: list[str], values: list[str], noise_share: float | None
 ) -> pd.DataFrame:
     """Join the tables of all stretches of both sides: medians, their difference, and how much of that is noise.
 
@@ -70,7 +70,7 @@ def medians_of_sides(
     return largest_change_first(frame, np.ceil(noise))
 
 
-def _of_rows(side: Stretches, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
+def _of_rows(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:
     """Return a median or a spread of each row over all stretches.
 
     Both are 0 for what fewer than half of the stretches have (of n deviations the spread leaves out the smallest one):

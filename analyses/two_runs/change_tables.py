@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.scope import Scope
-from analyses.two_runs.both_sides import SIDES, Stretches, medians_of_sides, sums_of_sides
+from analyses.two_runs.both_sides import SIDES, SideRows, medians_of_sides, sums_of_sides
 from analyses.two_runs.comparison import Comparison
 from analyses.two_runs.sides import Side
 from hta_graph.algorithms.time.pieces import Pieces
@@ -169,7 +169,7 @@ def _medians(
     found: Comparison, rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
 ) -> pd.DataFrame:
     """Make one table of the rows of all stretches."""
-    sides = [Stretches(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
+    sides = [SideRows(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
     return medians_of_sides(sides, keys, values, found.row_noise_share)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analyses.two_runs import both_sides
-from analyses.two_runs.both_sides import Stretches, medians_of_sides
+from analyses.two_runs.both_sides import SideRows, medians_of_sides
 from analyses.two_runs.noise import LEAST_OF_STEPS, band_of_medians
 from hta_graph.model import Floats
 
@@ -18,9 +18,9 @@ def table(rng: np.random.Generator, names: int, stretches: int) -> Floats:
     return np.where(present, rng.integers(1, 1_000, (names, stretches)), 0).astype(float)
 
 
-def stretches_of(whole: Floats) -> Stretches:
+def rows_of_side(whole: Floats) -> SideRows:
     name, stretch = np.nonzero(whole)
-    return Stretches(whole.shape[1], pd.DataFrame({"stretch": stretch, "name": name, "ns": whole[name, stretch]}))
+    return SideRows(whole.shape[1], pd.DataFrame({"stretch": stretch, "name": name, "ns": whole[name, stretch]}))
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 1 << 22])
@@ -31,7 +31,7 @@ def test_medians_and_noise_are_those_of_whole_tables(
     monkeypatch.setattr(both_sides, "LARGEST_TABLE", at_once)
     rng = np.random.default_rng(sum(counts))
     sides = [table(rng, 40, count) for count in counts]
-    found = medians_of_sides([stretches_of(side) for side in sides], ["name"], ["ns"], None).set_index("name")
+    found = medians_of_sides([rows_of_side(side) for side in sides], ["name"], ["ns"], None).set_index("name")
     assert set(found.index) == set(np.flatnonzero(np.hstack(sides).any(axis=1)))
     medians = [np.median(side, axis=1) for side in sides]
     longer = np.maximum(*(median.round() for median in medians))
