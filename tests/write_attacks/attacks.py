@@ -374,7 +374,8 @@ def while_ranks_are_read(command: WritingCommand, output: Output) -> Iterator[st
             child.send(number)
             require(child.wait().status == STATUS[number], "another status")
             if number != signal.SIGKILL:
-                require(not any(map(is_running, readers)), "a reader is left")
+                # A busy machine takes its time over what was killed.
+                wait_until(lambda: not any(map(is_running, readers)), 5)
             for reader in filter(is_running, readers):
                 os.kill(reader, signal.SIGKILL)
             made.check_rest()
