@@ -375,7 +375,7 @@ def while_ranks_are_read(command: WritingCommand, output: Output) -> Iterator[st
             require(child.wait().status == STATUS[number], "another status")
             if number != signal.SIGKILL:
                 # A busy machine takes its time over what was killed.
-                wait_until(lambda: not any(map(is_running, readers)), 5)
+                wait_until(lambda left=readers: not any(map(is_running, left)), 5)
             for reader in filter(is_running, readers):
                 os.kill(reader, signal.SIGKILL)
             made.check_rest()
