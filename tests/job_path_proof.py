@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import hta_graph as hg
-from hta_graph.job.build_job import join_ranks
+from hta_graph.job.joining.join_ranks import join_ranks
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
 from tests.ranks_proof import SCENARIOS, random_shape
 from tests.simulator.dialect import EPOCH_NS

@@ -1885,7 +1885,7 @@ JOINED = (
     ),
     Mutation(
         "nobody waits on the CPU",
-        "hta_graph/job/build_job.py",
+        "hta_graph/job/joining/join_ranks.py",
         "for rule in (host_work_edges, collective_wait)",
         "for rule in (host_work_edges,)",
         JOINING,
@@ -1920,7 +1920,7 @@ JOINED = (
     ),
     Mutation(
         "clocks are believed to the nanosecond",
-        "hta_graph/job/build_job.py",
+        "hta_graph/job/joining/join_ranks.py",
         "return between.row[doubtful].astype(np.int64)",
         "return between.row[doubtful][:0].astype(np.int64)",
         JOINING,
@@ -1948,7 +1948,7 @@ JOINED = (
     ),
     Mutation(
         "ranks of different jobs are joined",
-        "hta_graph/job/build_job.py",
+        "hta_graph/job/joining/join_ranks.py",
         "    if len(sizes) > 1:\n",
         "    if len(sizes) > 9:\n",
         ("tests/job/test_hostile_jobs.py",),

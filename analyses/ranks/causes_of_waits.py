@@ -15,8 +15,8 @@ from analyses.tables import joined
 from hta_graph.columns import picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.views import labels, none_where
-from hta_graph.job.build_job import join_ranks
 from hta_graph.job.causes.wait_causes import Charges, WaitCauses
+from hta_graph.job.joining.join_ranks import join_ranks
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.names import short_name
 

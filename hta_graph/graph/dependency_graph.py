@@ -517,10 +517,11 @@ class DependencyGraph:
 
     def _induced_subgraph(self, rows: Ints) -> DependencyGraph:
         """Keep these canonical rows and the edges between them; their order, and so all results, stay as they are."""
-        kept = self._kept_columns(rows)
+        kept = self.rows_and_edges(rows)
         return DependencyGraph(kept.trace, Timeline(kept.trace), kept.edges, self._notes, kept.wait_calls)
 
-    def _kept_columns(self, rows: Ints) -> KeptColumns:
+    def rows_and_edges(self, rows: Ids | Ints) -> KeptColumns:
+        """Return the columns of some canonical rows, in their order, and of the edges between them."""
         trace = self._trace.select(rows)
         number = np.full(len(self._trace.events), -1, np.int32)
         number[rows] = np.arange(len(rows), dtype=np.int32)

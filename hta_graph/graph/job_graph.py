@@ -364,7 +364,7 @@ class JobGraph(DependencyGraph):
         meets = self.event_table.kind == EventKind.RENDEZVOUS
         inside[meets] = False
         inside[np.concatenate([target[inside[source] & meets[target]], source[inside[target] & meets[source]]])] = True
-        kept = self._kept_columns(np.flatnonzero(inside))
+        kept = self.rows_and_edges(np.flatnonzero(inside))
         parts, originals, first_row = [], [], 0
         for part, original in zip(self._parts, self._originals, strict=True):
             mine = np.flatnonzero(inside[part.first_row : part.first_row + len(part.graph.event_table)])

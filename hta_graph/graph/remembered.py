@@ -38,6 +38,6 @@ def known_answer(question: Callable[[Subject], Known], subject: Subject) -> Know
     return subject.answers.get(question.__wrapped__)  # type: ignore[attr-defined]
 
 
-def remember(question: Callable[[Subject], Known], subject: Subject, answer: Known) -> None:
+def remember(question: Callable[[Any], object], subject: _Remembers, answer: object) -> None:
     """Give the answer to a remembered question, so that it need not be found again."""
     subject.answers[question.__wrapped__] = answer  # type: ignore[attr-defined]

@@ -10,19 +10,32 @@ from typing import Any, Protocol, get_origin, get_type_hints
 
 import numpy as np
 
+from hta_graph.algorithms.skeleton.hops import HopPieces
+from hta_graph.algorithms.skeleton.whole_answers import WholeAnswers, whole_answers, with_answers
 from hta_graph.columns import freeze
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.remembered import known_answer, remember
 from hta_graph.graph.timeline import Timeline
+from hta_graph.job.causes.rank_ways import RankWays, known_ways
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
 from hta_graph.trace.table import Trace
 
 __all__ = ["graph_pieces", "read_graph"]
 
 Column = np.ndarray[Any, Any]
 Described = dict[str, dict[str, Any]]
+
+
+ANSWERS: dict[str, tuple[Any, Any]] = {
+    "members": (read_members, RankMembers),
+    "whole": (whole_answers, WholeAnswers),
+    "ways": (known_ways, RankWays),
+    "pieces": (pieces_on_rank, HopPieces),
+}
+"""What goes with a graph if somebody has asked for it: the question, and the table that answers it."""
 
 
 class Source(Protocol):
@@ -33,16 +46,16 @@ class Source(Protocol):
 
 
 def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
-    """Yield a graph's bytes, piece by piece; its communications go with it if somebody has asked for them."""
+    """Yield a graph's bytes, piece by piece; what else is known of it goes with it."""
     trace = graph.trace
-    members = known_answer(read_members, graph)
     columns: list[Column] = []
+    answers = {name: known_answer(question, graph) for name, (question, _) in ANSWERS.items()}
     head = {
         "trace": _describe_table(trace, columns),
         "edges": _describe_table(graph.edge_table, columns),
         "wait_calls": _describe_table(graph.wait_calls, columns),
         "notes": {key: count for key, count in graph.diagnostics.items() if key not in trace.diagnostics},
-        "members": None if members is None else _describe_table(members, columns),
+        "answers": {name: _describe_table(it, columns) for name, it in answers.items() if it is not None},
     }
     # First what the columns are, then the columns as they lie in memory: nothing is copied, nothing can be executed.
     yield json.dumps(head).encode() + b"\n"
@@ -60,9 +73,11 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
     calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
     graph = DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls)
-    if head["members"] is not None:
-        remember(read_members, graph, _read_table(RankMembers, head["members"], source))
-    return graph
+    for name, described in head["answers"].items():
+        question, kind = ANSWERS[name]
+        remember(question, graph, _read_table(kind, described, source))
+    known = known_answer(whole_answers, graph)
+    return graph if known is None else with_answers(graph, known)
 
 
 def _describe_table(table: Any, columns: list[Column]) -> Described:
@@ -96,7 +111,10 @@ def _read_table(kind: Any, described: Described, source: Source) -> Any:
 
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
-    return Path(value) if kind is Path else tuple(value) if get_origin(kind) is tuple else value
+    if kind is Path:
+        return Path(value)
+    is_tuple = get_origin(kind) is tuple and isinstance(value, list)
+    return tuple(value) if is_tuple else value
 
 
 def _read_column(source: Source, dtype: str, size: int) -> Column:

@@ -173,7 +173,7 @@ class Trace:
         """Mark what runs beside the threads: GPU activities, and of a job what workers did with other ranks."""
         return freeze(activity_mask(self.events, self.lanes))
 
-    def select(self, rows: Ints) -> Trace:
+    def select(self, rows: Ids | Ints) -> Trace:
         """Return a trace of some events (canonical rows, ascending); lanes and names keep their codes."""
         number = np.full(len(self.events), -1, np.int32)
         # Side tables name events by their rows, which change when rows are left out.

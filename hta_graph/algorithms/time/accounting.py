@@ -110,9 +110,7 @@ def explained_lags(graph: DependencyGraph) -> Ints:
         # A kind without a class for its lag has none that could be usual.
         if EDGE_MEANING[kind].lag is not None:
             of_kind = edges.kind == kind
-            own = lags[of_kind & (rank == place)]
-            # A rank with few such lags is judged by those of all.
-            own = (own if len(own) >= FEWEST_LAGS else lags[of_kind]) - behind[place, kind]
+            own = lags[of_kind & (rank == place)] - behind[place, kind]
             if len(own) >= FEWEST_LAGS:
                 limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
     return limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.errors import DefectError, UsageError
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, none_where, texts_of_codes
 from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
 from hta_graph.shown import html_table, milliseconds
@@ -27,7 +28,7 @@ from hta_graph.shown import html_table, milliseconds
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CriticalPath", "critical_path", "critical_paths"]
+__all__ = ["CriticalPath", "critical_path", "critical_paths", "paths_elsewhere"]
 
 
 TOP_EVENTS = 10
@@ -307,6 +308,17 @@ class CriticalPath:
             raise DefectError(f"{self.graph.path}: the segments of {self.window.label} do not tile it at {at}")
 
 
+FindPaths = Callable[[Sequence[Window], Sequence[str]], list[CriticalPath]]
+"""Finds the paths of windows, given expressions of what loads data."""
+
+
+@remembered
+def paths_elsewhere(graph: DependencyGraph) -> FindPaths | None:
+    """Return who finds the paths of a graph that holds few rows of its ranks; None where the graph tells them."""
+    del graph
+    return None
+
+
 def critical_path(
     graph: DependencyGraph, window: Window | None = None, *, data_load: Sequence[str] = ()
 ) -> CriticalPath:
@@ -344,6 +356,9 @@ def critical_paths(
     """
     if not windows:
         return []
+    elsewhere = paths_elsewhere(graph)
+    if elsewhere is not None:
+        return elsewhere(windows, data_load)
     resolved = [window(graph) for window in windows]
     accounting = Accounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]

@@ -136,7 +136,7 @@ def _chosen_step(chosen_number: int | None, question: str, *, cpu_window: bool, 
             chosen = _median_key({one.number: one.iteration_ns for one in proposed})
         return replace(step(chosen, cpu_window=cpu_window, gpu_window=gpu_window)(graph), is_default=True)
 
-    return Window(question_text(question, cpu_window=cpu_window, gpu_window=gpu_window), resolve)
+    return Window(question_text(question, cpu_window=cpu_window, gpu_window=gpu_window), resolve, by_rows=False)
 
 
 def _lower_median(values: Sequence[int]) -> int:

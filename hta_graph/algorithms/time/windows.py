@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -27,6 +27,7 @@ from hta_graph.algorithms.time.sinks import (
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.remembered import remembered
 from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
 from hta_graph.patterns import matched_names
 from hta_graph.shown import milliseconds
@@ -34,11 +35,13 @@ from hta_graph.trace.table import Step
 
 __all__ = [
     "WHOLE_TRACE",
+    "KnownWindows",
     "ResolvedWindow",
     "Window",
     "WindowForm",
     "annotation",
     "between",
+    "known_windows",
     "question_text",
     "refuse_two_windows",
     "same_window",
@@ -105,6 +108,8 @@ class Window:
     resolve: Callable[[DependencyGraph], ResolvedWindow]
     of_job: Callable[[JobGraph, Callable[[DependencyGraph], ResolvedWindow]], ResolvedWindow] | None = None
     """What the windows of a job's ranks make together; without it the job is asked as one rank is."""
+    by_rows: bool = True
+    """Whether the answer is in a graph's rows, all of them; else it is known, or made of other windows."""
 
     def __call__(self, graph: DependencyGraph) -> ResolvedWindow:
         """Answer for a graph, that of a rank or of a job.
@@ -113,11 +118,35 @@ class Window:
             QueryError: the graph's trace has no such window.
         """
         if self.of_job is not None and isinstance(graph, JobGraph):
-            return self.of_job(graph, self.resolve)
-        return self.resolve(graph)
+            return self.of_job(graph, self._of_rank)
+        return self._of_rank(graph)
+
+    def _of_rank(self, graph: DependencyGraph) -> ResolvedWindow:
+        known = known_windows(graph)
+        if known is None or not self.by_rows:
+            return self.resolve(graph)
+        if self.asked not in known:
+            raise QueryError(
+                f"{graph.path}: {self.asked} takes all rows of all ranks; ask for a step or the whole trace"
+            )
+        answer = known[self.asked]
+        if isinstance(answer, QueryError):
+            raise answer
+        return answer
 
     def __repr__(self) -> str:
         return f"<window {self.asked}>"
+
+
+KnownWindows = Mapping[str, ResolvedWindow | QueryError]
+"""Windows by their questions, or why there is none."""
+
+
+@remembered
+def known_windows(graph: DependencyGraph) -> KnownWindows | None:
+    """Return the windows of a graph that holds few rows of its rank, found in all of them; None of a whole graph."""
+    del graph
+    return None
 
 
 def question_text(question: str, *arguments: object, **options: object) -> str:
@@ -206,7 +235,7 @@ def between(start_ns: int, end_ns: int) -> Window:
 
 def same_window(window: ResolvedWindow) -> Window:
     """Ask about a window that is known already."""
-    return Window(question_text("same_window", window.label), lambda _: window)
+    return Window(question_text("same_window", window.label), lambda _: window, by_rows=False)
 
 
 def whole(*, all_rows: bool = False) -> Window:

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.algorithms.time.own_ways import own_ways
 from hta_graph.columns import Columns, first_of_runs, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.causes.excess import Excess, excess_of
 from hta_graph.job.causes.met_before import Waits, waits_of
-from hta_graph.job.causes.profiles import Doings, profiles
+from hta_graph.job.causes.profiles import Doings
+from hta_graph.job.causes.rank_ways import ways_and_profiles
 from hta_graph.model import Bools, Ints
 
 __all__ = ["Charges", "WaitCauses"]
@@ -63,8 +63,7 @@ class WaitCauses:
 
     def __init__(self, job: JobGraph, data_load: Sequence[str] = ()) -> None:
         self._job = job
-        self._ways = own_ways(job)
-        self._profiles = profiles(job, self._ways, data_load)
+        self._ways, self._profiles = ways_and_profiles(job, data_load)
         self.waits: Waits = waits_of(job)
 
     @property

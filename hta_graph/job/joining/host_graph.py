@@ -37,4 +37,5 @@ def with_host_communication(graph: DependencyGraph, members: RankMembers) -> Dep
     timeline, notes = Timeline(trace), Counter[str]()
     added = EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work)])
     edges = sound_edges(added, timeline, notes, graph.edge_table)
+    notes.update({key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics})
     return DependencyGraph(trace, timeline, edges, dict(notes), graph.wait_calls)

@@ -10,7 +10,7 @@ import pytest
 import hta_graph as hg
 from analyses.paths.verdict import verdict_sentences
 from hta_graph.errors import QueryError
-from hta_graph.job.build_job import join_ranks
+from hta_graph.job.joining.join_ranks import join_ranks
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
 from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.small_job import small_job

@@ -50,6 +50,11 @@ class RankClock:
     host: str | None = None
     gpu_ahead: int = 0
 
+    @property
+    def only_ahead(self) -> bool:
+        """Whether all times of the rank are ahead of the job's by one number."""
+        return not self.line.drift and not self.gpu_ahead
+
     def to_job(self, times: Ints, *, on_gpu: Bools | bool = False) -> Ints:
         """Return the rank's own times (ns) in the job's."""
         return self.line.to_other(times - np.where(on_gpu, self.gpu_ahead, 0))

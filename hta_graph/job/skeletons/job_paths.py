@@ -1,0 +1,164 @@
+"""A job of skeletons: where its paths lead is found among few rows; what they pass, the ranks' whole graphs tell.
+
+ranks     file ─▶ skeleton ┐                     ┌▶ hops ─▶ excerpt ┐
+job                        └▶ matched, in one time ─▶ way back       └▶ the path, with all that tells of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hta_graph.algorithms.skeleton.hops import Hops
+from hta_graph.algorithms.skeleton.job_hops import JobHops, job_hops, moved_pieces, moved_window
+from hta_graph.algorithms.skeleton.whole_answers import kept_rows_of, whole_answers, with_answers
+from hta_graph.algorithms.time.critical_path import CriticalPath, paths_elsewhere
+from hta_graph.algorithms.time.median_step import step_lengths
+from hta_graph.algorithms.time.pieces import Pieces
+from hta_graph.algorithms.time.walk_path import walk_back
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window, step
+from hta_graph.columns import distinct, picked
+from hta_graph.errors import QueryError
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.remembered import remember
+from hta_graph.job.joining.join_ranks import join_ranks
+from hta_graph.job.matching.clocks.rank_clocks import RankClock
+from hta_graph.job.matching.collective_times import Collectives
+from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
+from hta_graph.model import Ids
+
+__all__ = ["AskExcerpts", "ExcerptQuestion", "job_of_skeletons"]
+
+STEPS_BESIDE = 24
+"""Of a job with at most so many steps the paths of all are found together: the ranks' files are read once for them."""
+
+
+@dataclass(frozen=True)
+class ExcerptQuestion:
+    """What a rank is asked about a job's paths: which hops they have there, and which rows are kept in any case."""
+
+    rank: int
+    rows: Ids
+    size: int
+    hops: Hops
+    clock: RankClock
+    data_load: tuple[str, ...]
+
+
+AskExcerpts = Callable[[Sequence[ExcerptQuestion]], Mapping[int, DependencyGraph]]
+"""Asks the ranks' whole graphs, which reads their files once more; answers by rank."""
+
+
+def job_of_skeletons(skeletons: Mapping[int, DependencyGraph], matched: Collectives, ask: AskExcerpts) -> JobGraph:
+    """Join skeletons to a job whose paths are told by the ranks' whole graphs.
+
+    Args:
+        skeletons: by rank, in order.
+        matched: what the ranks did together.
+        ask: how the whole graphs are asked.
+    """
+    job = join_ranks(skeletons.values(), matched=matched)
+    remember(paths_elsewhere, job, _JobPaths(job, matched, ask).find)
+    return job
+
+
+class _JobPaths:
+    """Finds paths of a job; what was found once is not asked again."""
+
+    def __init__(self, job: JobGraph, matched: Collectives, ask: AskExcerpts) -> None:
+        self._job, self._matched, self._ask = job, matched, ask
+        self._known: dict[tuple[tuple[int, int, str], tuple[str, ...]], CriticalPath] = {}
+
+    def find(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+        """Return the paths of windows.
+
+        Raises:
+            QueryError: the job has no such window.
+            HtaGraphError: a file cannot be read once more.
+        """
+        resolved = [window(self._job) for window in windows]
+        loads = tuple(data_load)
+        if any((_key(window), loads) not in self._known for window in resolved):
+            every = {_key(window): window for window in (*resolved, *self._beside(resolved))}
+            new = [window for key, window in every.items() if (key, loads) not in self._known]
+            for window, path in zip(new, self._found(new, loads), strict=True):
+                self._known[_key(window), loads] = path
+        return [_asked_as(self._known[_key(window), loads], window) for window in resolved]
+
+    def _beside(self, windows: Sequence[ResolvedWindow]) -> list[ResolvedWindow]:
+        """Return the windows of all steps where a step is asked for that nobody named: they are shown beside it."""
+        lengths = step_lengths(self._job)
+        if not any(window.is_default for window in windows) or len(lengths) > STEPS_BESIDE:
+            return []
+        found = []
+        for length in lengths:
+            try:
+                found.append(step(length.number)(self._job))
+            except QueryError:  # a step within another one's work has no window of its own
+                continue
+        return found
+
+    def _found(self, windows: Sequence[ResolvedWindow], data_load: tuple[str, ...]) -> list[CriticalPath]:
+        hops = job_hops(self._job, windows, data_load)
+        excerpts = self._ask(self._questions(hops, data_load))
+        job = self._with_excerpts(excerpts)
+        remember(paths_elsewhere, job, self.find)
+        moved = [moved_window(window, self._job, job) for window in windows]
+        pieces, number = [moved_pieces(hops.between, self._job, job)], [hops.between_window]
+        for part in job.parts:
+            if part.rank in excerpts:
+                told = pieces_on_rank(excerpts[part.rank])
+                pieces.append(_in_job(told.pieces, job, part.place))
+                number.append(hops.hops.window[hops.hops.part == part.place][told.hop])
+        merged = Pieces.join(pieces).merged(np.concatenate(number), len(windows))
+        chains = [walk_back(job, window.sink.point, window.start_ns) for window in moved]
+        return [CriticalPath(job, *of) for of in zip(moved, chains, merged, strict=True)]
+
+    def _questions(self, hops: JobHops, data_load: tuple[str, ...]) -> list[ExcerptQuestion]:
+        found, clocks = [], self._matched.clocks.by_rank
+        for place in np.unique(hops.hops.part).tolist():
+            part = self._job.parts[place]
+            answers = whole_answers(part.graph)
+            size = len(part.graph.event_table) if answers is None else answers.size
+            rows = kept_rows_of(part.graph)
+            found.append(ExcerptQuestion(part.rank, rows, size, hops.hops.of_part(place), clocks[part.rank], data_load))
+        return found
+
+    def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:
+        """Join the ranks again, with more rows of those that the paths come by."""
+        graphs = []
+        for part in self._job.parts:
+            own = self._job.graph(part.rank)
+            more, answers = excerpts.get(part.rank), whole_answers(own)
+            if more is not None and answers is not None:
+                with_answers(more, answers.with_rows(kept_rows_of(more)))
+            graphs.append(own if more is None else more)
+        return join_ranks(graphs, matched=self._matched)
+
+
+def _key(window: ResolvedWindow) -> tuple[int, int, str]:
+    return window.start_ns, window.end_ns, window.label
+
+
+def _asked_as(path: CriticalPath, window: ResolvedWindow) -> CriticalPath:
+    """Return a path as that of a window that was asked for in another way."""
+    if replace(path.window, sink=window.sink) == window:
+        return path
+    return CriticalPath(path.graph, replace(window, sink=path.window.sink), path.chain, path.pieces)
+
+
+def _in_job(pieces: Pieces, job: JobGraph, place: int) -> Pieces:
+    """Return pieces of one rank's rows and lanes as the job's."""
+    part = job.parts[place]
+    event, call = (part.of_job(column).astype(np.int32) for column in (pieces.event, pieces.open_call))
+    # Lanes of communication on CPUs stand behind those of all ranks, in the same order as behind those of one.
+    members = job.members.take(job.members.part == place)
+    further = distinct(job.event_table.lane[members.row[job.lanes.is_communication[job.event_table.lane[members.row]]]])
+    own = np.arange(len(part.graph.lanes.labels)) + part.first_lane
+    lane = picked(np.concatenate([own, further]), pieces.lane)
+    return replace(
+        pieces, event=event, open_call=call, lane=lane.astype(np.int32), part=np.full(len(pieces), place, np.int32)
+    )

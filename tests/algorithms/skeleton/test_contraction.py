@@ -1,0 +1,39 @@
+"""Few rows of a graph are bound as the walk back through all of them leads."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+import hta_graph as hg
+from hta_graph.algorithms.skeleton.contraction import contracted
+from hta_graph.algorithms.time.stretches import binding_edges
+from hta_graph.graph.points import event_of
+from tests.support.depth import for_all
+from tests.support.drawn_graphs import FILLED
+
+
+@for_all(FILLED, st.integers(1, 9), st.integers(0, 99), examples=800)
+def test_each_kept_point_is_bound_by_the_next_one_kept_on_the_walk_back(
+    graph: hg.DependencyGraph, every: int, seed: int
+) -> None:
+    rows = np.flatnonzero(np.random.default_rng(seed).integers(0, every, len(graph.event_table)) == 0).astype(np.int32)
+    found = contracted(graph, rows)
+    kept = set(rows.tolist())
+    binding, source, times = binding_edges(graph), graph.edge_table.source, graph.timeline.times
+    bound = dict(zip(found.edges.target.tolist(), found.edges.source.tolist(), strict=True))
+    for at, row in enumerate(rows.tolist()):
+        for end in (0, 1):
+            point, passed = 2 * row + end, []
+            while (edge := binding[point]) >= 0:
+                point = int(source[edge])
+                if int(event_of(np.array([point]))[0]) in kept:
+                    break
+                passed.append(int(times[point]))
+            else:
+                point = -1
+            own = 2 * at + end
+            expected = -1 if point < 0 else 2 * int(np.searchsorted(rows, point // 2)) + point % 2
+            assert bound.get(own, -1) == expected
+            if point >= 0:
+                assert found.dip[own] == max(int(times[point]) - min(passed, default=int(times[point])), 0)

@@ -1,0 +1,58 @@
+"""A job of which the asking side holds skeletons only, made of graphs in memory; and what is said of a path."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from typing import Any
+
+import hta_graph as hg
+from analyses.paths.path_report import path_document
+from hta_graph.algorithms.time.step_table import step_rows
+from hta_graph.algorithms.time.windows import Window
+from hta_graph.export.json_text import to_json
+from hta_graph.job.graph_bytes import graph_pieces, read_graph
+from hta_graph.job.matching.collective_times import match_collectives
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.skeletons.job_paths import ExcerptQuestion, job_of_skeletons
+from hta_graph.job.skeletons.rank_excerpt import make_excerpt
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
+
+__all__ = ["said_of_path", "skeleton_job"]
+
+
+def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> hg.JobGraph:
+    """Return the job of graphs as processes elsewhere would tell it: skeletons and excerpts come as bytes."""
+    whole = {graph.rank or 0: graph for graph in graphs}
+    few = {rank: _sent(make_skeleton(graph, SkeletonQuestion(doings=doings))) for rank, graph in whole.items()}
+    matched = match_collectives({rank: read_members(graph) for rank, graph in few.items()})
+    for rank, clock in matched.clocks.by_rank.items():
+        if not clock.only_ahead:
+            question = SkeletonQuestion(doings=doings, clock=SkeletonQuestion.clock_record(clock))
+            few[rank] = _sent(make_skeleton(whole[rank], question))
+
+    def ask(questions: Sequence[ExcerptQuestion]) -> dict[int, hg.DependencyGraph]:
+        return {
+            of.rank: _sent(
+                make_excerpt(
+                    whole[of.rank], of.rows, of.size, of.hops, SkeletonQuestion.clock_record(of.clock), of.data_load
+                )
+            )
+            for of in questions
+        }
+
+    return job_of_skeletons(few, matched, ask)
+
+
+def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:
+    stream = BytesIO(b"".join(map(bytes, graph_pieces(graph))))
+    return read_graph(json.loads(stream.readline()), stream)
+
+
+def said_of_path(job: hg.JobGraph, window: Window | None) -> dict[str, Any]:
+    """Return the whole document of a path, without the verdict's rules that compare all ranks."""
+    path = hg.critical_path(job, window)
+    steps = step_rows(path.graph) if path.window.is_default else ()
+    said: dict[str, Any] = json.loads(b"".join(to_json(path_document(path, steps))))
+    return {**said, "verdict": [one for one in said["verdict"] if one["rule"] not in ("slow_gpu", "slow_host")]}
