@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -14,6 +13,7 @@ from weakref import ref
 
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
+from hta_graph.job.engines.engine import processor_count
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.rank_graph import rank_graph
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
@@ -49,6 +49,7 @@ def read_graphs(
     report: Report | None = None,
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
+    cluster: str | None = None,
 ) -> Iterator[DependencyGraph]:
     """Build the graph of each rank behind files or folders, lowest rank first, in parallel processes where that pays.
 
@@ -68,6 +69,9 @@ def read_graphs(
             is raised. If no file can be read an error is raised in any case.
         say: is called with a line about the files that are skipped, and one about those numbered by order.
         progress: is called with how many files are done, and of how many.
+        cluster: where Dask reads several files instead of processes of this machine: ``local``, which starts workers
+            here (``jobs`` of them), or the address of a scheduler, ``tcp://host:port``, whose workers see the files
+            under the same names. ``memory`` is what each file may take there.
 
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
@@ -79,13 +83,18 @@ def read_graphs(
         return
     with allowed_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
-    processes = _worthwhile_processes(files, jobs)
-    if processes > 1:
-        answers = _in_processes(files, processes, memory, salvage=salvage, members=members, progress=progress)
+    if cluster is not None:
+        from hta_graph.job.cluster_reading import read_on_cluster
+
+        found = read_on_cluster(
+            files, cluster, jobs, memory, salvage=salvage, members=members, say=say, progress=progress
+        )
+    elif (processes := _worthwhile_processes(files, jobs)) > 1:
+        found = _in_processes(files, processes, memory, salvage=salvage, members=members, progress=progress)
     else:
-        answers = _read_here(files, memory, salvage=salvage, members=members, progress=progress)
-    with closing(answers):
-        yield from _graphs_or_reports(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+        found = _read_here(files, memory, salvage=salvage, members=members, progress=progress)
+    with closing(found):
+        yield from _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed)))
 
 
 def _read_alone(
@@ -107,7 +116,7 @@ def _read_alone(
 def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
     # Processes are for several files: one is read without loading what starts them.
-    from hta_graph.job.pool import can_start_processes
+    from hta_graph.job.engines.own_process import can_start_processes
 
     sizes = sorted(text_size(file.path) for file in files if not file.error)
     # A process costs half a second of imports, and its graph has to come back through a pipe.
@@ -115,15 +124,7 @@ def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
         return 1
     if jobs is None and sum(sizes[:-1]) + WORTH_A_FILE * len(sizes) < WORTH_PROCESSES:
         return 1
-    return min(jobs or _processor_count(), len(sizes))
-
-
-def _processor_count() -> int:
-    """Return how many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return min(jobs or processor_count(), len(sizes))
 
 
 def _graphs_or_reports(
