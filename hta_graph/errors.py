@@ -8,6 +8,7 @@ from pathlib import Path
 from hta_graph.printable import one_line
 
 __all__ = [
+    "ClusterError",
     "DefectError",
     "HtaGraphError",
     "MissingExtraError",
@@ -105,6 +106,10 @@ class MissingProgramError(HtaGraphError):
             "a picture as SVG or PNG needs graphviz's program dot; install it with: apt-get install graphviz "
             "(a name that ends in .dot works without it)"
         )
+
+
+class ClusterError(HtaGraphError):
+    """A Dask cluster cannot be reached, or cannot run what it is asked."""
 
 
 class DefectError(HtaGraphError):

@@ -48,6 +48,7 @@ def read_job(
     report: Report | None = None,
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
+    cluster: str | None = None,
 ) -> JobGraph:
     """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
 
@@ -66,6 +67,7 @@ def read_job(
         report=report,
         say=say,
         progress=progress,
+        cluster=cluster,
     )
     listed = [inputs] if isinstance(inputs, (str, Path)) else inputs
     with allowed_memory(memory):

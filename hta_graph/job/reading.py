@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from weakref import ref
 
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
+from hta_graph.job.engines.engine import processor_count
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.job.rank_graph import rank_graph
+from hta_graph.job.rank_graph import RankQuestion, rank_graph
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
 
 if TYPE_CHECKING:
-    from hta_graph.job.pool import GraphOrError, Reading
+    from hta_graph.job.pool import Reading
 
-__all__ = ["Progress", "Report", "read_graphs"]
+__all__ = ["AskedOf", "Progress", "Readers", "Report", "read_files", "read_graphs"]
+
+AskedOf = Callable[[RankFile], RankQuestion]
+"""What is asked of each file."""
+GraphOrError = DependencyGraph | HtaGraphError
 
 Progress = Callable[[int, int], None]
 """Is called with how many files are done, and of how many."""
@@ -49,6 +52,7 @@ def read_graphs(
     report: Report | None = None,
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
+    cluster: str | None = None,
 ) -> Iterator[DependencyGraph]:
     """Build the graph of each rank behind files or folders, lowest rank first, in parallel processes where that pays.
 
@@ -68,29 +72,56 @@ def read_graphs(
             is raised. If no file can be read an error is raised in any case.
         say: is called with a line about the files that are skipped, and one about those numbered by order.
         progress: is called with how many files are done, and of how many.
+        cluster: where Dask reads several files instead of processes of this machine: ``local``, which starts workers
+            here (``jobs`` of them), or the address of a scheduler, ``tcp://host:port``, whose workers see the files
+            under the same names. ``memory`` is what each file may take there.
 
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
     """
     listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     paths = expand([Path(item) for item in listed])
+    asked = RankQuestion(salvage, members)
     if len(paths) == 1:
-        yield _read_alone(paths[0], ranks, memory, salvage=salvage, members=members)
+        yield _read_alone(paths[0], ranks, memory, asked)
         return
     with allowed_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
-    processes = _worthwhile_processes(files, jobs)
-    if processes > 1:
-        answers = _in_processes(files, processes, memory, salvage=salvage, members=members, progress=progress)
+    readers = Readers(jobs, memory, cluster, say)
+    with closing(read_files(files, lambda _: asked, readers, progress)) as found:
+        yield from _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Who reads files: so many processes, with so much memory (bytes), here or on a cluster (:func:`read_graphs`).
+
+    ``say`` is called with a line about the cluster.
+    """
+
+    jobs: int | None = None
+    memory: int | None = None
+    cluster: str | None = None
+    say: Say = lambda _: None
+
+
+def read_files(
+    files: Sequence[RankFile], asked: AskedOf, readers: Readers, progress: Progress = lambda *_: None
+) -> Generator[GraphOrError, None, None]:
+    """Yield what was asked of each file, or its error, in the files' order."""
+    if readers.cluster is not None:
+        from hta_graph.job.cluster_reading import read_on_cluster
+
+        yield from read_on_cluster(
+            files, readers.cluster, readers.jobs, readers.memory, asked=asked, say=readers.say, progress=progress
+        )
+    elif (processes := _worthwhile_processes(files, readers.jobs)) > 1:
+        yield from _in_processes(files, processes, readers.memory, asked, progress)
     else:
-        answers = _read_here(files, memory, salvage=salvage, members=members, progress=progress)
-    with closing(answers):
-        yield from _graphs_or_reports(answers, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+        yield from _read_here(files, readers.memory, asked, progress)
 
 
-def _read_alone(
-    path: Path, ranks: Collection[int] | None, memory: int | None, *, salvage: bool, members: bool
-) -> DependencyGraph:
+def _read_alone(path: Path, ranks: Collection[int] | None, memory: int | None, asked: RankQuestion) -> DependencyGraph:
     """Read the only file.
 
     Raises:
@@ -98,7 +129,7 @@ def _read_alone(
     """
     with allowed_memory(memory):
         try:
-            return rank_graph(lambda: read_only(path, ranks, salvage=salvage), members=members)
+            return rank_graph(lambda: read_only(path, ranks, salvage=asked.salvage), asked)
         except MemoryError:
             pass  # what was read is let go first
         raise out_of_memory(path)
@@ -107,7 +138,7 @@ def _read_alone(
 def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     """Return how many processes to use; 1 where starting them would take longer than it saves."""
     # Processes are for several files: one is read without loading what starts them.
-    from hta_graph.job.pool import can_start_processes
+    from hta_graph.job.engines.own_process import can_start_processes
 
     sizes = sorted(text_size(file.path) for file in files if not file.error)
     # A process costs half a second of imports, and its graph has to come back through a pipe.
@@ -115,15 +146,7 @@ def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
         return 1
     if jobs is None and sum(sizes[:-1]) + WORTH_A_FILE * len(sizes) < WORTH_PROCESSES:
         return 1
-    return min(jobs or _processor_count(), len(sizes))
-
-
-def _processor_count() -> int:
-    """Return how many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return min(jobs or processor_count(), len(sizes))
 
 
 def _graphs_or_reports(
@@ -148,19 +171,19 @@ def _graphs_or_reports(
 
 
 def _read_here(
-    files: Sequence[RankFile], memory: int | None, *, salvage: bool, members: bool, progress: Progress
+    files: Sequence[RankFile], memory: int | None, asked: AskedOf, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read one file after the other in this process."""
     for done, file in enumerate(files):
         progress(done, len(files))
-        yield _read_or_error(file, memory, salvage=salvage, members=members)
+        yield _read_or_error(file, memory, asked(file))
     progress(len(files), len(files))
 
 
-def _read_or_error(file: RankFile, memory: int | None, *, salvage: bool, members: bool) -> GraphOrError:
+def _read_or_error(file: RankFile, memory: int | None, asked: RankQuestion) -> GraphOrError:
     with allowed_memory(memory):
         try:
-            return rank_graph(lambda: read_rank(file, salvage=salvage), members=members)
+            return rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
         except HtaGraphError as error:
             return error
         except MemoryError:
@@ -202,7 +225,7 @@ class _Memory:
 
 
 def _in_processes(
-    files: Sequence[RankFile], processes: int, limit: int | None, *, salvage: bool, members: bool, progress: Progress
+    files: Sequence[RankFile], processes: int, limit: int | None, asked: AskedOf, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
     from hta_graph.job.pool import Pool, Reading
@@ -211,22 +234,21 @@ def _in_processes(
     waiting = deque(files)
     readings: deque[Reading] = deque()
     with Pool() as pool:
-        read = partial(pool.read, salvage=salvage, members=members)
         while waiting or readings:
             busy = sum(reading.answer is None for reading in readings)
             progress(len(files) - len(waiting) - busy, len(files))
             again = next((at for at, reading in enumerate(readings) if reading.deserves_more), None)
             if again is not None and not busy:
-                readings[again] = read(readings[again].file, memory=limit)
+                readings[again] = pool.read(readings[again].file, asked(readings[again].file), memory=limit)
             elif again is None and waiting and busy < processes and memory.has_room(waiting[0], readings):
                 file = waiting.popleft()
                 needed = memory.needed(file)
                 if file.error:
                     readings.append(Reading(file, file.error))
                 elif needed < memory.limit:
-                    readings.append(replace(read(file, memory=needed), memory=needed))
+                    readings.append(replace(pool.read(file, asked(file), memory=needed), memory=needed))
                 else:
-                    readings.append(read(file, memory=limit))
+                    readings.append(pool.read(file, asked(file), memory=limit))
             elif readings[0].answer is not None and not readings[0].deserves_more:
                 # Answers come in any order; the oldest question's is given first, later ones wait in memory.
                 yield memory.give(readings.popleft().answer)

@@ -103,9 +103,8 @@ class Short:
     def __init__(self) -> None:
         self._busy: list[tuple[Reading, int | None]] = []
 
-    def read(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> Reading:
-        assert not salvage
-        assert not members
+    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+        assert asked == RankQuestion()
         self.asked.append((file.rank, memory, len(self._busy)))
         made = Reading(file)
         self._busy.append((made, memory))

@@ -25,6 +25,7 @@ from analyses.command_line.cli import main
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.job import pool as processes
 from hta_graph.job import reading
+from hta_graph.job.engines import own_process
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
@@ -257,12 +258,13 @@ def test_a_process_that_fails_costs_one_file(
     faults = ", ".join(f'"trace_{9 - rank}.json.gz": lambda path: ({fault})' for rank, (fault, _) in FAULTS.items())
     program = f"""
         import os, sys; sys.path[:] = sys.argv[1:]
-        import hta_graph.job.worker as worker; read = worker.read_trace
+        import hta_graph.job.rank_task as task; read = task.read_trace
+        from hta_graph.job.engines.serving import serve
         faults = {{{faults}}}
         whole = lambda path: read(path, salvage=False)
-        worker.read_trace = lambda path, salvage: faults.get(os.path.basename(path), whole)(path)
-        worker.serve()"""
-    monkeypatch.setattr(processes, "PROGRAM", textwrap.dedent(program))
+        task.read_trace = lambda path, salvage: faults.get(os.path.basename(path), whole)(path)
+        serve()"""
+    monkeypatch.setattr(own_process, "PROGRAM", textwrap.dedent(program))
     job_folder(tmp_path, *range(8))
     errors: list[HtaGraphError] = []
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=2, report=errors.append)]
@@ -292,10 +294,9 @@ def test_no_process_at_all_is_an_error_of_each_file(tmp_path: Path, monkeypatch:
 class Counted:
     """Stands for the pool of processes, one of which ends at a time, the last one first; counts how many read."""
 
-    def read(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> Reading:
+    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
         assert memory in (0, reading.peak_bytes(file.path))
-        assert not salvage
-        assert not members
+        assert asked == RankQuestion()
         reading_now.append(reading_now[-1] + 1)
         return Reading(file)
 
@@ -353,7 +354,7 @@ needs_proc = pytest.mark.skipif(not IS_LINUX, reason="needs /proc to see process
 def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:
     """Start the program with another way to read, and wait until two processes read."""
     code = (
-        f"import sys; import hta_graph.job.pool as pool; pool.PROGRAM = {worker!r}\n"
+        f"import sys; import hta_graph.job.engines.own_process as own; own.PROGRAM = {worker!r}\n"
         "from analyses.command_line.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     process = subprocess.Popen(
@@ -366,9 +367,10 @@ def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:
 
 SLOW_READER = """
 import sys, time; sys.path[:] = sys.argv[1:]
-import hta_graph.job.worker as worker
-worker.read_trace = lambda path, salvage: time.sleep(60)
-worker.serve()"""
+import hta_graph.job.rank_task as task
+from hta_graph.job.engines.serving import serve
+task.read_trace = lambda path, salvage: time.sleep(60)
+serve()"""
 
 
 @needs_proc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -15,8 +15,8 @@ from hta_graph.export.json_text import to_json
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.matching.collective_times import match_collectives
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.job.skeletons.job_paths import ExcerptQuestion, job_of_skeletons
-from hta_graph.job.skeletons.rank_excerpt import make_excerpt
+from hta_graph.job.skeletons.job_paths import job_of_skeletons
+from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
 
 __all__ = ["said_of_path", "skeleton_job"]
@@ -32,15 +32,9 @@ def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) ->
             question = SkeletonQuestion(doings=doings, clock=SkeletonQuestion.clock_record(clock))
             few[rank] = _sent(make_skeleton(whole[rank], question))
 
-    def ask(questions: Sequence[ExcerptQuestion]) -> dict[int, hg.DependencyGraph]:
-        return {
-            of.rank: _sent(
-                make_excerpt(
-                    whole[of.rank], of.rows, of.size, of.hops, SkeletonQuestion.clock_record(of.clock), of.data_load
-                )
-            )
-            for of in questions
-        }
+    def ask(questions: Mapping[int, ExcerptQuestion]) -> dict[int, hg.DependencyGraph]:
+        again = {rank: ExcerptQuestion.of_record(asked.as_record()) for rank, asked in questions.items()}
+        return {rank: _sent(make_excerpt(whole[rank], asked)) for rank, asked in again.items()}
 
     return job_of_skeletons(few, matched, ask)
 

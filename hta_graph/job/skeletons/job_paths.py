@@ -7,11 +7,10 @@ job                        └▶ matched, in one time ─▶ way back       └
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.hops import Hops
 from hta_graph.algorithms.skeleton.job_hops import JobHops, job_hops, moved_pieces, moved_window
 from hta_graph.algorithms.skeleton.whole_answers import kept_rows_of, whole_answers, with_answers
 from hta_graph.algorithms.time.critical_path import CriticalPath, paths_elsewhere
@@ -25,31 +24,18 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remember
 from hta_graph.job.joining.join_ranks import join_ranks
-from hta_graph.job.matching.clocks.rank_clocks import RankClock
 from hta_graph.job.matching.collective_times import Collectives
-from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
-from hta_graph.model import Ids
+from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, pieces_on_rank
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
-__all__ = ["AskExcerpts", "ExcerptQuestion", "job_of_skeletons"]
+__all__ = ["AskExcerpts", "job_of_skeletons"]
 
 STEPS_BESIDE = 24
 """Of a job with at most so many steps the paths of all are found together: the ranks' files are read once for them."""
 
 
-@dataclass(frozen=True)
-class ExcerptQuestion:
-    """What a rank is asked about a job's paths: which hops they have there, and which rows are kept in any case."""
-
-    rank: int
-    rows: Ids
-    size: int
-    hops: Hops
-    clock: RankClock
-    data_load: tuple[str, ...]
-
-
-AskExcerpts = Callable[[Sequence[ExcerptQuestion]], Mapping[int, DependencyGraph]]
-"""Asks the ranks' whole graphs, which reads their files once more; answers by rank."""
+AskExcerpts = Callable[[Mapping[int, ExcerptQuestion]], Mapping[int, DependencyGraph]]
+"""Asks the ranks' whole graphs, which reads their files once more; by rank."""
 
 
 def job_of_skeletons(skeletons: Mapping[int, DependencyGraph], matched: Collectives, ask: AskExcerpts) -> JobGraph:
@@ -117,14 +103,15 @@ class _JobPaths:
         chains = [walk_back(job, window.sink.point, window.start_ns) for window in moved]
         return [CriticalPath(job, *of) for of in zip(moved, chains, merged, strict=True)]
 
-    def _questions(self, hops: JobHops, data_load: tuple[str, ...]) -> list[ExcerptQuestion]:
-        found, clocks = [], self._matched.clocks.by_rank
+    def _questions(self, hops: JobHops, data_load: tuple[str, ...]) -> dict[int, ExcerptQuestion]:
+        found, clocks = dict[int, ExcerptQuestion](), self._matched.clocks.by_rank
         for place in np.unique(hops.hops.part).tolist():
             part = self._job.parts[place]
             answers = whole_answers(part.graph)
             size = len(part.graph.event_table) if answers is None else answers.size
             rows = kept_rows_of(part.graph)
-            found.append(ExcerptQuestion(part.rank, rows, size, hops.hops.of_part(place), clocks[part.rank], data_load))
+            clock = SkeletonQuestion.clock_record(clocks[part.rank])
+            found[part.rank] = ExcerptQuestion(rows, size, hops.hops.of_part(place), clock, data_load)
         return found
 
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:

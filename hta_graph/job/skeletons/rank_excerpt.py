@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,14 @@ from hta_graph.algorithms.skeleton.hops import HopPieces, Hops, pieces_of_hops
 from hta_graph.algorithms.skeleton.kept_rows import rows_around
 from hta_graph.algorithms.skeleton.whole_answers import StepColumns, WholeAnswers
 from hta_graph.algorithms.time.accounting import explained_lags
-from hta_graph.columns import freeze, picked
+from hta_graph.columns import column_types, freeze, picked
 from hta_graph.errors import TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remember, remembered
 from hta_graph.job.skeletons.rank_skeleton import few_rows, rank_in_time
 from hta_graph.model import Ids
 
-__all__ = ["make_excerpt", "pieces_on_rank"]
+__all__ = ["ExcerptQuestion", "make_excerpt", "pieces_on_rank"]
 
 
 @remembered
@@ -28,34 +28,53 @@ def pieces_on_rank(graph: DependencyGraph) -> HopPieces:
     raise TraceError(graph.path, "is no excerpt")
 
 
-def make_excerpt(
-    graph: DependencyGraph, rows: Ids, size: int, hops: Hops, clock: Mapping[str, Any] | None, data_load: Sequence[str]
-) -> DependencyGraph:
-    """Tell what hops pass on a rank; some rows are kept besides those that tell it.
+@dataclass(frozen=True)
+class ExcerptQuestion:
+    """What a rank is asked about its job's paths.
 
-    Args:
-        graph: the rank's whole graph.
-        rows: rows to keep in any case.
-        size: how many rows the graph had when ``rows`` and ``hops`` were found.
-        hops: ways back, in the time that ``clock`` says.
-        clock: the rank's.
-        data_load: expressions of what loads data.
+    ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen; ``hops`` are in the time that
+    ``clock`` says. ``data_load`` are expressions of what loads data.
+    """
+
+    rows: Ids
+    size: int
+    hops: Hops
+    clock: dict[str, Any]
+    data_load: tuple[str, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        hops = {name: getattr(self.hops, name).tolist() for name in column_types(Hops)}
+        return {
+            "rows": self.rows.tolist(), "size": self.size, "hops": hops, "clock": self.clock,
+            "data_load": list(self.data_load),
+        }  # fmt: skip
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> ExcerptQuestion:
+        """Undo :meth:`as_record`."""
+        rows, hops = np.array(record["rows"], np.int32), Hops.of(**record["hops"])
+        return cls(rows, record["size"], hops, record["clock"], tuple(record["data_load"]))
+
+
+def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGraph:
+    """Tell what hops pass on a rank, given its whole graph: a graph of few rows with :func:`pieces_on_rank`.
 
     Raises:
         TraceError: the file has changed since.
     """
-    if len(graph.event_table) != size:
+    if len(graph.event_table) != asked.size:
         raise TraceError(graph.path, "has changed while it was asked about", "ask again")
-    rank = rank_in_time(graph, clock)
-    found = pieces_of_hops(rank.local, hops, data_load)
-    inside = np.zeros(size, np.bool_)
-    inside[rows] = True
-    inside[rows_around(rank.local, hops, found)] = True
+    rank = rank_in_time(graph, asked.clock)
+    found = pieces_of_hops(rank.local, asked.hops, asked.data_load)
+    inside = np.zeros(asked.size, np.bool_)
+    inside[asked.rows] = True
+    inside[rows_around(rank.local, asked.hops, found)] = True
     kept = freeze(np.flatnonzero(inside).astype(np.int32))
     number = freeze((np.cumsum(inside) - 1).astype(np.int32))
     induced = rank.local.rows_and_edges(kept)
     known = WholeAnswers(
-        kept, size, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (), is_moved=True
+        kept, asked.size, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (), is_moved=True
     )  # fmt: skip
     excerpt = few_rows(graph, rank, known, induced.edges, induced.wait_calls)
     columns = {name: picked(number, getattr(found.pieces, name)) for name in ("event", "open_call")}

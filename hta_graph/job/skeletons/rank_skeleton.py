@@ -54,13 +54,9 @@ class SkeletonQuestion:
     doings: int = 0
     clock: dict[str, Any] | None = None
 
-    def as_record(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> SkeletonQuestion:
-        """Undo :meth:`as_record`."""
+        """Return the question that JSON has the fields of."""
         return cls(**{**record, "annotations": tuple(record["annotations"])})
 
     @staticmethod

@@ -1,0 +1,1 @@
+"""Dask, to come."""
