@@ -219,6 +219,7 @@ SCENARIOS = (
 VALUES: dict[str, Callable[[Place], list[str]]] = {
     "--annotation": _one_of(*NAMES), "--around": _one_of("0", "5", "1:3", "-1", "x", str(2**70)), "--between": _pair,
     "--by": _one_of("operator", "thread", "module", "name", "x", "", "stream"), "--cpu": FACTORS, "--gpu": FACTORS,
+    "--cluster": _one_of("tcp://127.0.0.1:1", "x", "", "tcp://"),
     "--csv": _file_or_output(".csv"), "--curve": _one_of(*WHAT), "--data-load": PATTERNS, "--depth": COUNTS,
     "--device-trace": _trace, "--dot": _file_or_output(".dot"), "--duration-ratio": RATIOS,
     "--external-ids": _file_or_output(".json"),

@@ -50,13 +50,16 @@ class AskedRanks:
     left_out: list[HtaGraphError] = field(default_factory=list)
     flight: Sequence[str] = ()
     all_needed: bool = False
+    cluster: str | None = None
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> AskedRanks:
         """Return what a command line names; some commands read one rank and have no say in how several are."""
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         flight = getattr(options, "flight", None) or ()
-        return cls(options.inputs, options.rank, options.salvage, jobs, memory, options.left_out, flight)
+        cluster = getattr(options, "cluster", None)
+        left_out = options.left_out
+        return cls(options.inputs, options.rank, options.salvage, jobs, memory, left_out, flight, cluster=cluster)
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
@@ -77,7 +80,7 @@ class AskedRanks:
 
     def _with_progress(self, line: ProgressLine, *, members: bool = False) -> Iterator[DependencyGraph]:
         repaired = 0
-        for found in self._started(line, jobs=self.jobs, progress=line.update, members=members):
+        for found in self._started(line, self.jobs, self.cluster, progress=line.update, members=members):
             repairs = _repairs_of(found.trace)
             repaired += bool(repairs)
             if repaired <= ERRORS_TOLD:
@@ -127,7 +130,7 @@ class AskedRanks:
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
-        found = next(self._started(ProgressLine(""), jobs=1))
+        found = next(self._started(ProgressLine(""), 1))
         _say_all(_repairs_of(found.trace), say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
@@ -136,7 +139,13 @@ class AskedRanks:
         return found
 
     def _started(
-        self, line: ProgressLine, *, jobs: int | None, progress: Progress = lambda *_: None, members: bool = False
+        self,
+        line: ProgressLine,
+        jobs: int | None,
+        cluster: str | None = None,
+        *,
+        progress: Progress = lambda *_: None,
+        members: bool = False,
     ) -> Iterator[DependencyGraph]:
         from hta_graph.job.reading import read_graphs
 
@@ -155,6 +164,7 @@ class AskedRanks:
             report=None if self.all_needed else leave_out,
             say=line.say,
             progress=progress,
+            cluster=cluster,
         )
         remedy = ""
         try:

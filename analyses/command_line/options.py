@@ -52,6 +52,25 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="how much memory reading may take, such as 4G; what needs more is left out (a share)",
     )
+    parser.add_argument(
+        "--cluster",
+        type=_cluster,
+        metavar="WHERE",
+        help="read ranks with Dask: local, or a scheduler's address such as tcp://host:8786",
+    )
+
+
+def _cluster(text: str) -> str:
+    """Read where a cluster is.
+
+    >>> _cluster("local"), _cluster("tcp://node1:8786")
+    ('local', 'tcp://node1:8786')
+    """
+    from hta_graph.job.engines.dask_cluster import LOCAL, is_scheduler  # late: --help answers without
+
+    if text != LOCAL and not is_scheduler(text):
+        raise argparse.ArgumentTypeError(f"takes local or an address such as tcp://host:8786, not {text!r}")
+    return text
 
 
 def add_flight(parser: argparse.ArgumentParser) -> None:

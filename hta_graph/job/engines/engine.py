@@ -49,7 +49,7 @@ def _started(cluster: str | None, jobs: int | None, count: int, say: Callable[[s
     if cluster is not None:
         from hta_graph.job.engines.dask_cluster import DaskExecutor
 
-        return DaskExecutor(cluster, jobs, count, say)
+        return DaskExecutor(cluster, jobs, count, processor_count(), say)
     from hta_graph.job.engines.own_process import can_start_processes
     from hta_graph.job.engines.processes import ProcessExecutor
 
