@@ -146,7 +146,7 @@ def _truth(job: LargeJob, times: JobTimes) -> dict[str, Any]:
 
 
 def _last_ranks(times: JobTimes) -> Iterable[dict[str, Any]]:
-    """Yield an entry per communication of an axis: of each of its groups the number, who came last, how long all waited."""
+    """Yield an entry per communication of an axis: of each group the name, who came last, how long all waited."""
     for one in times.met:
         group = one.axis.number[one.rank]
         order = np.lexsort((one.rank, -one.start, group))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Literal
 
 from tests.simulator.program import (
     Annotation,
@@ -26,11 +27,12 @@ from tests.simulator.ranks.statements import Kind, Meet
 from .draws import Draw
 from .mesh import MESHES, Axis, Mesh
 
+Side = Literal["gpu", "host"]
 MS = 1_000_000
 STEPS = 3
 COMPUTE = Stream(7)
-EVERY_RANK = "dataset::augment"
-"""The operator that takes longer on the injected rank."""
+SLOW_OPERATOR, SLOW_KERNEL = "dataset::augment", "augment_kernel"
+"""What takes longer on the injected rank: the host's time in the operator, or the kernel that it launches."""
 LAUNCH_ROWS = 4
 """A call, its kernel, and the two ends of the arrow between them."""
 FIRST_MESSAGE_STREAM = 60
@@ -38,11 +40,13 @@ FIRST_MESSAGE_STREAM = 60
 
 @dataclass(frozen=True)
 class Injection:
-    """What one rank does more: an operator takes `ns` longer in the middle step."""
+    """What one rank does more: an operator, or its kernel, takes `ns` longer in the middle step."""
 
     rank: int
     ns: int
-    name: str = EVERY_RANK
+    on: Side
+    operator: str = SLOW_OPERATOR
+    kernel: str = SLOW_KERNEL
     step: int = STEPS // 2
 
 
@@ -56,6 +60,8 @@ class LargeShape:
     mesh: str = "fsdp"
     seed: int = 0
     delay_ns: int = 5 * MS
+    delay_on: Side = "gpu"
+    """In a pipeline a host that is late may be late for nothing: its GPU waits for other stages meanwhile."""
     ranks_per_host: int = 8
     clock_spread_ns: int = 0
     """Clocks of hosts are up to so far ahead or behind."""
@@ -79,7 +85,7 @@ def large_job(shape: LargeShape) -> LargeJob:
     """Return a job with as many rows as asked for, as far as its collectives leave room for others."""
     mesh = MESHES[shape.mesh](shape.ranks)
     rank = int(Draw(shape.seed, 0, 0, shape.ranks - 1).of(mesh.roles[0][:1])[0])
-    injected = Injection(rank, shape.delay_ns)
+    injected = Injection(rank, shape.delay_ns, shape.delay_on)
     programs = tuple(_filled(shape, mesh, role, injected) for role in range(len(mesh.roles)))
     return LargeJob(shape, mesh, programs, injected)
 
@@ -121,7 +127,11 @@ class Script:
         """Gather parameters layer by layer, and again backward; reduce gradients in the node, then across nodes."""
         replicas = "replicate" in self.mesh.axes
         layers = max(1, (self.shape.collectives // STEPS - 1) // (4 if replicas else 3))
-        forward = [self._blocking("all_gather", "shard", 60_000) + self._layers("forward") for _ in range(layers)]
+        slow = self._slow_operator(step)
+        forward = [
+            (*self._blocking("all_gather", "shard", 60_000), *(slow if layer == 0 else ()), *self._layers("forward"))
+            for layer in range(layers)
+        ]
         backward = []
         for _ in range(layers):
             reduced = self._pair("reduce_scatter", "shard", 80_000)
@@ -135,37 +145,39 @@ class Script:
         own = self.shape.collectives // STEPS
         batches = 1 if own < 40 else 4
         layers = max(1, (own - 2 - 4 * batches) // (4 * batches))
-        forward = [
-            (*self._message("recv", -1, 0), *_joined(self._tensor_layer("forward") for _ in range(layers)),
-             *self._message("send", +1, 0))
-            for _ in range(batches)
-        ]  # fmt: skip
-        backward = [
-            (*self._message("recv", +1, 1), *_joined(self._tensor_layer("backward") for _ in range(layers)),
-             *self._message("send", -1, 1))
-            for _ in range(batches)
-        ]  # fmt: skip
+        slow = self._slow_operator(step)
+        forward: list[Body] = []
+        backward: list[Body] = []
+        for batch in range(batches):
+            work = _joined(self._tensor_layer("forward") for _ in range(layers))
+            forward += [self._message("recv", -1, 0), slow if batch == 0 else (), work, self._message("send", +1, 0)]
+        for _ in range(batches):
+            work = _joined(self._tensor_layer("backward") for _ in range(layers))
+            backward += [self._message("recv", +1, 1), work, self._message("send", -1, 1)]
         return self._whole(step, _joined(forward), _joined(backward), self._blocking("all_reduce", "dp", 150_000))
 
     def _tensor_layer(self, phase: str) -> Body:
         return _joined((*self._layers(phase), *self._blocking("all_reduce", "tp", 30_000)) for _ in range(2))
 
     def _whole(self, step: int, forward: Body, backward: Body, gradients: Body) -> Body:
-        more = self.injected.ns if step == self.injected.step else 0
-        slow = self._draw(8_000, 12_000, more_ns=more)
-        # Behind the forward pass: a delay at the beginning of a step would be waited for in the step before.
         first = Op("MseLossBackward0", (Gap(self._draw(4_000, 6_000)),))
         return (
             Op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", (Gap(self._draw(40_000, 60_000)),)),
             Op("aten::to", (Copy(COMPUTE, 10_000),)),
             *forward,
-            Op(self.injected.name, (Gap(slow),)),
             Backward((first, *backward, *gradients), flows=False),
             *self._blocking("all_reduce", "world", 25_000),
             Annotation("Optimizer.step#AdamW.step", (self._kernel("aten::_fused_adamw_", "multi_tensor_apply"),)),
         )
 
     # -- parts --------------------------------------------------------------------------------------------------------
+
+    def _slow_operator(self, step: int) -> Body:
+        """Return what every rank does for the first batch, and one rank slowly."""
+        more = {self.injected.on: self.injected.ns} if step == self.injected.step else {}
+        host = Gap(self._draw(8_000, 12_000, more_ns=more.get("host", 0)))
+        kernel = Launch(COMPUTE, self._draw(16_000, 20_000, more_ns=more.get("gpu", 0)), self.injected.kernel)
+        return (Op(self.injected.operator, (host, kernel)),)
 
     def _layers(self, phase: str) -> Body:
         """Return the work between two communications: its share of all blocks, at least an operator."""

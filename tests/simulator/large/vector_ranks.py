@@ -71,7 +71,7 @@ class VectorRanks:
     def run(self, program: Body) -> Running:
         """Run a program; yield at every communication."""
         yield from self._all(program)
-        for (_, _), rows in self.shadows.items():
+        for rows in self.shadows.values():
             self._open(np.minimum.reduce([self.start[row] for row in rows]))
             self.end[-1] = np.maximum.reduce([self.end[row] for row in rows])
 
