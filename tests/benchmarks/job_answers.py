@@ -97,8 +97,8 @@ def _broken(data: bytes, rng: random.Random) -> bytes:
 
 def is_same_answer(one: Path, other: Path, folder: Path, other_folder: Path) -> bool:
     """Tell whether two answers are the same but for where the files stand and for what is told about those left out."""
-    found = one.read_text(encoding="utf-8").replace(f"{folder}/", ""), other.read_text(encoding="utf-8")
-    first, second = json.loads(found[0]), json.loads(found[1].replace(f"{other_folder}/", ""))
+    found = one.read_text(encoding="utf-8").replace(str(folder), ""), other.read_text(encoding="utf-8")
+    first, second = json.loads(found[0]), json.loads(found[1].replace(str(other_folder), ""))
     return all(first.get(key) == second.get(key) for key in first.keys() | second.keys() if key not in BESIDE)
 
 
