@@ -54,7 +54,7 @@ def simulate_job(program: JobProgram) -> JobRun:
         ValueError: its ranks wait for each other for ever.
     """
     meetings: dict[Key, Rendezvous] = {}
-    ranks = [_RankSimulator(rank, own, program, meetings) for rank, own in program.ranks.items()]
+    ranks = [RankSimulator(rank, own, program, meetings) for rank, own in program.ranks.items()]
     while any(rank.ready for rank in ranks):
         if sum(rank.go_on() for rank in ranks) == 0:
             held = [f"rank {rank.rank} in {rank.held.meet!r}" for rank in ranks if rank.held]
@@ -63,7 +63,7 @@ def simulate_job(program: JobProgram) -> JobRun:
     return JobRun(program, runs, list(meetings.values()), [delay for rank in ranks for delay in rank.delays])
 
 
-class _RankSimulator(Simulator):
+class RankSimulator(Simulator):
     """A rank: a simulator that stops where others have to come first."""
 
     def __init__(self, rank: int, program: Program, job: JobProgram, meetings: dict[Key, Rendezvous]) -> None:
