@@ -1429,22 +1429,22 @@ COLUMNS = (
     Mutation(
         "bounds are not asked about clocks",
         "hta_graph/job/matching/clocks/pair_clocks.py",
-        "error, ahead = min(found)",
-        "error, ahead = max(found)",
+        "has_ends & (~is_bound | _is_less(by_ends, by_bounds))",
+        "has_ends & (~is_bound | _is_less(by_bounds, by_ends))",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "clocks drift without a half that confirms it",
         "hta_graph/job/matching/clocks/pair_clocks.py",
-        "return drift if better else 0.0",
-        "return drift",
+        "np.where(asked & is_large & better, drift, 0.0)",
+        "np.where(asked & is_large, drift, 0.0)",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "a meeting that fits no clocks moves them",
         "hta_graph/job/matching/clocks/pair_clocks.py",
-        "for _ in range(max(1, len(met) // DROPPED_SHARE)):",
-        "for _ in range(0):",
+        "allowed = np.maximum(rows.count // DROPPED_SHARE, 1)",
+        "allowed = np.minimum(rows.count // DROPPED_SHARE, 0)",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(

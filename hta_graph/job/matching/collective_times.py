@@ -128,12 +128,15 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     """
     records = records_of(ranks)
     doubtful: set[tuple[int, int]] = set()
-    channels, matched, clocks, believed = _matched_records(records, ranks)
+    channels, matched = _matched_records(records)
+    clocks, believed = _clocks_of(matched, ranks)
     if not clocks.are_equal:
         # What all channels together tell of clocks helps those that tell little themselves.
         doubtful = _guessed_with_clocks(channels, records)
-        in_time = [_in_job_time(record, ranks[record.rank], clocks) for record in records]
-        channels, matched, clocks, believed = _matched_records(in_time, ranks)
+        before = matched
+        channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
+        if matched != before:
+            clocks, believed = _clocks_of(matched, ranks)
     unfit = tuple(meeting for (_, meeting), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
     members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
@@ -161,12 +164,11 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
 
 
 def _matched_records(
-    records: Sequence[RankRecord[MeetingChannel]], ranks: Mapping[int, RankMembers]
-) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]], JobClocks, list[bool]]:
-    """Return the channels, what met in them, the clocks that this tells, and what of it fits those."""
+    records: Sequence[RankRecord[MeetingChannel]],
+) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]]]:
+    """Return the channels, and what met in them."""
     channels = match_ranks(records, strict=False)
-    matched = [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
-    return channels, matched, *_clocks_of([(channel.by, meeting) for channel, meeting in matched], ranks)
+    return channels, [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
 
 
 def _guessed_with_clocks(
@@ -200,14 +202,14 @@ def _selected(
 
 
 def _clocks_of(
-    matched: Sequence[tuple[int, Meeting]], ranks: Mapping[int, RankMembers]
+    matched: Sequence[tuple[MeetingChannel, Meeting]], ranks: Mapping[int, RankMembers]
 ) -> tuple[JobClocks, list[bool]]:
     """Return the clocks, and for each match whether it fits them.
 
     Numbers tell clocks best. Order alone is asked where nothing has a number, first of kernels whose names say what
     they do; one or two that it pairs would fit any clocks.
     """
-    numbered = [at for at, (by, _) in enumerate(matched) if by != ORDER]
+    numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
     every = list(range(len(matched)))
     named = list(compress(every, telling_meetings([meeting for _, meeting in matched], ranks)))
     asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
