@@ -9,7 +9,7 @@ from itertools import compress
 
 import numpy as np
 
-from hta_graph.columns import pair_key
+from hta_graph.columns import pair_key, places_by
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, job_clocks
@@ -87,6 +87,14 @@ class Collectives:
     def last(self) -> Ints:
         """The member that came last of those that others wait for, per collective; of several the lowest rank's."""
         return np.lexsort((self.rank, -self.arrival, ~self.is_needed, self.number))[self.first]
+
+    @cached_property
+    def _by_rank(self) -> dict[int, Ints]:
+        return places_by(self.rank)
+
+    def of_rank(self, rank: int) -> Ints:
+        """Return which members are of a rank."""
+        return self._by_rank.get(rank, np.zeros(0, np.int64))
 
     @property
     def transfer(self) -> Ints:
