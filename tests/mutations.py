@@ -1086,15 +1086,15 @@ COLUMNS = (
     Mutation(
         "waits are charged to all that the late rank did",
         "hta_graph/job/causes/excess.py",
-        "more = _time_in(job, found, theirs) - _time_in(job, found, mine)",
-        "more = _time_in(job, found, theirs)",
+        "[(at, part, -1) for part in self._parts_of(mine)]",
+        "[(at, part, 0) for part in self._parts_of(mine)]",
         CAUSES,
     ),
     Mutation(
         "what was passed on is lost",
         "hta_graph/job/causes/wait_causes.py",
-        "passed[waits] += (own + inherited)[len(doing) :]",
-        "passed[waits] += own[len(doing) :]",
+        "weighed.member[goes_on], (own + found)[goes_on])",
+        "weighed.member[goes_on], own[goes_on])",
         CAUSES,
     ),
     Mutation(
@@ -1107,8 +1107,8 @@ COLUMNS = (
     Mutation(
         "who was late already is late by what it does now",
         "hta_graph/job/causes/excess.py",
-        "0 if both.held else left_later)",
-        "0)",
+        "= 0 if both.held else left_later",
+        "= 0",
         CAUSES,
     ),
     Mutation(
