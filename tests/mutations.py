@@ -1435,7 +1435,7 @@ COLUMNS = (
     ),
     Mutation(
         "clocks drift without a half that confirms it",
-        "hta_graph/job/matching/clocks/pair_clocks.py",
+        "hta_graph/job/matching/clocks/pair_ends.py",
         "np.where(asked & is_large & better, drift, 0.0)",
         "np.where(asked & is_large, drift, 0.0)",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
