@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
-from hta_graph.model import Bools, Codes, Ids, Ints
+from hta_graph.model import Bools, Codes, Floats, Ids, Ints
 
 __all__ = [
     "Columns",
@@ -22,9 +22,11 @@ __all__ = [
     "last_of_runs",
     "last_until",
     "looked_up",
+    "medians_by",
     "numbered_runs",
     "pair_key",
     "picked",
+    "places_by",
     "ranked_by",
     "summed_by",
 ]
@@ -268,6 +270,29 @@ def ranked_by(group: Codes | Ids | Ints, values: Ints, groups: int, percent: int
     place = np.cumsum(count) - count + np.maximum(-(-count * percent // 100) - 1, 0)
     found: Ints = np.where(count > 0, np.append(ordered, 0)[np.minimum(place, len(ordered))], 0)
     return found
+
+
+def medians_by(group: Codes | Ids | Ints, values: Ints | Floats, groups: int) -> Floats:
+    """Return the median of each group's values, as ``np.median`` does; 0 where it has none.
+
+    >>> medians_by(np.array([0, 0, 2, 2, 2]), np.array([7, 4, 6, 9, 1]), 3).tolist()
+    [5.5, 0.0, 6.0]
+    """
+    ordered = np.append(values[np.lexsort((values, group))], 0).astype(np.float64)
+    count = np.bincount(group, minlength=groups)
+    first = np.cumsum(count) - count
+    return np.where(count > 0, (ordered[first + np.maximum(count - 1, 0) // 2] + ordered[first + count // 2]) / 2, 0.0)
+
+
+def places_by(values: Ids | Ints) -> dict[int, Ints]:
+    """Return the places of each value that occurs, ascending; values in their order.
+
+    >>> {value: at.tolist() for value, at in places_by(np.array([7, 2, 7])).items()}
+    {2: [1], 7: [0, 2]}
+    """
+    order = np.argsort(values, kind="stable")
+    first = np.flatnonzero(first_of_runs(values[order]))
+    return dict(zip(values[order[first]].tolist(), np.split(order, first[1:]), strict=False))
 
 
 def summed_by(group: Codes | Ids | Ints, values: Ints, groups: int) -> Ints:

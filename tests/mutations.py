@@ -1086,15 +1086,15 @@ COLUMNS = (
     Mutation(
         "waits are charged to all that the late rank did",
         "hta_graph/job/causes/excess.py",
-        "more = _time_in(job, found, theirs) - _time_in(job, found, mine)",
-        "more = _time_in(job, found, theirs)",
+        "[(at, part, -1) for part in self._parts_of(mine)]",
+        "[(at, part, 0) for part in self._parts_of(mine)]",
         CAUSES,
     ),
     Mutation(
         "what was passed on is lost",
         "hta_graph/job/causes/wait_causes.py",
-        "passed[waits] += (own + inherited)[len(doing) :]",
-        "passed[waits] += own[len(doing) :]",
+        "weighed.member[goes_on], (own + found)[goes_on])",
+        "weighed.member[goes_on], own[goes_on])",
         CAUSES,
     ),
     Mutation(
@@ -1107,8 +1107,8 @@ COLUMNS = (
     Mutation(
         "who was late already is late by what it does now",
         "hta_graph/job/causes/excess.py",
-        "0 if both.held else left_later)",
-        "0)",
+        "= 0 if both.held else left_later",
+        "= 0",
         CAUSES,
     ),
     Mutation(
@@ -1429,22 +1429,22 @@ COLUMNS = (
     Mutation(
         "bounds are not asked about clocks",
         "hta_graph/job/matching/clocks/pair_clocks.py",
-        "error, ahead = min(found)",
-        "error, ahead = max(found)",
+        "has_ends & (~is_bound | _is_less(by_ends, by_bounds))",
+        "has_ends & (~is_bound | _is_less(by_bounds, by_ends))",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "clocks drift without a half that confirms it",
-        "hta_graph/job/matching/clocks/pair_clocks.py",
-        "return drift if better else 0.0",
-        "return drift",
+        "hta_graph/job/matching/clocks/pair_ends.py",
+        "np.where(asked & is_large & better, drift, 0.0)",
+        "np.where(asked & is_large, drift, 0.0)",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(
         "a meeting that fits no clocks moves them",
         "hta_graph/job/matching/clocks/pair_clocks.py",
-        "for _ in range(max(1, len(met) // DROPPED_SHARE)):",
-        "for _ in range(0):",
+        "allowed = np.maximum(rows.count // DROPPED_SHARE, 1)",
+        "allowed = np.minimum(rows.count // DROPPED_SHARE, 0)",
         ("tests/job/matching/clocks/test_rank_clocks.py",),
     ),
     Mutation(

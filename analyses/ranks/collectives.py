@@ -13,10 +13,10 @@ from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from analyses.tables import Table, joined
-from hta_graph.columns import ranked_by
+from hta_graph.columns import places_by, ranked_by
 from hta_graph.job.matching.bandwidth import bus_factor
 from hta_graph.job.matching.collective_times import MATCHED_BY
-from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.rank_members import MESSAGES, RankMembers
 from hta_graph.job.matching.rank_record import listed_ranks
 from hta_graph.trace.element_bytes import element_bytes
 
@@ -88,7 +88,7 @@ def _recorded_of(own: RankMembers, place: int) -> dict[str, Any]:
     """Return what a rank's trace says about one of its communications."""
     said = {key: values[place] for key, values in own.said.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
-    size, is_message = said["Group size"], own.is_message[place]
+    size, is_message = said["Group size"], said["Collective name"] in MESSAGES
     return {
         "collective": "send_recv" if is_message else said["Collective name"],
         "elements": max(elements, default=None),
@@ -130,24 +130,26 @@ def _members_of_stretch(item: Matched) -> pd.DataFrame:
     # rank 0   [== wait ==|= transfer =]
     # rank 1        [wait |= transfer =]
     # rank 2              [= transfer =]    the last one: is_last
-    found, alone = item.found, item.without_partner()
-    rank = np.concatenate([found.rank, [own for own, _ in alone]]).astype(np.int64)
-    place = np.concatenate([found.place, [own for _, own in alone]]).astype(np.int64)
-    pairs = list(zip(rank.tolist(), place.tolist(), strict=True))
-    tables = {own: scope.graph.event_table for own, scope in item.scopes.items()}
-    rows = [(tables[own], int(item.ranks[own].row[at])) for own, at in pairs]
+    found, (ranks_alone, alone) = item.found, item.without_partner()
+    rank, place = np.append(found.rank, ranks_alone), np.append(found.place, alone)
+    event, start, end, arrival = (np.zeros(len(rank), np.int64) for _ in range(4))
+    for one, mine in places_by(rank).items():
+        own, events = item.ranks[one], item.scopes[one].graph.event_table
+        rows = own.row[place[mine]]
+        event[mine], start[mine], end[mine] = events.index[rows], events.start[rows], events.end[rows]
+        arrival[mine] = own.arrival[place[mine]]
     nothing = [None] * len(alone)
     columns = {
         "rank": rank,
         "scope": item.label,
         "number": [*found.number.tolist(), *nothing],
-        "event_index": [int(table.index[row]) for table, row in rows],
-        "start_ns": [int(table.start[row]) for table, row in rows],
-        "duration_ns": [int(table.end[row] - table.start[row]) for table, row in rows],
-        "arrival_ns": [int(item.ranks[own].arrival[at]) for own, at in pairs],
+        "event_index": event,
+        "start_ns": start,
+        "duration_ns": end - start,
+        "arrival_ns": arrival,
         "wait_ns": [*found.wait.tolist(), *nothing],
         "transfer_ns": [*found.transfer.tolist(), *nothing],
-        "is_last": np.isin(np.arange(len(pairs)), found.last),
+        "is_last": np.isin(np.arange(len(rank)), found.last),
     }
     return pd.DataFrame(columns)
 

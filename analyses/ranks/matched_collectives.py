@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyses.scope import Scope
+from hta_graph.columns import places_by
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.rank_members import UNKNOWN, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
@@ -43,19 +44,22 @@ class Matched:
 
     def rows(self, at: Ints) -> Ints:
         """Return the canonical rows of kernels of ``found``, each in its own rank's trace."""
-        pairs = zip(self.found.rank[at].tolist(), self.found.place[at].tolist(), strict=True)
-        return np.array([self.ranks[rank].row[place] for rank, place in pairs], np.int64)
+        rank, place = self.found.rank[at], self.found.place[at]
+        rows = np.zeros(len(rank), np.int64)
+        for one, mine in places_by(rank).items():
+            rows[mine] = self.ranks[one].row[place[mine]]
+        return rows
 
-    def without_partner(self) -> list[tuple[int, int]]:
-        """List rank and place of the communications of the stretch that were matched with nobody."""
-        taken = set(zip(self.every.rank.tolist(), self.every.place.tolist(), strict=True))
-        inside = {rank: _inside(scope, self.ranks[rank]) for rank, scope in self.scopes.items() if rank in self.ranks}
-        return [
-            (rank, place)
-            for rank, own in inside.items()
-            for place in np.flatnonzero(own).tolist()
-            if (rank, place) not in taken
-        ]
+    def without_partner(self) -> tuple[Ints, Ints]:
+        """Return rank and place of the communications of the stretch that were matched with nobody."""
+        places = {}
+        for rank, scope in self.scopes.items():
+            if rank in self.ranks:
+                alone = _inside(scope, self.ranks[rank])
+                alone[self.every.place[self.every.of_rank(rank)]] = False
+                places[rank] = np.flatnonzero(alone)
+        of_ranks = np.repeat(np.array(list(places), np.int64), [len(own) for own in places.values()])
+        return of_ranks, np.concatenate([*places.values(), np.zeros(0, np.int64)])
 
     def take(self, chosen: Iterable[bool]) -> Matched:
         """Select collectives."""

@@ -12,7 +12,7 @@ from hta_graph.columns import Columns, picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, Ints
 
-__all__ = ["Interval", "Pair", "Waits", "since_they_met", "waits_of"]
+__all__ = ["Interval", "Pair", "Waits", "WaysBack", "waits_of"]
 
 
 NEVER = int(np.iinfo(np.int64).min)
@@ -74,42 +74,82 @@ class Pair:
     held: bool
 
 
-def since_they_met(job: JobGraph, ways: OwnWays, waiter: int, late: int) -> Pair | None:
-    """Follow both ranks back to the last meeting from which both went on; None if they have none in common.
+class WaysBack:
+    """Follows ranks back along their ways.
 
-    Who came last to a meeting need not have waited for its end: for that rank it counts when it came.
+    Waits come by whoever came last, so the way of the late rank is followed once for all that waited for it.
     """
-    behind = int(ways.queued[waiter]), int(ways.queued[late])
-    if min(behind) >= 0 and job.members.number[behind[0]] == job.members.number[behind[1]] >= 0:
-        return Pair(_right_after(job, behind[0]), _right_after(job, behind[1]), held=True)
-    mine, theirs = _WayBack(job, ways, waiter), _WayBack(job, ways, late)
-    common = -1
-    while (side := max(mine, theirs, key=lambda own: own.next_ns)).next_ns > NEVER:
-        number = side.advance()
-        if number in mine.met and number in theirs.met:
-            common = number
-            if _both_go_on(job, mine.met[number], theirs.met[number]):
-                return Pair(mine.until(common), theirs.until(common), held=True)
-    return None if common < 0 else Pair(mine.until(common), theirs.until(common), held=False)
 
+    def __init__(self, job: JobGraph, ways: OwnWays) -> None:
+        self._facts = _Facts.of(job, ways)
+        self._late = _WayBack(self._facts, -1)
 
-def _right_after(job: JobGraph, meeting: int) -> Interval:
-    """Return the interval of a kernel that began when another communication had left its stream."""
-    return Interval((), (), meeting, went_on=True, since_ns=int(job.event_table.end[job.members.row[meeting]]))
+    def since_they_met(self, waiter: int, late: int) -> Pair | None:
+        """Follow both ranks back to the last meeting from which both went on; None if they have none in common.
 
-
-def _both_go_on(job: JobGraph, mine: _Met, theirs: _Met) -> bool:
-    """Tell whether neither rank went on from a meeting before the other one had come: a root may."""
-    members, events = job.members, job.event_table
-    sides = mine, theirs
-    first_end = min(int(events.end[members.row[side.member]]) for side in sides)
-    last_arrival = max(int(members.arrival[side.member]) for side in sides)
-    doubt = sum(int(job.clock_table.error[members.part[side.member]].clip(min=0)) for side in sides)
-    went_on = all(side.went_on or side.is_last for side in sides) and any(side.went_on for side in sides)
-    return went_on and first_end + doubt >= last_arrival
+        Who came last to a meeting need not have waited for its end: for that rank it counts when it came.
+        """
+        facts = self._facts
+        behind = facts.queued[waiter], facts.queued[late]
+        if min(behind) >= 0 and facts.number[behind[0]] == facts.number[behind[1]] >= 0:
+            return Pair(_right_after(facts, behind[0]), _right_after(facts, behind[1]), held=True)
+        if self._late.start != late:
+            self._late = _WayBack(facts, late)
+        mine, theirs = _Walker(_WayBack(facts, waiter)), _Walker(self._late)
+        common = -1
+        while (side := theirs if theirs.next_ns > mine.next_ns else mine).next_ns > NEVER:
+            number = side.advance()
+            one, other = mine.met(number), theirs.met(number)
+            if one is not None and other is not None:
+                common = number
+                if _both_go_on(facts, one, other):
+                    return Pair(mine.way.until(common), theirs.way.until(common), held=True)
+        return None if common < 0 else Pair(mine.way.until(common), theirs.way.until(common), held=False)
 
 
 @dataclass(frozen=True)
+class _Facts:
+    """What is asked again and again, as lists: of ways, then of members. One number of an array is slow to get."""
+
+    before: Sequence[int]
+    before_ns: Sequence[int]
+    went_on: Sequence[bool]
+    member: Sequence[int]
+    queued: Sequence[int]
+    number: Sequence[int]
+    is_last: Sequence[bool]
+    arrival: Sequence[int]
+    end: Sequence[int]
+    error: Sequence[int]
+
+    @classmethod
+    def of(cls, job: JobGraph, ways: OwnWays) -> _Facts:
+        members = job.members
+        before_ns = np.where(ways.before >= 0, ways.before_ns, NEVER)
+        columns = (
+            *(ways.before, before_ns, ways.went_on, ways.member, ways.queued),
+            *(members.number, members.is_last, members.arrival, job.event_table.end[members.row]),
+            job.clock_table.error.clip(min=0)[members.part],
+        )
+        return cls(*(column.tolist() for column in columns))
+
+
+def _right_after(facts: _Facts, meeting: int) -> Interval:
+    """Return the interval of a kernel that began when another communication had left its stream."""
+    return Interval((), (), meeting, went_on=True, since_ns=facts.end[meeting])
+
+
+def _both_go_on(facts: _Facts, mine: _Met, theirs: _Met) -> bool:
+    """Tell whether neither rank went on from a meeting before the other one had come: a root may."""
+    one, other = mine.member, theirs.member
+    first_end = min(facts.end[one], facts.end[other])
+    last_arrival = max(facts.arrival[one], facts.arrival[other])
+    doubt = facts.error[one] + facts.error[other]
+    went_on = (mine.went_on or mine.is_last) and (theirs.went_on or theirs.is_last) and (mine.went_on or theirs.went_on)
+    return went_on and first_end + doubt >= last_arrival
+
+
+@dataclass(frozen=True, slots=True)
 class _Met:
     """A meeting on a rank's way back: after how many ways it comes, at its end or before; if the rank came last."""
 
@@ -121,37 +161,59 @@ class _Met:
 
 
 class _WayBack:
-    """One rank's ways, one after the other."""
+    """One rank's ways, one after the other, as far as anybody followed them."""
 
-    def __init__(self, job: JobGraph, ways: OwnWays, member: int) -> None:
-        self._members, self._ways = job.members, ways
-        self._passed, self._waited = [member], list[tuple[int, int]]()
+    def __init__(self, facts: _Facts, start: int) -> None:
+        self._facts, self.start = facts, start
+        self.passed, self._waited = [start], list[tuple[int, int]]()
+        self.numbers = [-1]
+        """Of the meeting that each way leads to (-1: none)."""
         self.met = dict[int, _Met]()
         """By the numbers of meetings."""
 
-    @property
-    def next_ns(self) -> int:
-        """When the next way is met; NEVER where the recording tells of none."""
-        head = self._passed[-1]
-        return int(self._ways.before_ns[head]) if self._ways.before[head] >= 0 else NEVER
+    def next_ns(self, after: int) -> int:
+        """When the next way is met after so many; NEVER where the recording tells of none."""
+        return self._facts.before_ns[self.passed[after - 1]]
 
-    def advance(self) -> int:
-        """Go on to the next way; return the number of the meeting that it leads to (-1: none)."""
-        head = self._passed[-1]
-        way, went_on, time_ns = int(self._ways.before[head]), bool(self._ways.went_on[head]), self.next_ns
-        member = int(self._ways.member[way])
-        number, after = int(self._members.number[member]), len(self._passed)
-        self._passed.append(way)
+    def go_on(self) -> None:
+        """Go on to the next way."""
+        facts, head = self._facts, self.passed[-1]
+        way, went_on, time_ns = facts.before[head], facts.went_on[head], facts.before_ns[head]
+        member = facts.member[way]
+        number, after = facts.number[member], len(self.passed)
+        self.passed.append(way)
         if went_on:
             self._waited.append((after, member))
-        if member == self._ways.member[head]:  # its own way from where it left the thread
-            return -1
-        if number >= 0:
-            self.met.setdefault(number, _Met(after, member, went_on, bool(self._members.is_last[member]), time_ns))
-        return number
+        if member == facts.member[head]:  # its own way from where it left the thread
+            number = -1
+        elif number >= 0 and number not in self.met:
+            self.met[number] = _Met(after, member, went_on, facts.is_last[member], time_ns)
+        self.numbers.append(number)
 
     def until(self, number: int) -> Interval:
         """Return what lies after a meeting."""
         met = self.met[number]
         waited = [member for after, member in self._waited if after < met.after]
-        return Interval(self._passed[: met.after], waited, met.member, met.went_on, met.time_ns)
+        return Interval(self.passed[: met.after], waited, met.member, met.went_on, met.time_ns)
+
+
+class _Walker:
+    """How far a pair of ranks has looked along the way of one of them."""
+
+    def __init__(self, way: _WayBack) -> None:
+        self.way, self._after = way, 1
+        self.next_ns = way.next_ns(1)
+
+    def advance(self) -> int:
+        """Go on to the next way; return the number of the meeting that it leads to (-1: none)."""
+        if self._after == len(self.way.passed):
+            self.way.go_on()
+        number = self.way.numbers[self._after]
+        self._after += 1
+        self.next_ns = self.way.next_ns(self._after)
+        return number
+
+    def met(self, number: int) -> _Met | None:
+        """Return a meeting that lies on the way so far."""
+        found = self.way.met.get(number)
+        return found if found is not None and found.after < self._after else None

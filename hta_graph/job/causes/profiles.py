@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from hta_graph.algorithms.time.own_ways import OwnWays
 from hta_graph.algorithms.time.path_classes import owners_and_classes
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.algorithms.who.call_paths import FRAMES, NUMBER, CallPaths
-from hta_graph.columns import Columns, pair_key, picked, summed_by
+from hta_graph.columns import Columns, laid_out, pair_key, picked, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.marks import is_step
 from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
@@ -52,15 +51,29 @@ class Profile(Columns):
 
 @dataclass(frozen=True)
 class Profiles:
-    """What ranks did on each of their ways (``since``), and until each member arrived (``lag``).
+    """What ranks did on each of their ways, until each member arrived (its lag), and in each member itself.
 
-    ``transfer`` is what the time of a member itself counts as.
+    Those are parts, numbered through: part ``number`` is ``profile`` from ``first[number]`` to ``first[number + 1]``.
     """
 
     doings: Doings
-    since: Sequence[Profile]
-    lag: Sequence[Profile]
-    transfer: Ints
+    profile: Profile
+    first: Ints
+    ways: int
+    members: int
+
+    def lag(self, member: int) -> int:
+        """Return which part is what a rank did until its member arrived."""
+        return self.ways + member
+
+    def itself(self, member: int) -> int:
+        """Return which part is the member's own time that is no wait."""
+        return self.ways + self.members + member
+
+    def rows(self, parts: Ints) -> tuple[Ints, Profile]:
+        """Lay parts end to end; return for each row the place of its part besides."""
+        at, row = laid_out(self.first[parts], self.first[parts + 1] - self.first[parts])
+        return at, self.profile.take(row)
 
 
 def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Profiles:
@@ -76,16 +89,13 @@ def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Pro
     owner, bound = owners_and_classes(graph, accounts, stretches)
     transfers = np.full(len(job.members), BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
     doings, doing = _numbered_doings(job, np.append(owner, job.members.row), np.append(bound, transfers))
-    parts = _per_walk(stretches.walk[accounts.stretch], doing, accounts.end - accounts.start, walks)
-    return Profiles(doings, parts[:count], parts[count:], doing[len(owner) :])
-
-
-def _per_walk(walk: Ints, doing: Ints, time: Ints, walks: int) -> list[Profile]:
-    """Add up time per walk and what was done."""
-    key, group = np.unique(pair_key(walk, doing[: len(walk)]), return_inverse=True)
+    members: Ints = np.arange(len(job.members))
+    walk = np.append(stretches.walk[accounts.stretch], walks + members)
+    time = np.append(accounts.end - accounts.start, job.members.transfer)
+    key, group = np.unique(pair_key(walk, doing), return_inverse=True)
     summed = Profile(key & 0xFFFF_FFFF, summed_by(group, time, len(key)))
-    first = np.searchsorted(key >> 32, np.arange(walks + 1))
-    return [summed.take(slice(*span)) for span in pairwise(first.tolist())]
+    first = np.searchsorted(key >> 32, np.arange(walks + len(members) + 1))
+    return Profiles(doings, summed, first, count, len(members))
 
 
 def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, Ints]:

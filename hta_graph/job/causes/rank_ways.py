@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -70,18 +69,16 @@ def ways_of_rank(alone: JobGraph, most: int) -> RankWays:
     """
     ways = own_ways(alone)
     found = profiles(alone, ways)
-    every = [*found.since, *found.lag]
-    done = DoneColumns.of(
-        walk=np.repeat(np.arange(len(every)), [len(profile) for profile in every]),
-        doing=np.concatenate([np.empty(0, np.int64), *(profile.doing for profile in every)]),
-        time=np.concatenate([np.empty(0, np.int64), *(profile.time for profile in every)]),
-    )
+    parts = found.ways + found.members
+    walk, rows = found.rows(np.arange(parts))
+    done = DoneColumns.of(walk=walk, doing=rows.doing, time=rows.time)
+    _, itself = found.rows(parts + np.arange(found.members))
     columns = WayColumns.of(
         member=ways.member, before=ways.before, went_on=ways.went_on,
         before_ns=np.where(ways.before >= 0, ways.before_ns, NEVER),
     )  # fmt: skip
     whole = RankWays(
-        columns, freeze(ways.queued), freeze(found.transfer), done, tuple(found.doings.call_path),
+        columns, freeze(ways.queued), freeze(itself.doing), done, tuple(found.doings.call_path),
         tuple(found.doings.name), tuple(map(int, found.doings.bound)),
     )  # fmt: skip
     return whole if len(whole.name) <= most else _with_fewer(whole, most)
@@ -124,7 +121,8 @@ def ways_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[Own
     known = [known_ways(job.graph(part.rank)) for part in job.parts]
     if all(ways is not None for ways in known):
         moved = zip(known, job.parts, job.clock_table.offset.tolist(), strict=True)
-        return _joined_ways([ways.moved(_ahead(part, offset)) for ways, part, offset in moved if ways is not None])
+        every = [ways.moved(_ahead(part, offset)) for ways, part, offset in moved if ways is not None]
+        return _joined_ways(every, job.members.transfer)
     ways = own_ways(job)
     return ways, profiles(job, ways, data_load)
 
@@ -135,8 +133,8 @@ def _ahead(part: RankPart, offset: int) -> int:
     return 0 if answers is None or answers.is_moved else offset
 
 
-def _joined_ways(ranks: Sequence[RankWays]) -> tuple[OwnWays, Profiles]:
-    """Return the ways and profiles of a job of those of its ranks, in order of rank."""
+def _joined_ways(ranks: Sequence[RankWays], transfer_ns: Ints) -> tuple[OwnWays, Profiles]:
+    """Return the ways and profiles of a job of those of its ranks, in order of rank, given what members took (ns)."""
     members = [len(rank.queued) for rank in ranks]
     first = np.cumsum([0, *members])
     further = np.cumsum([first[-1], *(len(rank.ways) - len(rank.queued) for rank in ranks)])
@@ -163,10 +161,15 @@ def _joined_ways(ranks: Sequence[RankWays]) -> tuple[OwnWays, Profiles]:
         _moved_walks(rank, np.concatenate([number, count + at + np.arange(size)]), own)
         for rank, number, at, size, own in zip(ranks, numbers, first.tolist(), members, doing_of, strict=False)
     ]
-    parts = _by_walk(DoneColumns.join(since), count + int(first[-1]))
-    transfer = [own[rank.transfer] for rank, own in zip(ranks, doing_of, strict=True)]
-    found = Profiles(doings, parts[:count], parts[count:], np.concatenate([np.empty(0, np.int64), *transfer]))
-    return ways, found
+    parts = count + int(first[-1])
+    transfer = np.concatenate([np.empty(0, np.int64), *(
+        own[rank.transfer] for rank, own in zip(ranks, doing_of, strict=True)
+    )])  # fmt: skip
+    itself = DoneColumns.of(walk=parts + np.arange(len(transfer)), doing=transfer, time=transfer_ns)
+    done = DoneColumns.join([*since, itself])
+    done = done.take(np.lexsort((done.doing, done.walk)))
+    bounds = np.searchsorted(done.walk, np.arange(parts + len(transfer) + 1))
+    return ways, Profiles(doings, Profile(done.doing, done.time), bounds, count, len(transfer))
 
 
 def _numbers(rank: RankWays, first: int, further: int) -> Ints:
@@ -193,10 +196,3 @@ def _shared_doings(ranks: Sequence[RankWays]) -> tuple[Doings, list[Ints]]:
         [path for path, _, _ in every], [name for _, name, _ in every], [BoundBy(bound) for *_, bound in every]
     )
     return doings, [np.array([number[text] for text in texts], np.int64) for texts in own]
-
-
-def _by_walk(done: DoneColumns, walks: int) -> list[Profile]:
-    done = done.take(np.lexsort((done.doing, done.walk)))
-    every = Profile(done.doing, done.time)
-    bounds = np.searchsorted(done.walk, np.arange(walks + 1)).tolist()
-    return [every.take(slice(*span)) for span in pairwise(bounds)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from hta_graph.columns import Columns, first_of_runs, summed_by
+from hta_graph.columns import Columns, first_of_runs, picked, summed_by
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.job.causes.excess import Excess, excess_of
+from hta_graph.job.causes.excess import excesses_of
 from hta_graph.job.causes.met_before import Waits, waits_of
 from hta_graph.job.causes.profiles import Doings
 from hta_graph.job.causes.rank_ways import ways_and_profiles
@@ -50,6 +51,16 @@ class _Shares(Columns):
     number: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class _Weighed(Columns):
+    """What waits (by place) are charged to: doings (-1: not known), or other members' waits (-1: none); weights."""
+
+    wait: Ints
+    doing: Ints
+    member: Ints
+    weight: Ints
+
+
 class WaitCauses:
     """Charges the waits of a job.
 
@@ -72,56 +83,70 @@ class WaitCauses:
         return self._profiles.doings
 
     @cached_property
-    def _excesses(self) -> list[Excess | None]:
-        pairs = zip(self.waits.waiter.tolist(), self.waits.late.tolist(), self.waits.is_known.tolist(), strict=True)
-        return [
-            excess_of(self._job, self._ways, self._profiles, waiter, late) if known else None
-            for waiter, late, known in pairs
+    def _weighed(self) -> _Weighed:
+        """What each wait is charged to, and the waits that it is passed on to, with their weights; by wait."""
+        found, every = excesses_of(self._job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
+        turn = np.full(len(self._job.members), -1, np.int64)
+        turn[self.waits.waiter] = every
+        passed = found.passed_on
+        passed = passed.take(turn[passed.member] > passed.wait)  # all are, but where clocks are wrong
+        parts = [
+            _Weighed.of(wait=found.done.wait, doing=found.done.doing, member=-1, weight=found.done.time),
+            _Weighed.of(wait=every, doing=-1, member=-1, weight=found.unknown),
+            _Weighed.of(wait=passed.wait, doing=-1, member=passed.member, weight=passed.time),
         ]
+        weighed = _Weighed.join(parts)
+        weighed = weighed.take(np.argsort(weighed.wait, kind="stable"))
+        nothing = summed_by(weighed.wait, weighed.weight, len(every)) == 0
+        is_unknown = (weighed.doing < 0) & (weighed.member < 0)
+        return replace(weighed, weight=weighed.weight + (is_unknown & nothing[weighed.wait]))
 
     def charge(self, chosen: Bools | None = None) -> Charges:
         """Charge the waits of some of the job's members, or of all."""
-        count = len(self._job.members)
-        direct, passed = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        direct[self.waits.waiter] = self.waits.time
-        if chosen is not None:
-            direct[~chosen] = 0
-        shares = []
-        # Those for whoever came latest first: what is passed on to an earlier wait is known when that one's turn comes.
-        for at, waiter in enumerate(self.waits.waiter.tolist()):
-            if direct[waiter] or passed[waiter]:
-                shares.append(self._charged(at, int(direct[waiter]), passed))
-        return self._summed(_Shares.join(shares))
-
-    def _charged(self, at: int, direct: int, passed: Ints) -> _Shares:
-        """Charge one wait and what was passed on to it; what it passes on itself is added to ``passed``."""
-        waiter, late = int(self.waits.waiter[at]), int(self.waits.late[at])
-        doing, waits, weights = self._weights(at)
-        own, inherited = (apportioned(amount, weights) for amount in (direct, int(passed[waiter])))
-        passed[waits] += (own + inherited)[len(doing) :]
-        members = self._job.members
-        return _Shares.of(
-            part=members.part[late] if late >= 0 else -1, doing=doing, direct=own[: len(doing)],
-            propagated=inherited[: len(doing)], number=members.number[waiter],
+        waits, weighed = self.waits, self._weighed
+        direct = waits.time if chosen is None else np.where(chosen[waits.waiter], waits.time, 0)
+        own = apportioned(direct, weighed.wait, weighed.weight)
+        inherited = self._inherited(own)
+        late = waits.late[weighed.wait]
+        shares = _Shares(
+            picked(self._job.members.part.astype(np.int64), late), weighed.doing, own, inherited,
+            self._job.members.number[waits.waiter[weighed.wait]],
         )  # fmt: skip
+        return self._summed(shares.take(weighed.member < 0))
 
-    def _weights(self, at: int) -> tuple[Ints, Ints, Ints]:
-        """Return what a wait is charged to, the waits (members) that it is passed on to, and the weights of both."""
-        excess, nobody = self._excesses[at], np.array([-1])
-        if excess is None:
-            return nobody, nobody[:0], np.ones(1, np.int64)
-        later = self._turn[excess.waits] > at  # but where clocks are wrong it always is
-        waits, waited = excess.waits[later], excess.waited[later]
-        weights = np.concatenate([excess.done.time, [excess.unknown], waited])
-        weights[len(excess.done)] += not weights.any()
-        return np.append(excess.done.doing, nobody), waits, weights
+    def _inherited(self, own: Ints) -> Ints:
+        """Return the shares of what was passed on to each wait, given those of the waits themselves.
+
+        Waits for whoever came latest go first: what is passed on to an earlier one is known when its turn comes.
+        """
+        weighed, found = self._weighed, np.zeros_like(own)
+        passed = np.zeros(len(self._job.members), np.int64)
+        first = np.searchsorted(weighed.wait, np.arange(len(self.waits) + 1))
+        for begin, end in pairwise(self._turns):
+            rows = slice(int(first[begin]), int(first[end]))
+            amount = passed[self.waits.waiter[begin:end]]
+            if amount.any():
+                found[rows] = apportioned(amount, weighed.wait[rows] - begin, weighed.weight[rows])
+            goes_on = np.flatnonzero(weighed.member[rows] >= 0) + rows.start
+            np.add.at(passed, weighed.member[goes_on], (own + found)[goes_on])
+        return found
 
     @cached_property
-    def _turn(self) -> Ints:
-        """When each member's wait is charged (-1: never)."""
-        turn = np.full(len(self._job.members), -1, np.int64)
-        turn[self.waits.waiter] = np.arange(len(self.waits))
-        return turn
+    def _turns(self) -> list[int]:
+        """Where waits begin none of which is passed on to another one of its turn, and where the last one ends."""
+        weighed, count = self._weighed, len(self.waits)
+        turn = np.full(len(self._job.members), count, np.int64)
+        turn[self.waits.waiter] = np.arange(count)
+        reaches = np.full(count, count)
+        goes_on = weighed.member >= 0
+        np.minimum.at(reaches, weighed.wait[goes_on], turn[weighed.member[goes_on]])
+        turns, until = [0], count
+        for at, reached in enumerate(reaches.tolist()):
+            if at >= until:
+                turns.append(at)
+                until = count
+            until = min(until, reached)
+        return [*turns, count]
 
     def _summed(self, shares: _Shares) -> Charges:
         shares = shares.take((shares.direct > 0) | (shares.propagated > 0))
@@ -138,14 +163,19 @@ class WaitCauses:
         return found.take(np.lexsort((found.doing, found.rank, -found.caused, found.doing < 0)))
 
 
-def apportioned(amount: int, weights: Ints) -> Ints:
-    """Divide a whole number in proportion to weights, of which one at least is positive; the parts sum to it.
+def apportioned(amount: Ints, group: Ints, weights: Ints) -> Ints:
+    """Divide the whole number of each group in proportion to weights, one at least positive; its parts sum to it.
 
-    >>> apportioned(10, np.array([1, 1, 1])).tolist(), apportioned(7, np.array([0, 5])).tolist()
-    ([4, 3, 3], [0, 7])
+    Groups stand one after the other.
+
+    >>> apportioned(np.array([10, 7]), np.array([0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 5])).tolist()
+    [4, 3, 3, 0, 7]
     """
-    exact = amount * (weights / weights.sum())
+    exact = amount[group] * (weights / summed_by(group, weights, len(amount))[group])
     parts: Ints = np.floor(exact).astype(np.int64)
+    left = amount - summed_by(group, parts, len(amount))
     # The largest remainders get what is left.
-    parts[np.argsort(parts - exact, kind="stable")[: amount - int(parts.sum())]] += 1
+    order = np.lexsort((parts - exact, group))
+    first = np.searchsorted(group, np.arange(len(amount)))
+    parts[order[np.arange(len(order)) - first[group] < left[group]]] += 1
     return parts

@@ -39,7 +39,9 @@ def collective(met: MetMembers, row: Ints, rendezvous: Mapping[int, int]) -> Edg
         row: their rows in the job.
         rendezvous: the job's row of each collective's rendezvous.
     """
-    point = np.array([rendezvous.get(number, -1) for number in met.number.tolist()], np.int64)
+    point = np.full(int(met.number.max(initial=-1)) + 1, -1, np.int64)
+    point[list(rendezvous)] = list(rendezvous.values())
+    point = point[met.number]
     meets = (point >= 0) & ~met.is_message
     comes, goes = meets & met.is_needed, meets & met.waits
     kind = EdgeKind.COLLECTIVE

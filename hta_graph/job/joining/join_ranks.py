@@ -51,7 +51,7 @@ def join_ranks(
     host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
     met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
-    said = [_said_by(own) for own in members.values()]
+    said = _said_of_members(members.values())
     joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, said)
     timeline, notes = Timeline(joined.trace), Counter[str]()
     rendezvous = dict(
@@ -167,10 +167,17 @@ def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[st
     return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
 
 
-def _said_by(members: RankMembers) -> list[str]:
-    """Name each member of a rank: what it did, and of which process group."""
-    kinds = zip(members.said["Collective name"], members.name, members.group, strict=True)
-    return [f"{kind or name} of {group or 'an unknown group'}" for kind, name, group in kinds]
+def _said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
+    """Name each member of each rank: what it did, and of which process group."""
+    # A group of thousands of ranks has a long name: of equal texts one is kept.
+    made: dict[tuple[str, str | None], str] = {}
+    said = []
+    for own in members:
+        kinds = zip(own.said["Collective name"], own.name, own.group, strict=True)
+        told = [(str(kind or name), group) for kind, name, group in kinds]
+        made |= {(does, group): f"{does} of {group or 'an unknown group'}" for does, group in {*told} - made.keys()}
+        said.append([made[one] for one in told])
+    return said
 
 
 def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
@@ -187,11 +194,12 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
     ranks = zip(joined.parts, members.values(), joined.said, strict=True)
+    is_last = np.zeros(len(found.number), np.bool_)
+    is_last[found.last] = True
     for place, (part, own, said) in enumerate(ranks):
-        mine = np.flatnonzero(found.rank == part.rank)
+        mine = found.of_rank(part.rank)
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
-        matched = at >= 0
         events, row = joined.trace.events, part.of_job(own.row)
         arrival = found.clocks.to_job(part.rank, own.arrival, on_gpu=own.on_gpu)
         wait = picked(found.wait, at, otherwise=0)
@@ -203,7 +211,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
             arrival=arrival,
             wait=wait,
             transfer=events.end[row] - arrival - wait,
-            is_last=matched & np.isin(at, found.last),
+            is_last=picked(is_last, at, otherwise=False),
             is_needed=picked(found.is_needed, at, otherwise=False),
             is_message=np.array(own.is_message, np.bool_),
             by=picked(found.by, picked(found.number, at)),

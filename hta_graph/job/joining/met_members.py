@@ -50,29 +50,39 @@ def met_members(
     host: Sequence[HostWork],
 ) -> MetMembers:
     """Describe matched members, given each rank's communications, graph in job time, and work on the CPU."""
-    place_of = {rank: part for part, rank in enumerate(ranks)}
-    own = list(ranks.values())
-    messages = [_calls_of_messages(graph, work) for graph, work in zip(graphs, host, strict=True)]
-    rows = []
-    for rank, place in zip(found.rank.tolist(), found.place.tolist(), strict=True):
-        part = place_of[rank]
-        row = int(own[part].row[place])
-        came, at_end = messages[part].get(row, (row, False))
-        events = graphs[part].event_table
-        needed, says = int(own[part].needed[place]), own[part].said["Collective name"][place]
-        rows.append((
-            part, row, came, at_end, int(events.start[row]), int(events.end[row]), needed == ALL or needed >= 0,
-            says in MESSAGES, says == "send",
-        ))  # fmt: skip
-    columns = np.array(rows, np.int64).reshape(-1, 9).T
-    names = ("part", "row", "came", "came_at_end", "start", "end", "waits", "is_message", "sends")
+    part, row, came, start, end, needed = (np.zeros(len(found.rank), np.int64) for _ in range(6))
+    at_end, is_message, sends = (np.zeros(len(found.rank), np.bool_) for _ in range(3))
+    for number, (rank, own) in enumerate(ranks.items()):
+        at = found.of_rank(rank)
+        place, events = found.place[at], graphs[number].event_table
+        part[at], row[at], needed[at] = number, own.row[place], own.needed[place]
+        start[at], end[at] = events.start[row[at]], events.end[row[at]]
+        came[at], at_end[at] = _came_with(row[at], graphs[number], host[number])
+        says = [own.said["Collective name"][one] for one in place.tolist()]
+        is_message[at], sends[at] = [one in MESSAGES for one in says], [one == "send" for one in says]
     return MetMembers.of(
         number=found.number,
+        part=part,
+        row=row,
+        came=came,
+        came_at_end=at_end,
         arrival=found.arrival,
+        start=start,
+        end=end,
+        waits=(needed == ALL) | (needed >= 0),
         is_needed=found.is_needed,
+        is_message=is_message,
+        sends=sends,
         rule=np.where(found.by[found.number] == ORDER, Rule.ALIGNED_SEQUENCES, Rule.RECORDED),
-        **dict(zip(names, columns, strict=True)),
     )
+
+
+def _came_with(rows: Ints, graph: DependencyGraph, work: HostWork) -> tuple[Ints, Bools]:
+    """Return with which event, and whether with its end, the rank came to what each row did: its own, if no message."""
+    messages = _calls_of_messages(graph, work)
+    came = [messages.get(row, (row, False)) for row in rows.tolist()]
+    event, at_end = np.array(came, np.int64).reshape(-1, 2).T
+    return event, at_end.astype(np.bool_)
 
 
 def _calls_of_messages(graph: DependencyGraph, work: HostWork) -> dict[int, tuple[int, bool]]:

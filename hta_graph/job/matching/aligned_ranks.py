@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hta_graph.job.matching.aligned_sequences import aligned
+from hta_graph.columns import column_types
+from hta_graph.job.matching.aligned_sequences import aligned, aligned_in_order
 from hta_graph.job.matching.weighed_pairs import MAY_BE_KNOWN, Alignment, Happened
 from hta_graph.model import Bools, Ints
 
 __all__ = ["aligned_ranks"]
+
+MOST_AT_ONCE = 256
+"""How many ranks are compared with what is known in one go: thousands would only take memory."""
+
+_Step = tuple[int, tuple[Ints, Ints] | None]
+"""A rank that was laid beside those before; where its own and where theirs came to stand (None: all as they were)."""
 
 
 def aligned_ranks(happened: Mapping[int, Happened]) -> tuple[dict[int, Ints], dict[int, Bools]]:
@@ -25,22 +32,61 @@ def aligned_ranks(happened: Mapping[int, Happened]) -> tuple[dict[int, Ints], di
         rank 2      a  b  b     d
         position    0  1  2  3  4
     """
-    if all(len(own) == 1 for own in happened.values()):
-        return {rank: np.zeros(1, np.int64) for rank in happened}, {rank: np.zeros(1, np.bool_) for rank in happened}
     # The longest recording first: the others have most to be compared with. Ties: the lower rank.
     first, *others = sorted(happened, key=lambda rank: (-len(happened[rank]), rank))
     known = happened[first]
-    place = {first: np.arange(len(known))}
     unsure = {rank: np.zeros(len(own), np.bool_) for rank, own in happened.items()}
-    for rank in others:
-        own = happened[rank]
-        found, is_sure = aligned(known, own)
-        unsure[rank][found.right[~is_sure]] = True
-        ahead = found.offset(known, own)
-        at, moved = _merged_places(known, own, found, ahead)
-        place = {other: moved[places] for other, places in place.items()} | {rank: at}
-        known = _merged(known, own, moved, at, ahead)
-    return place, unsure
+    steps: list[_Step] = []
+    done, at_once = 0, 1
+    while done < len(others):
+        asked = others[done : done + at_once]
+        alike = _alike_at_first(known, [happened[rank] for rank in asked])
+        steps += [(rank, None) for rank in asked[:alike]]
+        done, at_once = done + alike, min(2 * at_once, MOST_AT_ONCE)
+        if alike < len(asked):
+            rank, at_once = asked[alike], 1
+            found, is_sure = aligned(known, happened[rank])
+            unsure[rank][found.right[~is_sure]] = True
+            known, at, moved = _laid_together(known, happened[rank], found)
+            steps.append((rank, (at, moved)))
+            done += 1
+    return _places_in_the_end(first, steps, len(known)), unsure
+
+
+def _alike_at_first(known: Happened, others: Sequence[Happened]) -> int:
+    """Count the first lists that are the known one entry by entry, and tell nothing that is not known of it."""
+    even = next((at for at, own in enumerate(others) if len(own) != len(known)), len(others))
+    if not even:
+        return 0
+    rows = Happened(
+        **{name: np.stack([getattr(own, name) for own in others[:even]]) for name in column_types(Happened)}
+    )
+    alike = aligned_in_order(known, rows)
+    for name in MAY_BE_KNOWN:
+        alike &= (getattr(rows, name) <= getattr(known, name)).all(axis=-1)
+    return even if alike.all() else int(alike.argmin())
+
+
+def _laid_together(known: Happened, own: Happened, found: Alignment) -> tuple[Happened, Ints, Ints]:
+    """Return both lists as one, the places in it of the own ones, and of the known ones."""
+    ahead = found.offset(known, own)
+    at, moved = _merged_places(known, own, found, ahead)
+    return _merged(known, own, moved, at, ahead), at, moved
+
+
+def _places_in_the_end(first: int, steps: Sequence[_Step], count: int) -> dict[int, Ints]:
+    """Return the places of each rank's communications when all are laid together.
+
+    Each step moved the places of all ranks before it: from the last step to the first one, each is moved once.
+    """
+    places: dict[int, Ints] = {}
+    last: Ints = np.arange(count)
+    for rank, step in reversed(steps):
+        places[rank] = last
+        if step is not None:
+            at, moved = step
+            places[rank], last = last[at], last[moved]
+    return places | {first: last}
 
 
 def _merged_places(known: Happened, own: Happened, found: Alignment, ahead: int) -> tuple[Ints, Ints]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Bools, Ints
 
 __all__ = ["ambiguous_meetings"]
+
+NEVER, FOREVER = -(1 << 62) - (1 << 61), np.iinfo(np.int64).max
+"""Before all times that errors may move, and after."""
+
+MOST_ERROR = FOREVER >> 2
 
 Records = Mapping[int, RankRecord[MeetingChannel]]
 
@@ -46,55 +52,94 @@ def _ambiguous_in(
     clocks: JobClocks,
 ) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
-    one_time = _end_together(together, ranks, clocks)
+    met = _MetRanks.of(together, records, ranks, clocks)
+    one_time = met.end_together(clocks)
     end_together = len(together) >= FEWEST and float(one_time.mean()) >= ALWAYS
     if end_together and not all(_waits(records[rank], [place])[0] for rank, place in together[0].items()):
         # Senders, too, wait for their receivers then, so one pair that does not end together is none.
         found |= {next(iter(together[at].items())) for at in np.flatnonzero(~one_time).tolist()}
-    for rank, places in matched.cut.items():
-        kept = [meeting for meeting in together if rank in meeting] if places else []
-        if kept:
-            latest, earliest = _others_bounds(rank, kept, records, ranks, clocks, end_together=end_together)
-            at = np.array([*places, *(meeting[rank] for meeting in kept)])
+    bounds = _OthersBounds(met, end_together=end_together)
+    for row, rank in enumerate(met.ranks):
+        places = matched.cut.get(rank, ())
+        if places:
+            latest, earliest = bounds.of(row)
+            at = np.append(np.array(places, np.int64), met.place[row])
             came, left = _times(rank, at, ranks, clocks)
             looks = _looks(records[rank], at.tolist())
             for cut in range(len(places)):
                 fits = (left[cut] >= latest) & (came[cut] <= earliest) & (looks[len(places) :] == looks[cut])
-                found.update((rank, kept[one][rank]) for one in np.flatnonzero(fits).tolist())
+                found.update((rank, int(met.place[row, one])) for one in np.flatnonzero(fits).tolist())
     return found
 
 
-def _end_together(together: Sequence[Meeting], ranks: Mapping[int, RankMembers], clocks: JobClocks) -> Bools:
-    """Mark the matches whose members end at one time."""
-    members = sorted(set.intersection(*map(set, together)))
-    places = {rank: np.array([meeting[rank] for meeting in together]) for rank in members}
-    ends = np.array([_times(rank, places[rank], ranks, clocks)[1] for rank in members])
-    error = min(max(clocks.error_between(members[0], other) for other in members), TOGETHER_NS)
-    one_time: Bools = np.ptp(ends, axis=0) <= TOGETHER_NS + error
-    return one_time
+@dataclass(frozen=True, eq=False)
+class _MetRanks:
+    """What met in a channel, one row per rank, one column per match: the places, job times (ns), who waits; errors."""
+
+    ranks: Sequence[int]
+    place: Ints
+    came: Ints
+    left: Ints
+    waits: Bools
+    error: Ints
+
+    @classmethod
+    def of(
+        cls, together: Sequence[Meeting], records: Records, ranks: Mapping[int, RankMembers], clocks: JobClocks
+    ) -> _MetRanks:
+        """Lay out what met; a rank that is not in every match is not asked."""
+        members = sorted(set.intersection(*map(set, together)))
+        place = np.array([[meeting[rank] for meeting in together] for rank in members], np.int64)
+        times = [_times(rank, at, ranks, clocks) for rank, at in zip(members, place, strict=True)]
+        waits = [_waits(records[rank], at.tolist()) for rank, at in zip(members, place, strict=True)]
+        error = [min(clocks.by_rank[rank].error, MOST_ERROR) for rank in members]
+        came, left = (np.array([own[side] for own in times]) for side in range(2))
+        return cls(members, place, came, left, np.array(waits, np.bool_), np.array(error, np.int64))
+
+    def end_together(self, clocks: JobClocks) -> Bools:
+        """Mark the matches whose members end at one time."""
+        error = min(max(clocks.error_between(self.ranks[0], other) for other in self.ranks), TOGETHER_NS)
+        one_time: Bools = np.ptp(self.left, axis=0) <= TOGETHER_NS + error
+        return one_time
 
 
-def _others_bounds(
-    rank: int,
-    kept: Sequence[Meeting],
-    records: Records,
-    ranks: Mapping[int, RankMembers],
-    clocks: JobClocks,
-    *,
-    end_together: bool,
-) -> tuple[Ints, Ints]:
-    """Return per match when the last other rank came, if this one waits, and when the first one left that waits."""
-    lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    latest, earliest = np.full(len(kept), lowest), np.full(len(kept), highest)
-    for other in kept[0].keys() - {rank}:
-        at = np.array([meeting[other] for meeting in kept])
-        came, left = _times(other, at, ranks, clocks)
-        slack = clocks.error_between(rank, other)
-        waits = _waits(records[other], at.tolist()) | end_together
-        latest = np.maximum(latest, came - min(slack, highest >> 2))
-        earliest = np.minimum(earliest, np.where(waits, left + min(slack, highest >> 2), highest))
-    waits_itself = _waits(records[rank], [meeting[rank] for meeting in kept]) | end_together
-    return np.where(waits_itself, latest, lowest), earliest
+class _OthersBounds:
+    """Per rank and match when the last other rank came, if this one waits, and when the first one left that waits.
+
+    Both but for the errors of the two ranks' clocks together, of which no more than ``MOST_ERROR`` is believed.
+    """
+
+    def __init__(self, met: _MetRanks, *, end_together: bool) -> None:
+        error = met.error[:, None]
+        self._waits, self._error = met.waits | end_together, met.error
+        self._latest = _LargestTwo(met.came - error), _LargestTwo(met.came)
+        self._earliest = tuple(
+            _LargestTwo(np.where(self._waits, -left, NEVER)) for left in (met.left + error, met.left)
+        )
+
+    def of(self, row: int) -> tuple[Ints, Ints]:
+        """Return the bounds of one rank."""
+        slack = int(self._error[row]), MOST_ERROR
+        latest = np.maximum(*(side.of_others(row) - by for side, by in zip(self._latest, slack, strict=True)))
+        first = [side.of_others(row) for side in self._earliest]
+        earliest = -np.maximum(*(side - by for side, by in zip(first, slack, strict=True)))
+        return np.where(self._waits[row], latest, NEVER), np.where(first[0] == NEVER, FOREVER, earliest)
+
+
+class _LargestTwo:
+    """The largest value of each column, and the largest one of the other rows: enough to leave out any row."""
+
+    def __init__(self, values: Ints) -> None:
+        self._row = values.argmax(axis=0)
+        self._largest = values.max(axis=0)
+        others = values.copy()
+        others[self._row, np.arange(values.shape[1])] = NEVER
+        self._second = others.max(axis=0)
+
+    def of_others(self, row: int) -> Ints:
+        """Return the largest values of all rows but one."""
+        largest: Ints = np.where(self._row == row, self._second, self._largest)
+        return largest
 
 
 def _times(rank: int, at: Ints, ranks: Mapping[int, RankMembers], clocks: JobClocks) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ from itertools import compress
 
 import numpy as np
 
-from hta_graph.columns import pair_key
+from hta_graph.columns import pair_key, places_by
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, job_clocks
@@ -88,6 +88,14 @@ class Collectives:
         """The member that came last of those that others wait for, per collective; of several the lowest rank's."""
         return np.lexsort((self.rank, -self.arrival, ~self.is_needed, self.number))[self.first]
 
+    @cached_property
+    def _by_rank(self) -> dict[int, Ints]:
+        return places_by(self.rank)
+
+    def of_rank(self, rank: int) -> Ints:
+        """Return which members are of a rank."""
+        return self._by_rank.get(rank, np.zeros(0, np.int64))
+
     @property
     def transfer(self) -> Ints:
         """The time of each member that is no wait (ns)."""
@@ -128,12 +136,15 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
     """
     records = records_of(ranks)
     doubtful: set[tuple[int, int]] = set()
-    channels, matched, clocks, believed = _matched_records(records, ranks)
+    channels, matched = _matched_records(records)
+    clocks, believed = _clocks_of(matched, ranks)
     if not clocks.are_equal:
         # What all channels together tell of clocks helps those that tell little themselves.
         doubtful = _guessed_with_clocks(channels, records)
-        in_time = [_in_job_time(record, ranks[record.rank], clocks) for record in records]
-        channels, matched, clocks, believed = _matched_records(in_time, ranks)
+        before = matched
+        channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
+        if matched != before:
+            clocks, believed = _clocks_of(matched, ranks)
     unfit = tuple(meeting for (_, meeting), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
     members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
@@ -161,12 +172,11 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
 
 
 def _matched_records(
-    records: Sequence[RankRecord[MeetingChannel]], ranks: Mapping[int, RankMembers]
-) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]], JobClocks, list[bool]]:
-    """Return the channels, what met in them, the clocks that this tells, and what of it fits those."""
+    records: Sequence[RankRecord[MeetingChannel]],
+) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]]]:
+    """Return the channels, and what met in them."""
     channels = match_ranks(records, strict=False)
-    matched = [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
-    return channels, matched, *_clocks_of([(channel.by, meeting) for channel, meeting in matched], ranks)
+    return channels, [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
 
 
 def _guessed_with_clocks(
@@ -200,14 +210,14 @@ def _selected(
 
 
 def _clocks_of(
-    matched: Sequence[tuple[int, Meeting]], ranks: Mapping[int, RankMembers]
+    matched: Sequence[tuple[MeetingChannel, Meeting]], ranks: Mapping[int, RankMembers]
 ) -> tuple[JobClocks, list[bool]]:
     """Return the clocks, and for each match whether it fits them.
 
     Numbers tell clocks best. Order alone is asked where nothing has a number, first of kernels whose names say what
     they do; one or two that it pairs would fit any clocks.
     """
-    numbered = [at for at, (by, _) in enumerate(matched) if by != ORDER]
+    numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
     every = list(range(len(matched)))
     named = list(compress(every, telling_meetings([meeting for _, meeting in matched], ranks)))
     asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])

@@ -12,6 +12,7 @@ collectives in their order. Messages have their row on the thread that called, f
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def read_host_communications(graph: DependencyGraph) -> RankMembers:
         np.array(needed, np.int64),
         np.zeros(len(found.rows), np.bool_),
         found.names,
-        [None if own is None else str(own) for own in group],
+        _texts_of(group, str),
         _said_of(found, group),
     )
 
@@ -189,6 +190,12 @@ def _needed_by(graph: DependencyGraph, name: str, group: ProcessGroup | None, ca
     return group.ranks[other]
 
 
+def _texts_of(groups: Sequence[ProcessGroup | None], text: Callable[[ProcessGroup], str]) -> list[str | None]:
+    """Return a text of each group; equal groups share it, since those of thousands of ranks are long."""
+    made = {own: text(own) for own in set(groups) if own is not None}
+    return [None if own is None else made[own] for own in groups]
+
+
 def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, list[Any]]:
     """Return what kernels have as recorded arguments, as far as the rows tell."""
     kinds = [name.partition(":")[2] for name in found.names]
@@ -197,7 +204,7 @@ def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, li
     return RankMembers.nothing_said(len(kinds)) | {
         "Collective name": kinds,
         "Process Group Name": [own and own.name for own in groups],
-        "Process Group Ranks": [own and str(list(own.ranks)) for own in groups],
+        "Process Group Ranks": _texts_of(groups, lambda own: str(list(own.ranks))),
         "In msg nelems": size,
         # An all-gather's row shows what the rank gives; it gets that of all.
         "Out msg nelems": [

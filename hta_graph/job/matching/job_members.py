@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import Columns, looked_up, pair_key
+from hta_graph.columns import Columns, looked_up, pair_key, places_by
 from hta_graph.job.matching.clocks.clock_evidence import members_of_meetings
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.rank_members import ALL, RankMembers
@@ -36,9 +36,8 @@ def members_in_job_time(meetings: Sequence[Meeting], ranks: Mapping[int, RankMem
     number, rank, place = members_of_meetings(meetings)
     arrival, start, end, needed = (np.zeros(len(rank), np.int64) for _ in range(4))
     buffers = np.zeros(len(rank), np.bool_)
-    for one, own in ranks.items():
-        mine = np.flatnonzero(rank == one)
-        at = place[mine]
+    for one, mine in places_by(rank).items():
+        own, at = ranks[one], place[mine]
         for times, column in ((arrival, own.arrival), (start, own.start), (end, own.end)):
             times[mine] = clocks.to_job(one, column[at], on_gpu=own.on_gpu[at])
         needed[mine] = own.needed[at]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest, nsmallest
 
 import numpy as np
 
+from hta_graph.columns import places_by
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel
 from hta_graph.job.matching.meeting_channels import MeetingChannel
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.rank_record import Meeting
-from hta_graph.model import Bools, Codes
+from hta_graph.model import Codes
 
 __all__ = [
     "ALONE",
@@ -41,6 +43,10 @@ REASONS = {
 """Why a communication is left out; one that concerns a single rank is not."""
 
 
+_Cut = tuple[int, int, int, int]
+"""What a rank has to itself: rank, place, when the last recording of the others begins, when their first one ends."""
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """How many communications of all ranks are left out for one reason, and their share of all communication time."""
@@ -58,23 +64,30 @@ def why_left_out(
     clocks: JobClocks,
 ) -> dict[int, Codes]:
     """Return for each rank's communications why they are left out (0: they are not)."""
-    found = {rank: np.full(len(own), NOT_RECORDED, np.int8) for rank, own in ranks.items()}
+    found = {rank: [NOT_RECORDED] * len(own) for rank, own in ranks.items()}
+    recordings = {rank: _recorded_from_to(rank, own, clocks) for rank, own in ranks.items()}
+    cut: list[_Cut] = []
     for matched in channels:
         lone = len(matched.channel.members) < 2 and matched.channel.size < 2
-        for rank, places in matched.recorded.items():
-            found[rank][list(places)] = ALONE if lone else BEYOND_PHYSICS
-        for rank, places in matched.cut.items():
-            others = [other for other in matched.channel.members if other != rank and other in ranks]
-            outside = _outside(ranks[rank], places, rank, others, ranks, clocks)
-            found[rank][places] = np.where(outside, OUTSIDE, ALONE if lone else NO_PARTNER)
+        _tell(found, matched.recorded.items(), ALONE if lone else BEYOND_PHYSICS)
+        _tell(found, matched.cut.items(), ALONE if lone else NO_PARTNER)
+        cut += _cut_of(matched, recordings)
         for meeting in matched.together:
             if len(meeting) == 1:
                 ((rank, place),) = meeting.items()
                 found[rank][place] = ALONE if lone else NO_PARTNER
+    _tell(found, _outside(cut, ranks, clocks), OUTSIDE)
     for meeting in kept:
         for rank, place in meeting.items():
             found[rank][place] = MATCHED
-    return found
+    return {rank: np.array(codes, np.int8) for rank, codes in found.items()}
+
+
+def _tell(found: Mapping[int, list[int]], places: Iterable[tuple[int, Sequence[int]]], reason: int) -> None:
+    for rank, listed in places:
+        own = found[rank]
+        for place in listed:
+            own[place] = reason
 
 
 def without_names(
@@ -87,24 +100,35 @@ def without_names(
     }
 
 
+def _recorded_from_to(rank: int, own: RankMembers, clocks: JobClocks) -> tuple[int, int]:
+    """Return when a rank's recording begins and ends in the job's time (ns)."""
+    begin, end = clocks.to_job(rank, np.array([own.recording.begin, own.recording.end])).tolist()
+    return begin, end
+
+
+def _cut_of(matched: MatchedChannel[MeetingChannel], recordings: Mapping[int, tuple[int, int]]) -> Iterator[_Cut]:
+    """List what a channel's ranks have to themselves."""
+    if any(matched.cut.values()):
+        given = [rank for rank in matched.channel.members if rank in recordings]
+        # Two are enough: one of them at least is another rank's.
+        begins = nlargest(2, ((recordings[rank][0], rank) for rank in given))
+        ends = nsmallest(2, ((recordings[rank][1], rank) for rank in given))
+        for rank, places in matched.cut.items():
+            begin, end = (next((ns for ns, other in side if other != rank), None) for side in (begins, ends))
+            if begin is not None and end is not None:
+                yield from ((rank, place, begin, end) for place in places)
+
+
 def _outside(
-    own: RankMembers,
-    places: Sequence[int],
-    rank: int,
-    others: Sequence[int],
-    ranks: Mapping[int, RankMembers],
-    clocks: JobClocks,
-) -> Bools:
-    """Mark the communications of a rank that another rank's recording does not reach."""
-    at = np.array(places, np.int64)
-    came = clocks.to_job(rank, own.arrival[at], on_gpu=own.on_gpu[at])
-    left = clocks.to_job(rank, own.end[at], on_gpu=own.on_gpu[at])
-    outside = np.zeros(len(at), np.bool_)
-    for other in others:
-        recording = ranks[other].recording
-        begin, end = clocks.to_job(other, np.array([recording.begin, recording.end])).tolist()
-        outside |= (left < begin) | (came > end)
-    return outside
+    cut: Sequence[_Cut], ranks: Mapping[int, RankMembers], clocks: JobClocks
+) -> Iterator[tuple[int, list[int]]]:
+    """List each rank's communications that another rank's recording does not reach."""
+    rank, place, last_begin, first_end = np.array(cut, np.int64).reshape(-1, 4).T
+    for one, mine in places_by(rank).items():
+        own, at = ranks[one], place[mine]
+        came = clocks.to_job(one, own.arrival[at], on_gpu=own.on_gpu[at])
+        left = clocks.to_job(one, own.end[at], on_gpu=own.on_gpu[at])
+        yield one, at[(left < last_begin[mine]) | (came > first_end[mine])].tolist()
 
 
 def summed_left_out(reasons: Mapping[int, Codes], ranks: Mapping[int, RankMembers]) -> list[LeftOut]:

@@ -59,20 +59,30 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
         _refuse_silent_members(recorded, by_rank.keys())
     found = []
     for channel, places in recorded.items():
+        # A rank that is not given cannot be asked for its part.
+        needed = set(places) if strict else by_rank.keys() & set(channel.members)
+        if not strict and all(len(listed) == 1 for listed in places.values()):
+            found.append(_matched_once(channel, places, needed))
+            continue
         unsure: Mapping[int, Bools] = {}
         if strict:
             shift = agreeing_shifts(channel, places, by_rank)
             positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
         else:
             positions, unsure = aligned_ranks(_happened(places, by_rank))
-        # A rank that is not given cannot be asked for its part.
-        needed = set(places) if strict else by_rank.keys() & set(channel.members)
         together, cut = _laid_beside(places, positions, needed)
         if strict and not together:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
         guessed = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
         found.append(MatchedChannel(channel, places, together, cut, guessed))
     return found
+
+
+def _matched_once(channel: ChannelT, places: Places, needed: set[int]) -> MatchedChannel[ChannelT]:
+    """Match a channel of which each rank recorded one communication, as where each has an id of its own."""
+    meeting = {rank: place for rank, (place,) in places.items()}
+    is_whole = meeting.keys() >= needed
+    return MatchedChannel(channel, places, [meeting] if is_whole else [], {} if is_whole else places)
 
 
 def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT]:

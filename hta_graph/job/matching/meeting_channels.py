@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Label, RankRecord, listed_ranks
@@ -46,24 +47,30 @@ def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChann
     ranks = _with_common_names(ranks)
     known = {group for own in ranks.values() for group in _known_groups(own)}
     groups = {rank: _groups_of(own, known) for rank, own in ranks.items()}
-    members = {group: _members_of(group, groups) for group in set().union(*groups.values())}
-    without = {
-        group
-        for rank, own in ranks.items()
-        for group, is_message, *ids in zip(
-            groups[rank], own.is_message, own.said["Comms Id"], own.said["Seq"], strict=True
-        )
-        if not is_message and ids == [None, None]
-    }
+    members = _members_by_group(groups)
+    without: set[str | None] = set()
+    for rank, own in ranks.items():
+        without |= _groups_without_id(own, groups[rank])
+    labels: dict[_Told, Label[MeetingChannel]] = {}
     return [
         RankRecord(
             rank,
-            list(_labels_of(rank, own, groups[rank], members, without, is_apart=len(known) > 1)),
+            list(_labels_of(rank, own, groups[rank], members, without, labels, is_apart=len(known) > 1)),
             own.arrival,
             own.end,
         )
         for rank, own in ranks.items()
     ]
+
+
+def _groups_without_id(own: RankMembers, groups: Sequence[str | None]) -> set[str | None]:
+    """Return the groups of which a rank has a collective that no recorded id names."""
+    told = zip(groups, own.is_message, own.said["Comms Id"], own.said["Seq"], strict=True)
+    return {
+        group
+        for group, is_message, comms_id, sequence in told
+        if comms_id is None and sequence is None and not is_message
+    }
 
 
 def _known_groups(own: RankMembers) -> set[str]:
@@ -77,51 +84,71 @@ def _groups_of(own: RankMembers, known: Collection[str]) -> list[str | None]:
     return [only if group is None else group for group in own.group]
 
 
+class _Told(NamedTuple):
+    """What a rank tells of a collective; of equal ones all ranks have one label."""
+
+    group: str | None
+    comms_id: Any
+    sequence: Any
+    ranks_in_group: int
+    kind: str
+    name: str
+    elements: int
+    waits: bool
+
+
 def _labels_of(
     rank: int,
     own: RankMembers,
     groups: Sequence[str | None],
     members: Mapping[str | None, frozenset[int]],
     without: Collection[str | None],
+    made: dict[_Told, Label[MeetingChannel]],
     *,
     is_apart: bool,
 ) -> Iterator[Label[MeetingChannel]]:
-    said = zip(
-        own.is_message,
+    """Label a rank's communications, those that others told alike as theirs are (``made``)."""
+    every = zip(
+        groups,
         own.said["Comms Id"],
         own.said["Seq"],
-        own.said["Group size"],
-        own.said["Collective name"],
-        groups,
+        map(_number, own.said["Group size"]),
+        (kind if isinstance(kind, str) else "" for kind in own.said["Collective name"]),
         own.name,
-        own.said["In msg nelems"],
-        own.needed.tolist(),
+        map(_number, own.said["In msg nelems"]),
+        (own.needed == ALL).tolist(),
         strict=True,
     )
-    for is_message, comms_id, sequence, ranks_in_group, collective, group, name, elements, needed in said:
-        size = elements if isinstance(elements, int) else -1
+    for is_message, needed, told in zip(own.is_message, own.needed.tolist(), map(_Told._make, every), strict=True):
         if is_message:
-            yield _message_label(rank, group, name, size, needed)
+            yield _message_label(rank, told.group, told.name, told.elements, needed)
             continue
-        by: int
-        key: tuple[object, ...]
-        number = -1
-        if comms_id is not None and group not in without:
-            by, key = COMMS_ID, (comms_id,)
-        elif sequence is not None and group is not None and group not in without:
-            by, key = SEQUENCE, (group, sequence)
-        else:
-            by, key = ORDER, (group,)
-            number = next((int(one) & MOST for one in (sequence, comms_id) if one is not None), -1)
-            if group is None and is_apart:
-                yield Label(None)
-                continue
-        known = members[group]
-        count = ranks_in_group if isinstance(ranks_in_group, int) else 0
-        channel = MeetingChannel(by, key, known, max(count, len(known)))
-        kind = collective if isinstance(collective, str) else ""
-        size = -1 if kind.startswith(DIFFER_BY_RANK) else size
-        yield Label(channel, (name,), number, size=size, waits=needed == ALL, kind=kind)
+        if told not in made:
+            has_ids = told.group not in without
+            made[told] = _collective_label(told, members[told.group], has_ids=has_ids, is_apart=is_apart)
+        yield made[told]
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _collective_label(told: _Told, known: frozenset[int], *, has_ids: bool, is_apart: bool) -> Label[MeetingChannel]:
+    by: int
+    key: tuple[object, ...]
+    number = -1
+    if told.comms_id is not None and has_ids:
+        by, key = COMMS_ID, (told.comms_id,)
+    elif told.sequence is not None and told.group is not None and has_ids:
+        by, key = SEQUENCE, (told.group, told.sequence)
+    else:
+        by, key = ORDER, (told.group,)
+        number = next((int(one) & MOST for one in (told.sequence, told.comms_id) if one is not None), -1)
+        if told.group is None and is_apart:
+            return Label(None)
+    channel = MeetingChannel(by, key, known, max(told.ranks_in_group, len(known)))
+    size = -1 if told.kind.startswith(DIFFER_BY_RANK) else told.elements
+    return Label(channel, (told.name,), number, size=size, waits=told.waits, kind=told.kind)
 
 
 def _with_common_names(ranks: Mapping[int, RankMembers]) -> dict[int, RankMembers]:
@@ -156,9 +183,15 @@ def _message_label(rank: int, group: str | None, name: str, size: int, peer: int
     return Label(channel, ("message",), size=size, waits=receives)
 
 
-def _members_of(group: str | None, groups: Mapping[int, Collection[str | None]]) -> frozenset[int]:
-    """Return the ranks of a group, by its list of ranks; where it says nothing, those that know the group."""
+def _members_by_group(groups: Mapping[int, Sequence[str | None]]) -> dict[str | None, frozenset[int]]:
+    """Return the ranks of each group, by its list of ranks; where it says nothing, those that know the group."""
+    knowing: dict[str | None, list[int]] = defaultdict(list)
+    for rank, own in groups.items():
+        for group in dict.fromkeys(own):
+            knowing[group].append(rank)
+    return {group: _listed_members(group) or frozenset(ranks) for group, ranks in knowing.items()}
+
+
+def _listed_members(group: str | None) -> frozenset[int]:
     _, bracket, ranks = (group or "").rpartition("[")
-    return frozenset(listed_ranks(bracket + ranks)) or frozenset(
-        rank for rank, known in groups.items() if group in known
-    )
+    return frozenset(listed_ranks(bracket + ranks))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from hta_graph.columns import places_by
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.job_members import JobMembers
 from hta_graph.job.matching.kernels.kernel_partners import kernel_kind
@@ -40,10 +42,11 @@ def names_unlike_collectives(
     A kernel that sends, for example, may be followed by another one that receives: only that one waits.
     """
     left_early = members.take(members.until > members.end + _errors(members, clocks))
+    early = places_by(left_early.rank)
     unlike, seen = Counter[str](), Counter[str]()
     for rank, own in ranks.items():
         is_bad = np.isin(reasons[rank], (NO_PARTNER, BEYOND_PHYSICS))
-        is_bad[left_early.place[left_early.rank == rank]] = True
+        is_bad[left_early.place[early.get(rank, [])]] = True
         asked = ~np.isin(reasons[rank], (ALONE, OUTSIDE)) & _says_nothing(own)
         seen.update(own.name[at] for at in np.flatnonzero(asked).tolist())
         unlike.update(own.name[at] for at in np.flatnonzero(asked & is_bad).tolist())
@@ -52,20 +55,26 @@ def names_unlike_collectives(
 
 def _says_nothing(own: RankMembers) -> Bools:
     """Mark the communications of which neither arguments nor a name say what they do."""
-    is_telling = {name: bool(kernel_kind([name])) for name in set(own.name)}
     said = zip(own.said["Collective name"], own.name, strict=True)
-    return np.array([recorded is None and not is_telling[name] for recorded, name in said], np.bool_)
+    return np.array([recorded is None and not _is_telling(name) for recorded, name in said], np.bool_)
+
+
+@lru_cache(maxsize=1024)
+def _is_telling(name: str) -> bool:
+    """Tell whether a name says what a kernel does; a job's ranks have the same few names."""
+    return bool(kernel_kind([name]))
 
 
 def telling_meetings(meetings: Sequence[Meeting], ranks: Mapping[int, RankMembers]) -> list[bool]:
     """Tell for each meeting whether arguments or a name say what its members do."""
     silent = {rank: _says_nothing(own).tolist() for rank, own in ranks.items()}
+    if not any(map(any, silent.values())):
+        return [True] * len(meetings)
     return [not any(silent[rank][place] for rank, place in meeting.items()) for meeting in meetings]
 
 
 def _errors(members: JobMembers, clocks: JobClocks) -> Ints:
     """Return how far each member's times may be wrong (ns), as far as that is worth to be believed."""
-    error = np.zeros(len(members), np.int64)
-    for rank, clock in clocks.by_rank.items():
-        error[members.rank == rank] = min(clock.error, SLACK_NS)
-    return error
+    by_rank = {rank: min(clock.error, SLACK_NS) for rank, clock in clocks.by_rank.items()}
+    error = [by_rank.get(rank, 0) for rank in members.rank.tolist()]
+    return np.array(error, np.int64)

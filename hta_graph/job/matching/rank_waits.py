@@ -37,7 +37,7 @@ def waits_for_ranks(graphs: Mapping[int, DependencyGraph]) -> dict[int, RankWait
     found = match_collectives(members)
     waits = {}
     for rank, own in members.items():
-        mine = found.rank == rank
+        mine = found.of_rank(rank)
         place, wait = found.place[mine], found.wait[mine]
         # A rank's own arrival: what others did was compared in another time.
         start = own.arrival[place]

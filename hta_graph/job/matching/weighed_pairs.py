@@ -6,10 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.columns import Columns
+from hta_graph.columns import Columns, column_types
 from hta_graph.model import Bools, Floats, Ids, Ints
 
-__all__ = ["CLOSE_NS", "MAY_BE_KNOWN", "WORTH_ALONE", "Alignment", "Happened", "aligned_at"]
+__all__ = [
+    "CLOSE_NS",
+    "MAY_BE_KNOWN",
+    "WORTH_ALONE",
+    "Alignment",
+    "Happened",
+    "aligned_at",
+    "clocks_apart",
+    "stand_in_order",
+]
 
 CLOSE_NS = 200_000
 """The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
@@ -78,14 +87,19 @@ class Alignment:
         return int(np.median(self.apart(left, right))) if len(self.left) else 0
 
     def apart(self, left: Happened, right: Happened) -> Ints:
-        """Return how far the right clock seems to be ahead at each pair (ns).
+        """Return how far the right clock seems to be ahead at each pair (ns): see :func:`clocks_apart`."""
+        return clocks_apart(left.take(self.left), right.take(self.right))
 
-        Members that wait for each other end together. Of others only one that went before the other came tells.
-        """
-        ours, theirs = left.take(self.left), right.take(self.right)
-        behind = np.where(theirs.waits, np.minimum(theirs.end - ours.start, 0), 0)
-        ahead = np.where(ours.waits, np.maximum(theirs.start - ours.end, 0), 0)
-        return np.where(ours.waits & theirs.waits, theirs.end - ours.end, behind + ahead)
+
+def clocks_apart(ours: Happened, theirs: Happened) -> Ints:
+    """Return how far the right clock seems to be ahead at each pair (ns), one or many lists of theirs.
+
+    Members that wait for each other end together. Of others only one that went before the other came tells.
+    """
+    behind = np.where(theirs.waits, np.minimum(theirs.end - ours.start, 0), 0)
+    ahead = np.where(ours.waits, np.maximum(theirs.start - ours.end, 0), 0)
+    apart: Ints = np.where(ours.waits & theirs.waits, theirs.end - ours.end, behind + ahead)
+    return apart
 
 
 def aligned_at(
@@ -133,18 +147,37 @@ def _in_order(left: Happened, right: Happened, offset: int, slack: int) -> Align
     return Alignment(every, every, float(worth.sum())) if worth.all() else None
 
 
-def _fits_beside(left: Happened, right: Happened, offset: int, slack: int) -> bool:
+def stand_in_order(left: Happened, right: Happened, offset: int | Ints, slack: int | Ints) -> Bools:
+    """Tell of each list of as many entries as the left one, one per row, whether its pairs are those of equal places.
+
+    That is where :func:`aligned_at` looks no further; distances and slack of clocks are columns of one value per list.
+    """
+    every = slice(None)
+    in_order = _worth_of(left, right, every, every, offset, slack).all(axis=-1)
+    return in_order & ~_fits_beside(left, right, offset, slack)
+
+
+def _fits_beside(left: Happened, right: Happened, offset: int | Ints, slack: int | Ints) -> Bools:
     """Tell whether any entry fits one a few places on better than the one at its own place, either way."""
-    worth = _worth_of(left, right, slice(None), slice(None), offset, slack)
+    every = slice(None)
+    worth = _worth_of(left, right, every, every, offset, slack)
+    found: Bools = np.zeros(worth.shape[:-1], np.bool_)
     near = range(1, min(NEAR, len(left)))
     ahead = [(slice(None, -by), slice(by, None)) for by in near]
-    return any(
-        (_worth_of(left.take(ours), right.take(theirs), slice(None), slice(None), offset, slack) > worth[ours]).any()
-        for ours, theirs in ahead + [(theirs, ours) for ours, theirs in ahead]
-    )
+    for ours, theirs in ahead + [(theirs, ours) for ours, theirs in ahead]:
+        beside = _worth_of(_part_of(left, ours), _part_of(right, theirs), every, every, offset, slack)
+        found = found | np.any(beside > worth[..., ours], axis=-1)
+    return found
 
 
-def _worth_of(left: Happened, right: Happened, at: int | slice, band: slice, offset: int, slack: int) -> Floats:
+def _part_of(happened: Happened, part: slice) -> Happened:
+    """Select a range of places, of each of several lists."""
+    return Happened(**{name: getattr(happened, name)[..., part] for name in column_types(Happened)})
+
+
+def _worth_of(
+    left: Happened, right: Happened, at: int | slice, band: slice, offset: int | Ints, slack: int | Ints
+) -> Floats:
     """Say what a pair with each one in the band is worth; 0 where the two are not alike or cannot have met."""
     start, end = right.start[band] - offset, right.end[band] - offset
     alike = right.what[band] == left.what[at]

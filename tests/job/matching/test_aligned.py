@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from hta_graph.columns import column_types
 from hta_graph.job.matching import weighed_pairs
 from hta_graph.job.matching.aligned_ranks import aligned_ranks
-from hta_graph.job.matching.aligned_sequences import aligned
+from hta_graph.job.matching.aligned_sequences import aligned, aligned_in_order
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Bools, Ints
 from tests.support.depth import for_all
@@ -159,3 +160,29 @@ def _recorded(what: Ints, met: Ints, kept: Bools, ahead: int, drawn: np.random.G
     return Happened.of(
         what=what, elements=-1, kind=-1, number=-1, start=came + ahead, end=left + ahead, waits=True
     ).take(kept)
+
+
+@for_all(st.integers(0, 1 << 32), examples=400)
+def test_lists_that_are_found_alike_at_once_are_so_one_by_one(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.choice([1, 2, 5, 12]))
+    kinds = random.integers(0, 3, count)
+    end = np.cumsum(random.integers(1, random.choice([500, 5_000, 50_000]), count)) * US
+    scatter = int(random.choice([1, 300 * US, 3_000 * US]))
+    lists = [
+        Happened.of(
+            what=np.where(random.random(count) < random.choice([0.0, 0.05]), 7, kinds),
+            elements=random.choice([-1, 4, 5], count, p=[0.1, 0.88, 0.02]),
+            kind=-1,
+            number=random.choice([-1, 3], count, p=[0.9, 0.1]),
+            start=ends - random.integers(0, scatter + 1, count),
+            end=ends,
+            waits=random.random(count) < 0.9,
+        )
+        for ends in (end + random.integers(-scatter, scatter + 1, (9, count)) + random.integers(0, scatter + 1, (9, 1)))
+    ]
+    rows = Happened(**{name: np.stack([getattr(own, name) for own in lists[1:]]) for name in column_types(Happened)})
+    for own, is_alike in zip(lists[1:], aligned_in_order(lists[0], rows).tolist(), strict=True):
+        found, is_sure = aligned(lists[0], own)
+        in_order = found.left.tolist() == found.right.tolist() == list(range(count)) and bool(is_sure.all())
+        assert in_order or not is_alike

@@ -7,17 +7,18 @@ bounds      rank 0's end − rank 1's arrival, and the other way round, are neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from hta_graph.columns import Columns, first_of_runs, laid_out, pair_key
+from hta_graph.columns import Columns, first_of_runs, laid_out
 from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Ints
 
-__all__ = ["Attendance", "MeetingsOfTwo", "attendance_of", "evidence_of", "members_of_meetings"]
+__all__ = ["Attendance", "Evidence", "MeetingsOfTwo", "attendance_of", "evidence_of", "members_of_meetings"]
 
 ALL_COMPARED = 32
 """In meetings of more ranks each is compared with the lowest one only: all pairs would be thousands per meeting."""
@@ -49,6 +50,33 @@ class MeetingsOfTwo(Columns):
     other_waits: Bools
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What each two ranks that met did together: the lower and the higher rank of each pair, and the pair of each row.
+
+    Rows stand by pair, those of one pair by the number of their meeting.
+    """
+
+    one: Ints
+    other: Ints
+    pair: Ints
+    met: MeetingsOfTwo
+
+    def __len__(self) -> int:
+        return len(self.one)
+
+    @property
+    def ranks(self) -> Iterator[tuple[int, int]]:
+        """The two ranks of each pair."""
+        return zip(self.one.tolist(), self.other.tolist(), strict=True)
+
+    def only(self, kept: Bools) -> Evidence:
+        """Let the other rows tell nothing."""
+        return replace(
+            self, met=replace(self.met, waits=self.met.waits & kept, other_waits=self.met.other_waits & kept)
+        )
+
+
 def attendance_of(own: RankMembers) -> Attendance:
     """Return what a rank's communications tell about its CPU clock."""
     ahead = np.where(own.on_gpu, own.recording.gpu_ahead, 0)
@@ -58,18 +86,21 @@ def attendance_of(own: RankMembers) -> Attendance:
 
 def members_of_meetings(meetings: Sequence[Meeting]) -> tuple[Ints, Ints, Ints]:
     """Lay meetings out as columns: number, rank and place of each member, by number and rank."""
-    listed = [(at, *member) for at, meeting in enumerate(meetings) for member in sorted(meeting.items())]
-    number, rank, place = np.array(listed, np.int64).reshape(-1, 3).T
-    return number, rank, place
+    number = np.repeat(np.arange(len(meetings)), np.fromiter(map(len, meetings), np.int64, len(meetings)))
+    rank = np.fromiter(chain.from_iterable(meetings), np.int64, len(number))
+    place = np.fromiter(chain.from_iterable(meeting.values() for meeting in meetings), np.int64, len(number))
+    order = np.lexsort((rank, number))
+    return number, rank[order], place[order]
 
 
-def evidence_of(
-    meetings: Sequence[Meeting], attended: Mapping[int, Attendance]
-) -> dict[tuple[int, int], MeetingsOfTwo]:
+def evidence_of(meetings: Sequence[Meeting], attended: Mapping[int, Attendance]) -> Evidence:
     """Return for each two ranks that met, the lower one first, what they did together."""
     number, rank, place = members_of_meetings(meetings)
     own = _gathered(attended, rank, place)
     one, other = _compared_pairs(number)
+    order = np.lexsort((rank[other], rank[one]))
+    one, other = one[order], other[order]
+    is_first = first_of_runs(rank[one], rank[other])
     columns = MeetingsOfTwo(
         number[one],
         own.came[one],
@@ -79,24 +110,16 @@ def evidence_of(
         own.left[other],
         _waits_for(own, other, rank[one]),
     )
-    key = pair_key(rank[one], rank[other])
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(first_of_runs(key[order]))
-    listed = zip(rank[one][order[starts]].tolist(), rank[other][order[starts]].tolist(), strict=True)
-    return dict(zip(listed, map(columns.take, np.split(order, starts[1:])), strict=False))
+    return Evidence(rank[one[is_first]], rank[other[is_first]], np.cumsum(is_first) - 1, columns)
 
 
 def _gathered(attended: Mapping[int, Attendance], rank: Ints, place: Ints) -> Attendance:
     """Return the members' attendance, each from its own rank."""
-    order = np.argsort(rank, kind="stable")
-    if not len(order):
-        return Attendance.empty()
-    sorted_rank = rank[order]
-    runs = np.split(order, np.flatnonzero(first_of_runs(sorted_rank))[1:])
-    parts = [attended[int(rank[run[0]])].take(place[run]) for run in runs]
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return Attendance.join(parts).take(back)
+    ranks = list(attended)
+    first = np.cumsum([0, *(len(own) for own in attended.values())])
+    order = np.argsort(ranks)
+    at = order[np.searchsorted(np.array(ranks, np.int64), rank, sorter=order)] if len(rank) else rank
+    return Attendance.join(attended.values()).take(first[at] + place)
 
 
 def _compared_pairs(number: Ints) -> tuple[Ints, Ints]:

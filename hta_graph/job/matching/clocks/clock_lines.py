@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hta_graph.model import Ints
 
-__all__ = ["EQUAL", "ClockLine"]
+__all__ = ["EQUAL", "ClockLine", "to_others"]
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,13 @@ class ClockLine:
 
 EQUAL = ClockLine()
 """One clock, or two that agree."""
+
+
+def to_others(lines: Sequence[ClockLine], at: Ints, times: Ints) -> Ints:
+    """Return times (ns), each of the clock at its place among several, as :meth:`ClockLine.to_other` does."""
+    ahead, middle = (
+        np.array(own, np.int64)[at] for own in ([line.ahead for line in lines], [line.middle for line in lines])
+    )
+    drift = np.array([line.drift for line in lines], np.float64)[at]
+    moved: Ints = times - ahead - np.rint(drift * (times - middle)).astype(np.int64)
+    return moved

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hta_graph.columns import distinct
 from hta_graph.job.matching.clocks.clock_bounds import moved_within_bounds
-from hta_graph.job.matching.clocks.clock_evidence import Attendance, MeetingsOfTwo, attendance_of, evidence_of
+from hta_graph.job.matching.clocks.clock_evidence import Attendance, Evidence, attendance_of, evidence_of
 from hta_graph.job.matching.clocks.clock_lines import EQUAL, ClockLine
-from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clock
+from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clocks
 from hta_graph.job.matching.rank_members import RankMembers, Recording
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Ints
@@ -120,15 +122,16 @@ def compared_clocks(
 ) -> JobClocks:
     """Estimate clocks from when ranks came and left; of those that ran on the CPU of a named host one is exact."""
     evidence = evidence_of(meetings, attended)
-    pairs = {ranks: pair_clock(met) for ranks, met in evidence.items()}
+    clocks_of_two, fits = pair_clocks(evidence)
+    pairs = dict(zip(evidence.ranks, clocks_of_two, strict=True))
     hosts = {rank: recording.host for rank, recording in recordings.items()}
     settled = _settled_by_host(pairs, hosts, on_cpu)
     clocks = _followed_from_lowest(settled, sorted(attended))
     if not any(_is_equal(pair) for pair in settled.values()):
-        clocks = _bound_together(clocks, evidence, pairs)
+        clocks = _bound_together(clocks, evidence.only(fits))
     return JobClocks(
         {rank: _as_recorded(clock, recordings[rank]) for rank, clock in clocks.items()},
-        tuple(sorted({meeting for pair in pairs.values() for meeting in pair.impossible})),
+        tuple(distinct(evidence.met.meeting[~fits]).tolist()),
     )
 
 
@@ -170,31 +173,34 @@ def _followed_from_lowest(pairs: Mapping[Pair, PairClock], ranks: Sequence[int])
 def _follow_surest(lowest: int, ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]) -> None:
     """Carry a rank's clock to all that it can be compared with, along the surest ways."""
     clocks[lowest] = RankClock(reference=lowest)
-    reached = [lowest]
-    while True:
-        # The new rank that is known best from here: Dijkstra's way, with errors as lengths. Ties: the lowest ranks.
-        found = [
-            (min(clocks[own].error + pair.error, UNKNOWN_ERROR), own, rank)
-            for own in reached
-            for rank, pair in ways.get(own, {}).items()
-            if rank not in clocks
-        ]
-        if not found:
-            return
-        total, own, rank = min(found)
-        pair, known = ways[own][rank], clocks[own]
-        if pair.line == EQUAL == known.line:
-            total = min(total, ON_ONE_HOST_NS)
-        clocks[rank] = RankClock(pair.line.then(known.line), total, pair.meetings, lowest)
-        reached.append(rank)
+    # The new rank that is known best from here: Dijkstra's way, with errors as lengths. Ties: the lowest ranks.
+    found: list[tuple[int, int, int]] = []
+    newest: int | None = lowest
+    while newest is not None:
+        for rank, pair in ways.get(newest, {}).items():
+            if rank not in clocks:
+                heappush(found, (min(clocks[newest].error + pair.error, UNKNOWN_ERROR), newest, rank))
+        newest = _next_surest(found, ways, clocks)
 
 
-def _bound_together(
-    clocks: Mapping[int, RankClock], evidence: Mapping[Pair, MeetingsOfTwo], pairs: Mapping[Pair, PairClock]
-) -> dict[int, RankClock]:
+def _next_surest(
+    found: list[tuple[int, int, int]], ways: Mapping[int, Mapping[int, PairClock]], clocks: dict[int, RankClock]
+) -> int | None:
+    """Add the clock of the rank that is known best of those found (error, from, to) and return it; None: none left."""
+    while found:
+        total, own, rank = heappop(found)
+        if rank not in clocks:
+            pair, known = ways[own][rank], clocks[own]
+            if pair.line == EQUAL == known.line:
+                total = min(total, ON_ONE_HOST_NS)
+            clocks[rank] = RankClock(pair.line.then(known.line), total, pair.meetings, known.reference)
+            return rank
+    return None
+
+
+def _bound_together(clocks: Mapping[int, RankClock], evidence: Evidence) -> dict[int, RankClock]:
     """Move clocks within the bounds that all ranks together set."""
-    met = {ranks: found.take(~np.isin(found.meeting, pairs[ranks].impossible)) for ranks, found in evidence.items()}
-    moved = moved_within_bounds(met, {rank: (clock.line, clock.error) for rank, clock in clocks.items()})
+    moved = moved_within_bounds(evidence, {rank: (clock.line, clock.error) for rank, clock in clocks.items()})
     return {
         rank: replace(clock, line=replace(clock.line, ahead=clock.line.ahead + moved[rank][0]), error=moved[rank][1])
         for rank, clock in clocks.items()
