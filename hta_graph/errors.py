@@ -15,6 +15,7 @@ __all__ = [
     "NotATraceError",
     "OutputError",
     "PatternError",
+    "PlaceError",
     "QueryError",
     "Remedy",
     "TooLargeError",
@@ -69,7 +70,7 @@ class NotATraceError(TraceError):
 
     def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
         super().__init__(path, cause, remedy)
-        self.path = Path(path)
+        self.path = path if isinstance(path, Path) else Path(path)
 
 
 class TooLargeError(TraceError):
@@ -88,6 +89,10 @@ class PatternError(QueryError):
 
 class OutputError(HtaGraphError):
     """An output cannot be written."""
+
+
+class PlaceError(HtaGraphError):
+    """A name that was given leads nowhere: a URL of a kind that is not known, a list of files that is none."""
 
 
 class MissingExtraError(HtaGraphError):

@@ -31,6 +31,7 @@ from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.reading import Progress, Report, read_graphs
 from hta_graph.model import EdgeKind, Ints
+from hta_graph.places.manifests import given_places
 from hta_graph.shown import milliseconds
 from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.read import Say
@@ -54,7 +55,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path]
     """
     by_rank = _graphs_by_rank(graphs)
     if flight:
-        number_by_flight(by_rank, [Path(path) for path in flight])
+        number_by_flight(by_rank, given_places(flight))
     return join_ranks(by_rank.values())
 
 

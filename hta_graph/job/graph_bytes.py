@@ -17,6 +17,7 @@ from hta_graph.graph.remembered import known_answer, remember
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
+from hta_graph.places.named_places import full_name, named_place
 from hta_graph.trace.table import Trace
 
 __all__ = ["graph_pieces", "read_graph"]
@@ -76,7 +77,7 @@ def _describe_table(table: Any, columns: list[Column]) -> Described:
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:
-            found["values"][f.name] = str(value) if isinstance(value, Path) else value
+            found["values"][f.name] = full_name(value) if isinstance(value, Path) else value
     return found
 
 
@@ -96,7 +97,7 @@ def _read_table(kind: Any, described: Described, source: Source) -> Any:
 
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
-    return Path(value) if kind is Path else tuple(value) if get_origin(kind) is tuple else value
+    return named_place(value) if kind is Path else tuple(value) if get_origin(kind) is tuple else value
 
 
 def _read_column(source: Source, dtype: str, size: int) -> Column:

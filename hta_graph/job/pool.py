@@ -22,6 +22,7 @@ from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.graph_bytes import read_graph
 from hta_graph.job.remedies import READ_FEWER, READ_HERE
+from hta_graph.places.named_places import full_name
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.rank_files import RankFile
 
@@ -121,7 +122,7 @@ class Process:
     def ask(self, file: RankFile, *, memory: int | None, salvage: bool, members: bool) -> None:
         """Let it read a file."""
         asked = {
-            "path": str(file.path), "rank": file.rank, "memory": memory, "salvage": salvage, "members": members
+            "path": full_name(file.path), "rank": file.rank, "memory": memory, "salvage": salvage, "members": members
         }  # fmt: skip
         with suppress(OSError):  # if it has ended, reading its answer tells
             self._asked.write(json.dumps(asked).encode() + b"\n")

@@ -16,6 +16,7 @@ from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.rank_graph import rank_graph
+from hta_graph.places.manifests import given_places
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
@@ -72,8 +73,8 @@ def read_graphs(
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
     """
-    listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
-    paths = expand([Path(item) for item in listed])
+    listed = given_places(inputs)
+    paths = expand(listed)
     if len(paths) == 1:
         yield _read_alone(paths[0], ranks, memory, salvage=salvage, members=members)
         return

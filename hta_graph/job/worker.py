@@ -18,6 +18,7 @@ from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.job.graph_bytes import graph_pieces
 from hta_graph.job.rank_graph import rank_graph
 from hta_graph.job.remedies import SHOW_WHERE
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import allowed_memory, available_memory, limited_data, out_of_memory
 from hta_graph.trace.read import read_trace
 
@@ -68,9 +69,13 @@ def _answer_pieces(
     except MemoryError:
         pass  # what it holds is let go first
     except Exception as error:  # noqa: BLE001 - a defect here must not leave the asking process without an answer
-        return [_error_line(TraceError(path, f"reading it failed, {type(error).__name__}: {error}", SHOW_WHERE))]
+        return [
+            _error_line(
+                TraceError(named_place(path), f"reading it failed, {type(error).__name__}: {error}", SHOW_WHERE)
+            )
+        ]
     with allowed_memory(memory):
-        return [_error_line(out_of_memory(Path(path)))]
+        return [_error_line(out_of_memory(named_place(path)))]
 
 
 def _error_line(error: HtaGraphError) -> bytes:

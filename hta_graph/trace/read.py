@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
+from hta_graph.places.manifests import given_places
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.collect import collect
 from hta_graph.trace.named_launches import with_named_launches
-from hta_graph.trace.peek import peek_header
+from hta_graph.trace.peek import peek_headers
 from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
 from hta_graph.trace.reader import RowReader, paused_gc
 from hta_graph.trace.rows import Header
@@ -33,7 +35,8 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
-    return with_named_launches(trace_of_bytes(Path(path), read_bytes(Path(path)), salvage=salvage))
+    place = named_place(path)
+    return with_named_launches(trace_of_bytes(place, read_bytes(place), salvage=salvage))
 
 
 def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> Trace:
@@ -59,10 +62,11 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     """
     found: list[FoundFile] = []
     skipped: list[NotATraceError] = []
-    paths = expand([Path(item) for item in inputs])
-    for path in paths:
+    places = given_places(inputs)
+    paths = expand(places)
+    for path, header_seen in zip(paths, peek_headers(paths), strict=True):
         try:
-            header = peek_header(path) or _decoded_header(path, salvage=salvage)
+            header = header_seen or _decoded_header(path, salvage=salvage)
             found.append(FoundFile(path, header_count(header, "rank")))
         except NotATraceError as error:
             if len(paths) == 1:
@@ -75,7 +79,7 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     if skipped:
         say(_skipped_line(skipped))
     if not found:
-        raise TraceError(", ".join(map(str, inputs)), "no trace among these files")
+        raise TraceError(", ".join(map(str, places)), "no trace among these files")
     ranks = assign_ranks(found)
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
     if by_order:
@@ -128,9 +132,9 @@ def read_traces(
     Raises:
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.
     """
-    listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    listed = given_places(inputs)
     chosen = None if rank is None else [rank]
-    paths = expand([Path(item) for item in listed])
+    paths = expand(listed)
     if len(paths) == 1:
         yield read_only(paths[0], chosen, salvage=salvage)
         return

@@ -12,6 +12,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.places.named_places import is_remote
 from hta_graph.trace.allowance import PEAK_PER_TEXT, TextLimit
 from hta_graph.trace.unpacking import Unpacking, is_gzip, is_zstd
 
@@ -94,12 +95,15 @@ def _read_text(path: Path, file: BufferedReader, per_byte: float) -> FileBytes:
     begin = file.peek(4)
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
-    size = os.fstat(file.fileno()).st_size
+    size = path.stat().st_size if is_remote(path) else os.fstat(file.fileno()).st_size
     # What is not packed tells its length, and is read at once.
     if size and not is_gzip(begin) and not is_zstd(begin):
         TextLimit(path, per_byte=per_byte).check(size)
         return FileBytes(file.read())
-    return _unpack(Unpacking(path, file), TextLimit(path, size, per_byte))
+    limit = TextLimit(path, size, per_byte)
+    if is_remote(path):
+        limit.check(size)  # no text is much shorter than what it is packed in: one that is too long is not sent for
+    return _unpack(Unpacking(path, file), limit)
 
 
 def _unpack(unpacking: Unpacking, limit: TextLimit) -> FileBytes:
