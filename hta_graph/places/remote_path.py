@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from hta_graph.places.addresses import HTTP, Address
@@ -24,6 +24,7 @@ __all__ = ["NamedOnlyPath", "RemotePath"]
 class RemotePath(Path):
     """A file or folder on the network; ``str()`` of it may be shown, ``address`` opens it.
 
+    >>> from hta_graph.places.addresses import read_address
     >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
     >>> str(path), path.name, path.suffix, str(path.parent / "x")
     ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
@@ -33,6 +34,7 @@ class RemotePath(Path):
     _flavour: Any = None
 
     def __new__(cls, *_: Any) -> RemotePath:
+        """Make one without what a local path is made of."""
         return object.__new__(cls)
 
     def __init__(self, address: Address, facts: Facts | None = None) -> None:
@@ -57,16 +59,16 @@ class RemotePath(Path):
     def __hash__(self) -> int:
         return hash(self.address)
 
-    def __lt__(self, other: Path) -> bool:
+    def __lt__(self, other: PurePath) -> bool:
         return str(self) < str(other)
 
-    def __gt__(self, other: Path) -> bool:
+    def __gt__(self, other: PurePath) -> bool:
         return str(self) > str(other)
 
-    def __le__(self, other: Path) -> bool:
+    def __le__(self, other: PurePath) -> bool:
         return str(self) <= str(other)
 
-    def __ge__(self, other: Path) -> bool:
+    def __ge__(self, other: PurePath) -> bool:
         return str(self) >= str(other)
 
     def __truediv__(self, name: Any) -> RemotePath:
@@ -102,7 +104,7 @@ class RemotePath(Path):
         return RemotePath(self.address.parent)
 
     @property
-    def parents(self) -> tuple[RemotePath, ...]:  # type: ignore[override]
+    def parents(self) -> tuple[RemotePath, ...]:
         """The folders in which it is, the nearest first."""
         found = [self.parent]
         while found[-1] != found[-1].parent:
