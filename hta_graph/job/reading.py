@@ -17,6 +17,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.rank_graph import rank_graph
 from hta_graph.places.manifests import given_places
+from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
@@ -110,7 +111,7 @@ def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     # Processes are for several files: one is read without loading what starts them.
     from hta_graph.job.pool import can_start_processes
 
-    sizes = sorted(text_size(file.path) for file in files if not file.error)
+    sizes = sorted(in_order(text_size, [file.path for file in files if not file.error]))
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1

@@ -13,7 +13,7 @@ from hta_graph.errors import MissingExtraError
 from hta_graph.places.addresses import HTTP, Address
 from hta_graph.places.remote_errors import asked
 
-__all__ = ["Facts", "facts_of", "file_system", "forget", "listed", "matching"]
+__all__ = ["Facts", "facts_in", "facts_of", "file_system", "forget", "listed", "matching"]
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def facts_of(address: Address, *, fresh: bool = False) -> Facts:
     """
     if fresh:
         _answers.pop(("facts", address.text), None)
-    return _remembered("facts", address, lambda: _facts(_info(address)))
+    return _remembered("facts", address, lambda: facts_in(_info(address)))
 
 
 def _info(address: Address) -> dict[str, Any]:
@@ -85,12 +85,14 @@ def _opened_by(address: Address) -> str:
     return address.text if address.scheme in HTTP else address.text.rstrip("/")
 
 
-def _facts(info: dict[str, Any]) -> Facts:
+def facts_in(info: dict[str, Any]) -> Facts:
+    """Return what is known from what a file system tells of a file."""
     size = info.get("size")
     told = [info.get(key) for key in ("ETag", "etag", "generation", "Last-Modified", "created")]
-    # A size that is told of packed transfers is not that of the file.
     is_file = info.get("type") != "directory"
-    is_partial = bool(info.get("partial", True)) and isinstance(size, int)
+    # A web server that does not say so may send the whole file whatever part it is asked for.
+    of_web = str(info.get("name", "")).startswith(("http:", "https:"))
+    is_partial = bool(info.get("partial", not of_web)) and isinstance(size, int)
     return Facts(size if isinstance(size, int) else None, not is_file, f"{size} {told}", is_partial)
 
 
@@ -109,7 +111,7 @@ def listed(address: Address) -> list[tuple[Address, Facts]]:
 
 def _listed(address: Address) -> list[tuple[Address, Facts]]:
     entries = file_system(address.scheme).ls(_opened_by(address), detail=True)
-    found = {address.child(str(entry["name"]).rstrip("/").rpartition("/")[2]): _facts(entry) for entry in entries}
+    found = {address.child(str(entry["name"]).rstrip("/").rpartition("/")[2]): facts_in(entry) for entry in entries}
     # Some stores keep an empty object of the folder's own name.
     own = address.child("")
     kept = [(child, facts) for child, facts in found.items() if child != own and child.name]

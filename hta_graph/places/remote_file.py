@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from errno import EISDIR
 from io import SEEK_CUR, SEEK_END, BufferedReader, RawIOBase
 from typing import Any
 
-from hta_graph.places.addresses import Address
-from hta_graph.places.file_systems import Facts, facts_of, file_system
+from hta_graph.places.addresses import HTTP, Address
+from hta_graph.places.file_systems import Facts, facts_in, facts_of, file_system
 from hta_graph.places.remote_errors import ChangedFileError, ShortBodyError, asked
 
 __all__ = ["open_remote"]
@@ -14,6 +15,7 @@ __all__ = ["open_remote"]
 FIRST_PART = 1 << 17
 LARGEST_PART = 1 << 23
 BUFFER = 1 << 16
+STORES = ("s3", "gs")
 
 
 def open_remote(address: Address, known: Facts | None) -> BufferedReader:
@@ -28,12 +30,27 @@ def open_remote(address: Address, known: Facts | None) -> BufferedReader:
         IsADirectoryError: it is a folder.
         RemoteError: it cannot be read, or is not any more what it was.
     """
-    now = facts_of(address, fresh=True)
+    file, now = _opened_with_facts(address)
     if now.is_folder:
-        raise IsADirectoryError(21, "is a folder", address.shown)
+        raise IsADirectoryError(EISDIR, "is a folder", address.shown)
     asked(address, lambda: _refuse_change(known, now))
-    raw = _Parts(address, now) if now.in_parts else _Stream(address)
+    raw = _Parts(address, now, file) if now.in_parts else _Stream(address)
     return BufferedReader(raw, BUFFER)
+
+
+def _opened_with_facts(address: Address) -> tuple[Any, Facts]:
+    """Open a file for parts of it, and return what it is now; a store is asked that once, when it is opened."""
+    store = file_system(address.scheme)
+    settings: dict[str, Any] = {"cache_type": "none", "block_size": FIRST_PART}
+    if address.scheme in STORES:
+        file = asked(address, lambda: store.open(address.text, "rb", **settings))
+        return file, facts_in(file.details)
+    now = facts_of(address, fresh=True)
+    if now.is_folder or not now.in_parts:
+        return None, now
+    if address.scheme in HTTP:
+        settings["size"] = now.size
+    return asked(address, lambda: store.open(address.text, "rb", **settings)), now
 
 
 def _refuse_change(known: Facts | None, now: Facts) -> None:
@@ -44,21 +61,15 @@ def _refuse_change(known: Facts | None, now: Facts) -> None:
 class _Parts(RawIOBase):
     """A file whose parts can be asked for; each is twice as long as the last one, as long as one follows the other."""
 
-    def __init__(self, address: Address, facts: Facts) -> None:
+    def __init__(self, address: Address, facts: Facts, file: Any) -> None:
+        self._file = file
         self._address = address
         self._facts = facts
         self._size = facts.size or 0
         self._at = self._begin = 0
-        self._part = b""
+        self._part = self._first = b""
         self._next = FIRST_PART
         self._parts = 0
-        self._file: Any = asked(address, self._opened)
-
-    def _opened(self) -> Any:
-        settings: dict[str, Any] = {"cache_type": "none", "block_size": FIRST_PART}
-        if self._address.scheme in ("http", "https"):
-            settings["size"] = self._size
-        return file_system(self._address.scheme).open(self._address.text, "rb", **settings)
 
     def readable(self) -> bool:
         return True
@@ -84,6 +95,9 @@ class _Parts(RawIOBase):
         return len(piece)
 
     def _fetch(self, wanted: int) -> None:
+        if self._at < len(self._first):
+            self._begin, self._part = 0, self._first
+            return
         follows = self._at == self._begin + len(self._part)
         # Whoever leaps to the end wants no more than that.
         size = self._next if follows else FIRST_PART
@@ -92,6 +106,8 @@ class _Parts(RawIOBase):
         self._begin, self._part = self._at, b""
         self._part = asked(self._address, lambda: self._fetched(end))
         self._parts += 1
+        if not self._begin:
+            self._first = self._part  # whoever looks at the end comes back to the beginning
         if end == self._size and self._parts > 1 and self._address.scheme != "s3":
             # S3 is asked for parts of the version that was opened; of others it is seen only afterwards.
             asked(self._address, lambda: _refuse_change(self._facts, facts_of(self._address, fresh=True)))

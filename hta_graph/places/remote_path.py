@@ -13,6 +13,7 @@ from io import BufferedReader
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
+from hta_graph.errors import HtaGraphError
 from hta_graph.places.addresses import HTTP, Address
 from hta_graph.places.file_systems import Facts, facts_of, listed, matching
 from hta_graph.places.remote_errors import RemoteError
@@ -24,10 +25,11 @@ __all__ = ["NamedOnlyPath", "RemotePath"]
 class RemotePath(Path):
     """A file or folder on the network; ``str()`` of it may be shown, ``address`` opens it.
 
-    >>> from hta_graph.places.addresses import read_address
-    >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
-    >>> str(path), path.name, path.suffix, str(path.parent / "x")
-    ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
+        >>> from hta_graph.errors import HtaGraphError
+    from hta_graph.places.addresses import read_address
+        >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
+        >>> str(path), path.name, path.suffix, str(path.parent / "x")
+        ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
     """
 
     # Python 3.11 compares paths by these.
@@ -155,6 +157,14 @@ class RemotePath(Path):
             else:
                 self._facts = facts_of(self.address)
         return self._facts
+
+    @property
+    def version(self) -> str:
+        """What changes when its contents do; nothing where that cannot be asked."""
+        try:
+            return self.facts().version
+        except (OSError, HtaGraphError):
+            return ""
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:  # noqa: ARG002, RUF100
         """Return its size and kind; nothing else of it is known."""
