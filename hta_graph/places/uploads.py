@@ -120,7 +120,7 @@ def upload_folder(new: Path, address: Address, last: Callable[[str], bool]) -> N
         last: tells of a name in it whether readers begin with it.
 
     Raises:
-        RemoteError: it cannot be written; what is there then has no beginning, and is written anew by the next try.
+        RemoteError: it cannot be written; what is there then has no beginning, so that nobody takes it for whole.
     """
     store = file_system(address.scheme)
     names = sorted((path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()), key=last)

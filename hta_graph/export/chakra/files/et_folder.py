@@ -134,7 +134,7 @@ def write_folder(
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
-    with new_folder(target, lambda: check_target(target, force=force), [".et"]) as new:
+    with new_folder(target, lambda: check_target(target, force=force), [".0.et"]) as new:
         for name, pieces in files.items():
             with (new / name).open("wb") as file:
                 file.writelines(pieces)
