@@ -20,7 +20,7 @@ T = TypeVar("T")
 EXTRAS = {"s3": "s3", "gs": "gs", "http": "http", "https": "http", "memory": "http"}
 CONNECT_S, SILENCE_S = 20, 60
 """How long a web server may take to answer at all, and between two pieces."""
-FRESH_S = 30
+FRESH_S = 5
 """For how long what a folder holds is not asked again: a command looks at its inputs several times."""
 
 _answers: dict[tuple[str, str], tuple[float, Any]] = {}
@@ -88,11 +88,9 @@ def _opened_by(address: Address) -> str:
 def facts_in(info: dict[str, Any]) -> Facts:
     """Return what is known from what a file system tells of a file."""
     size = info.get("size")
-    told = [info.get(key) for key in ("ETag", "etag", "generation", "Last-Modified", "created")]
+    told = [info.get(key) for key in ("ETag", "etag", "generation", "Last-Modified")]
     is_file = info.get("type") != "directory"
-    # A web server that does not say so may send the whole file whatever part it is asked for.
-    of_web = str(info.get("name", "")).startswith(("http:", "https:"))
-    is_partial = bool(info.get("partial", not of_web)) and isinstance(size, int)
+    is_partial = bool(info.get("partial", True)) and isinstance(size, int)
     return Facts(size if isinstance(size, int) else None, not is_file, f"{size} {told}", is_partial)
 
 

@@ -168,8 +168,7 @@ def _statuses(error: BaseException) -> Iterator[int]:
         response: Any = getattr(found, "response", None)
         if isinstance(response, dict):
             yield from _status(response.get("ResponseMetadata", {}).get("HTTPStatusCode"))
-        yield from _status(getattr(found, "status", None))
-        yield from _status(getattr(found, "code", None))
+        yield from _status(getattr(found, "status" if hasattr(found, "status") else "code", None))
 
 
 def _status(value: object) -> Iterator[int]:

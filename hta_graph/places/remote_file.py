@@ -7,8 +7,8 @@ from io import SEEK_CUR, SEEK_END, BufferedReader, RawIOBase
 from typing import Any
 
 from hta_graph.places.addresses import HTTP, Address
-from hta_graph.places.file_systems import Facts, facts_in, facts_of, file_system
-from hta_graph.places.remote_errors import ChangedFileError, ShortBodyError, asked
+from hta_graph.places.file_systems import Facts, facts_in, facts_of, file_system, forget
+from hta_graph.places.remote_errors import ChangedFileError, RemoteError, ShortBodyError, asked
 
 __all__ = ["open_remote"]
 
@@ -33,7 +33,11 @@ def open_remote(address: Address, known: Facts | None) -> BufferedReader:
     file, now = _opened_with_facts(address)
     if now.is_folder:
         raise IsADirectoryError(EISDIR, "is a folder", address.shown)
-    asked(address, lambda: _refuse_change(known, now))
+    try:
+        asked(address, lambda: _refuse_change(known, now))
+    except RemoteError:
+        forget()  # who asks again is told what is there now
+        raise
     raw = _Parts(address, now, file) if now.in_parts else _Stream(address)
     return BufferedReader(raw, BUFFER)
 
@@ -70,6 +74,7 @@ class _Parts(RawIOBase):
         self._part = self._first = b""
         self._next = FIRST_PART
         self._parts = 0
+        self._whole = _Whole(address)
 
     def readable(self) -> bool:
         return True
@@ -114,7 +119,12 @@ class _Parts(RawIOBase):
 
     def _fetched(self, end: int) -> bytes:
         self._file.seek(self._at)
-        data: bytes = self._file.read(end - self._at)
+        try:
+            data: bytes = self._file.read(end - self._at)
+        except ValueError:  # a web server that sends all of it, whatever part it is asked for
+            if self._address.scheme not in HTTP:
+                raise
+            data = self._whole.read(self._at, end)
         if len(data) != end - self._at:
             raise ShortBodyError(f"{len(data)} of {end - self._at} bytes")
         return data
@@ -123,7 +133,38 @@ class _Parts(RawIOBase):
         # What is in memory is one file for all who read it.
         if not self.closed and self._address.scheme != "memory":
             self._file.close()
+            self._whole.close()
         super().close()
+
+
+class _Whole:
+    """A file that a server sends only whole, from which parts are taken as they come by."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._file: Any = None
+        self._at = 0
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Return a part; where it has come by already, the file is sent once more."""
+        if self._file is None or self._at > begin:
+            self.close()
+            self._file, self._at = file_system(self._address.scheme).open(self._address.text, "rb", block_size=0), 0
+        found = bytearray()
+        try:
+            while self._at < end and (piece := self._file.read(min(end - self._at, BUFFER))):
+                found += piece[max(begin - self._at, 0) :]
+                self._at += len(piece)
+        except BaseException:
+            self.close()
+            raise
+        return bytes(found)
+
+    def close(self) -> None:
+        """Let the server send no more."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
 
 
 class _Stream(RawIOBase):

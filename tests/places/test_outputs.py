@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,18 +47,18 @@ def test_whole_or_not_at_all(bucket: Bucket, size: int) -> None:
 def test_an_upload_that_the_server_refuses(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     import s3fs
 
-    plain = s3fs.S3FileSystem._call_s3
+    plain = s3fs.S3File._call_s3
     sent = 0
 
-    async def refuse(self: s3fs.S3FileSystem, method: str, *rest: object, **settings: object) -> object:
+    def refuse(self: s3fs.S3File, method: str, *rest: object, **settings: object) -> object:
         nonlocal sent
         sent += method == "upload_part"
         if method == "upload_part" and sent == 3:
             raise PermissionError(13, "Access Denied")
-        return await plain(self, method, *rest, **settings)
+        return plain(self, method, *rest, **settings)
 
-    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", refuse)
-    with pytest.raises(OutputError, match="out.bin: cannot be written: access is denied"):
+    monkeypatch.setattr(s3fs.S3File, "_call_s3", refuse)
+    with pytest.raises(OutputError, match=r"out\.bin: cannot be written: access is denied"):
         write_file(f"{bucket.url}/out.bin", (b"." * (1 << 20) for _ in range(40)))
     assert bucket.keys() == []
     assert bucket.uploads() == []
@@ -118,10 +118,7 @@ def test_a_folder_has_no_beginning_before_it_is_whole(bucket: Bucket, monkeypatc
     target = named_place(f"{bucket.url}/f")
     for names in (["b", "head", "z", "in/b"], ["a", "head", "in/b"]):
         bucket.asked.clear()
-        with new_folder(target, lambda: None, ["head"]) as new:
-            for name in names:
-                (new / name).parent.mkdir(exist_ok=True)
-                (new / name).write_text(name)
+        fill(target, names)
         written = [path.partition("/f/")[2].rstrip("?") for method, path, _ in bucket.asked if method == "PUT"]
         assert written == [*sorted(set(names) - {"head"}), "head"]
         assert bucket.keys("f/") == sorted(f"f/{name}" for name in names)
@@ -133,17 +130,26 @@ def test_a_folder_has_no_beginning_before_it_is_whole(bucket: Bucket, monkeypatc
         before(store, path, address)
 
     monkeypatch.setattr(uploads, "_upload", fail)
-    with pytest.raises(OutputError, match="broken"), new_folder(target, lambda: None, ["head"]) as new:
-        for name in ("b", "c", "head"):
-            (new / name).write_text("new")
+    with pytest.raises(OutputError, match="broken"):
+        fill(target, ["b", "c", "head"])
     assert "f/head" not in bucket.keys("f/")
+
+
+def refuse() -> None:
+    raise OutputError("no more")
+
+
+def fill(target: Path, names: Iterable[str], check: Callable[[], None] = lambda: None) -> None:
+    with new_folder(target, check, ["head"]) as new:
+        for name in names:
+            (new / name).parent.mkdir(exist_ok=True)
+            (new / name).write_text(name)
 
 
 def test_a_folder_that_is_not_finished_here_changes_nothing_there(bucket: Bucket) -> None:
     bucket.put("f/head", b"earlier")
-    with pytest.raises(BrokenError), new_folder(named_place(f"{bucket.url}/f"), lambda: None, ["head"]) as new:
-        (new / "head").write_text("new")
-        raise BrokenError
+    with pytest.raises(OutputError, match="no more"):
+        fill(named_place(f"{bucket.url}/f"), ["head"], refuse)
     assert bucket.get("f/head") == b"earlier"
 
 
