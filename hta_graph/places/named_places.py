@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TypeGuard
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from hta_graph.errors import PlaceError
 from hta_graph.places.addresses import read_address
@@ -36,7 +35,7 @@ def named_place(name: str | Path) -> Path:
     parts = urlsplit(name)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         raise PlaceError(f"{name}: names no file of this machine", "write file:///FOLDER/FILE")
-    return Path(url2pathname(name.partition("://")[2].removeprefix("localhost")))
+    return Path(unquote(name.partition("://")[2].removeprefix("localhost")))
 
 
 def noted_place(text: str) -> Path:

@@ -53,7 +53,7 @@ class RemotePath(Path):
         return self.address.shown
 
     def __repr__(self) -> str:
-        return f"RemotePath({str(self)!r})"
+        return f"{type(self).__name__}({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RemotePath) and self.address == other.address
@@ -74,7 +74,7 @@ class RemotePath(Path):
         return str(self) >= str(other)
 
     def __truediv__(self, name: Any) -> RemotePath:
-        return RemotePath(self.address.child(str(name)))
+        return type(self)(self.address.child(str(name)))
 
     @property
     def _cparts(self) -> list[str]:
@@ -103,7 +103,7 @@ class RemotePath(Path):
     @property
     def parent(self) -> RemotePath:
         """The folder in which it is."""
-        return RemotePath(self.address.parent)
+        return type(self)(self.address.parent)
 
     @property
     def parents(self) -> tuple[RemotePath, ...]:
@@ -238,6 +238,22 @@ class NamedOnlyPath(RemotePath):
             RemoteError: always.
         """
         raise RemoteError(self.address, "is only named by a saved graph", "give the file itself")
+
+    def iterdir(self) -> NoReturn:
+        """Refuse to list it.
+
+        Raises:
+            RemoteError: always.
+        """
+        self.facts()
+
+    def glob(self, pattern: str, **_: Any) -> NoReturn:
+        """Refuse to look for anything in it.
+
+        Raises:
+            RemoteError: always.
+        """
+        self.facts()
 
     def open(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse to open it.

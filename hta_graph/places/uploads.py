@@ -123,10 +123,8 @@ def upload_folder(new: Path, address: Address, last: Callable[[str], bool]) -> N
         RemoteError: it cannot be written; what is there then has no beginning, so that nobody takes it for whole.
     """
     store = file_system(address.scheme)
-    names = sorted(
-        (path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()),
-        key=lambda name: (last(name), name),
-    )
+    found = (path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file())
+    names = sorted(found, key=lambda name: (last(name), name))
     there = _names_in(address)
     _remove(store, address, sorted(filter(last, there)))
     for name in names:

@@ -13,6 +13,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, MissingExtraError, PlaceError, TooLargeError, TraceError
 from hta_graph.places import file_systems, remote_errors
+from hta_graph.places.addresses import read_address
 from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.peek import peek_header
@@ -56,14 +57,43 @@ def test_no_such_key_and_bucket(capsys: pytest.CaptureFixture[str], bucket: Buck
 def test_access_denied(capsys: pytest.CaptureFixture[str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     url = bucket.put("t.json", TRACE)
 
-    class Denied(PermissionError):
+    class DeniedError(PermissionError):
         pass
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise Denied(13, f"Access Denied for {url}")
+        raise DeniedError(13, f"Access Denied for {url}")
 
     monkeypatch.setattr(file_systems.file_system("s3"), "info", refuse)
     assert error_of(capsys, url).startswith("cannot be read: access is denied; set AWS_PROFILE")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "says"),
+    [
+        ("AccessDenied", 403, "access is denied; set AWS_PROFILE"),
+        ("InvalidAccessKeyId", 403, r"the credentials are not accepted \(InvalidAccessKeyId\); set AWS_PROFILE"),
+        ("ExpiredToken", 400, r"the credentials are not accepted \(ExpiredToken\); set AWS_PROFILE"),
+        ("NoSuchBucket", 404, "there is no such bucket"),
+        ("PermanentRedirect", 301, "lies in another region than was asked; set AWS_DEFAULT_REGION"),
+        ("PreconditionFailed", 412, "has changed since it was first looked at"),
+        ("SlowDown", 503, "its server answers with HTTP 503; try again later"),
+    ],
+)
+def test_what_a_store_answers(code: str, status: int, says: str) -> None:
+    errors = pytest.importorskip("botocore.exceptions")
+    translate = pytest.importorskip("s3fs.errors").translate_boto_error
+    address = read_address("s3://bucket/t.json")
+    assert address is not None
+    answer = {"Error": {"Code": code, "Message": "?X-Amz-Signature=1"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+    def refuse() -> None:
+        try:
+            raise errors.ClientError(answer, "GetObject")
+        except errors.ClientError as error:
+            raise translate(error) from error
+
+    with pytest.raises(remote_errors.RemoteError, match=says):
+        remote_errors.asked(address, refuse)
 
 
 def test_an_endpoint_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +125,10 @@ def test_a_certificate_that_nobody_knows(
 def test_statuses_of_a_web_server(capsys: pytest.CaptureFixture[str], web: Web) -> None:
     assert error_of(capsys, f"{web.url}/none.json") == "no such file"
     web.status = {"t.json": 403, "u.json": 401, "v.json": 503, "w.json": 410, "x.json": 418}
-    secret = "?X-Amz-Signature=5ec2e7"
+    query = "?X-Amz-Signature=5ec2e7"
     for name in ("t.json", "u.json"):
-        assert error_of(capsys, f"{web.url}/{name}{secret}").startswith("cannot be read: access is denied; ")
-    assert error_of(capsys, f"{web.url}/v.json{secret}") == (
+        assert error_of(capsys, f"{web.url}/{name}{query}").startswith("cannot be read: access is denied; ")
+    assert error_of(capsys, f"{web.url}/v.json{query}") == (
         "cannot be read: its server answers with HTTP 503; try again later"
     )
     assert sum(path.startswith("/v.json") and method == "GET" for method, path, _ in web.asked) == 3
@@ -205,6 +235,7 @@ def test_an_object_that_changes_while_it_is_read(bucket: Bucket) -> None:
             file.read()
 
 
+@pytest.mark.slow
 def test_what_is_too_long_is_not_sent_for(bucket: Bucket) -> None:
     event = b'{"ph":"X","cat":"cpu_op","name":"a%d","pid":1,"tid":1,"ts":1,"dur":1},'
     rows = b"".join(event % at for at in range(1_500_000))

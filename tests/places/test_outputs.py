@@ -33,7 +33,7 @@ def broken(size: int) -> Iterator[bytes]:
     raise BrokenError
 
 
-@pytest.mark.parametrize("size", [0, 1 << 20, 30 << 20])
+@pytest.mark.parametrize("size", [0, 1 << 20, pytest.param(30 << 20, marks=pytest.mark.slow)])
 def test_whole_or_not_at_all(bucket: Bucket, size: int) -> None:
     url = bucket.put("out.bin", b"earlier")
     with pytest.raises(BrokenError):

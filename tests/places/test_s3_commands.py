@@ -11,14 +11,15 @@ import pytest
 import hta_graph as hg
 from tests.places.conftest import Bucket
 from tests.support.command_line import run_command
+from tests.support.depth import deep
 from tests.support.small_job import small_job
 
 SAMPLES = Path(__file__).parents[2] / "analyses" / "sample"
 FOUR = SAMPLES / "four_ranks"
 
 
-@pytest.mark.parametrize("command", ["info", "critical-path"])
-@pytest.mark.parametrize("named", ["folder", "folder/", "pattern", "files", "list", "list there"])
+@pytest.mark.parametrize("command", ["info", deep("critical-path")])
+@pytest.mark.parametrize("named", ["folder", *map(deep, ["folder/", "pattern", "files", "list", "list there"])])
 def test_answers_are_those_of_local_files(
     capsys: pytest.CaptureFixture[str], bucket: Bucket, tmp_path: Path, command: str, named: str
 ) -> None:
@@ -47,6 +48,7 @@ def test_other_processes_read_the_bucket_too(capsys: pytest.CaptureFixture[str],
     assert there[1].replace(url, str(FOUR)) == here[1]
 
 
+@pytest.mark.slow
 def test_a_header_of_a_large_object_costs_little(bucket: Bucket) -> None:
     from hta_graph.places.named_places import named_place
     from hta_graph.trace.peek import peek_header, text_size
@@ -94,6 +96,7 @@ def test_ranks_have_the_order_of_local_files(bucket: Bucket, tmp_path: Path) -> 
     assert [line.replace(url, str(tmp_path)) for line in said[2:]] == said[:2]
 
 
+@pytest.mark.slow
 def test_what_is_written_is_what_is_written_here(
     capsys: pytest.CaptureFixture[str], bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -120,6 +123,7 @@ def test_what_is_written_is_what_is_written_here(
     assert bucket.uploads() == []
 
 
+@pytest.mark.slow
 def test_graphs_and_workloads_go_there_and_come_back(
     capsys: pytest.CaptureFixture[str], bucket: Bucket, tmp_path: Path
 ) -> None:
