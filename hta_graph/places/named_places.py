@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BufferedReader
 from pathlib import Path
 from typing import TypeGuard
 from urllib.parse import unquote, urlsplit
@@ -10,7 +11,7 @@ from hta_graph.errors import PlaceError
 from hta_graph.places.addresses import read_address
 from hta_graph.places.remote_path import NamedOnlyPath, RemotePath
 
-__all__ = ["full_name", "is_remote", "named_place", "noted_place"]
+__all__ = ["full_name", "is_remote", "named_place", "noted_place", "open_to_peek"]
 
 
 def named_place(name: str | Path) -> Path:
@@ -54,6 +55,11 @@ def noted_place(text: str) -> Path:
 def is_remote(path: str | Path) -> TypeGuard[RemotePath]:
     """Tell whether a path leads to the network."""
     return isinstance(path, RemotePath)
+
+
+def open_to_peek(path: Path) -> BufferedReader:
+    """Open a file of which only a little will be read."""
+    return path.peek() if isinstance(path, RemotePath) else path.open("rb")
 
 
 def full_name(path: str | Path) -> str:

@@ -10,7 +10,7 @@ from hta_graph.places.addresses import HTTP, Address
 from hta_graph.places.file_systems import Facts, facts_in, facts_of, file_system, forget
 from hta_graph.places.remote_errors import ChangedFileError, RemoteError, ShortBodyError, asked
 
-__all__ = ["open_remote"]
+__all__ = ["open_known", "open_remote"]
 
 FIRST_PART = 1 << 17
 LARGEST_PART = 1 << 23
@@ -40,6 +40,21 @@ def open_remote(address: Address, known: Facts | None) -> BufferedReader:
         raise
     raw = _Parts(address, now, file) if now.in_parts else _Stream(address)
     return BufferedReader(raw, BUFFER)
+
+
+def open_known(address: Address, known: Facts | None) -> BufferedReader:
+    """Open a file to look at its beginning or end; what a listing told of it is believed.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        RemoteError: it cannot be read.
+    """
+    if known is None or known.is_folder or not known.size or not known.in_parts or address.scheme != "s3":
+        return open_remote(address, known)
+    store = file_system(address.scheme)
+    file = asked(address, lambda: store.open(address.text, "rb", cache_type="none", size=known.size))
+    file.details = {"name": address.key, "size": known.size, "type": "file"}  # else it would ask for them
+    return BufferedReader(_Parts(address, known, file), BUFFER)
 
 
 def _opened_with_facts(address: Address) -> tuple[Any, Facts]:

@@ -17,7 +17,7 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.places.addresses import HTTP, Address
 from hta_graph.places.file_systems import Facts, facts_of, listed, matching
 from hta_graph.places.remote_errors import RemoteError
-from hta_graph.places.remote_file import open_remote
+from hta_graph.places.remote_file import open_known, open_remote
 
 __all__ = ["NamedOnlyPath", "RemotePath"]
 
@@ -214,6 +214,10 @@ class RemotePath(Path):
         if mode != "rb":
             raise TypeError(f"{self}: is opened as bytes, to be read")
         return open_remote(self.address, self._facts)
+
+    def peek(self) -> BufferedReader:
+        """Open it to look at its beginning or end, without asking once more what it is."""
+        return open_known(self.address, self._facts)
 
     def read_bytes(self) -> bytes:
         """Read all of it."""

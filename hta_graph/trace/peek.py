@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hta_graph.errors import HtaGraphError, TooLargeError
-from hta_graph.places.named_places import is_remote
+from hta_graph.places.named_places import is_remote, open_to_peek
 from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
@@ -104,7 +104,7 @@ def _end_of(text: bytes, chunks: Iterator[bytes]) -> dict[str, Any] | None:
 def _text_chunks(path: Path) -> Iterator[bytes]:
     """Yield the text as far as it can be unpacked, and no further than it could be read."""
     limit, size = TextLimit(path), 0
-    with path.open("rb") as file, suppress(TooLargeError):
+    with open_to_peek(path) as file, suppress(TooLargeError):
         for piece in Unpacking(path, file):
             yield piece
             size += len(piece)
@@ -129,7 +129,7 @@ def _size_of_version(path: Path, version: str) -> int:
 def _text_size(path: Path) -> int:
     try:
         packed = path.stat().st_size
-        with path.open("rb") as file:
+        with open_to_peek(path) as file:
             begin = file.read(FRAME_HEADER)
             if not is_gzip(begin) and not is_zstd(begin):
                 return packed

@@ -12,7 +12,7 @@ from io import SEEK_END, BufferedReader, BytesIO
 from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.places.named_places import is_remote
+from hta_graph.places.named_places import is_remote, open_to_peek
 from hta_graph.trace.allowance import PEAK_PER_TEXT, TextLimit
 from hta_graph.trace.unpacking import Unpacking, is_gzip, is_zstd
 
@@ -71,7 +71,7 @@ def text_head(path: Path, size: int) -> bytes:
     """Return at most so many bytes of a file's beginning, unpacked; none if it cannot be read."""
     head = b""
     try:
-        with path.open("rb") as file:
+        with open_to_peek(path) as file:
             for piece in Unpacking(path, file):
                 head += piece
                 if len(head) >= size:

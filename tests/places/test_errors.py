@@ -87,10 +87,8 @@ def test_what_a_store_answers(code: str, status: int, says: str) -> None:
     answer = {"Error": {"Code": code, "Message": "?X-Amz-Signature=1"}, "ResponseMetadata": {"HTTPStatusCode": status}}
 
     def refuse() -> None:
-        try:
-            raise errors.ClientError(answer, "GetObject")
-        except errors.ClientError as error:
-            raise translate(error) from error
+        error = errors.ClientError(answer, "GetObject")
+        raise translate(error) from error
 
     with pytest.raises(remote_errors.RemoteError, match=says):
         remote_errors.asked(address, refuse)
