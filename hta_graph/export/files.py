@@ -173,7 +173,7 @@ def new_folder(target: Path, check: Callable[[], None], last: Collection[str] = 
 
 
 @contextmanager
-def _sent_folder(target: RemotePath, check: Callable[[], None], last: Collection[str]) -> Iterator[Path]:
+def _sent_folder(target: RemotePath, look_again: Callable[[], None], last: Collection[str]) -> Iterator[Path]:
     try:
         with TemporaryDirectory(prefix="hta-graph-") as folder:
             scratch = Path(folder)
@@ -182,7 +182,7 @@ def _sent_folder(target: RemotePath, check: Callable[[], None], last: Collection
                 new = scratch / target.name
                 new.mkdir()
                 yield new
-                check()
+                look_again()
                 upload_folder(new, target.address, lambda name: "/" not in name and name.endswith(tuple(last)))
             finally:
                 del _unfinished[scratch]

@@ -25,15 +25,15 @@ __all__ = ["NamedOnlyPath", "RemotePath"]
 class RemotePath(Path):
     """A file or folder on the network; ``str()`` of it may be shown, ``address`` opens it.
 
-        >>> from hta_graph.errors import HtaGraphError
-    from hta_graph.places.addresses import read_address
-        >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
-        >>> str(path), path.name, path.suffix, str(path.parent / "x")
-        ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
+    >>> from hta_graph.places.addresses import read_address
+    >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
+    >>> str(path), path.name, path.suffix, str(path.parent / "x")
+    ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
     """
 
-    # Python 3.11 compares paths by these.
+    # By these Python compares paths: 3.11, 3.12, 3.13.
     _flavour: Any = None
+    parser: Any = os.path
 
     def __new__(cls, *_: Any) -> RemotePath:
         """Make one without what a local path is made of."""
@@ -81,7 +81,19 @@ class RemotePath(Path):
         return [str(self)]
 
     @property
+    def _parts_normcase(self) -> list[str]:
+        return str(self).split("/")
+
+    @property
+    def _str_normcase(self) -> str:
+        return str(self)
+
+    @property
     def _parts(self) -> NoReturn:
+        raise TypeError(f"{self}: is a URL, no local file")
+
+    @property
+    def _raw_paths(self) -> NoReturn:
         raise TypeError(f"{self}: is a URL, no local file")
 
     @property

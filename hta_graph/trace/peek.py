@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -16,12 +16,11 @@ import msgspec
 
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.places.named_places import is_remote, open_to_peek
-from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
 from hta_graph.trace.unpacking import Unpacking, frame_length, is_gzip, is_zstd
 
-__all__ = ["peek_header", "peek_headers", "text_size"]
+__all__ = ["peek_header", "text_size"]
 
 ENDS_BYTES = 1 << 20
 """How much text before and behind the events may be header."""
@@ -54,11 +53,6 @@ def peek_header(path: Path) -> Header | None:
         return _with_tail(header, chain([rest], chunks))
     except (OSError, HtaGraphError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def peek_headers(paths: Sequence[Path]) -> Iterator[Header | None]:
-    """Read the headers of many files, in their order; those on the network at the same time."""
-    return in_order(peek_header, paths)
 
 
 def _header_and_rest(chunks: Iterator[bytes]) -> tuple[Header, bytes] | None:

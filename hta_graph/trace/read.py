@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
+from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
+from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.collect import collect
 from hta_graph.trace.named_launches import with_named_launches
-from hta_graph.trace.peek import peek_headers
+from hta_graph.trace.peek import peek_header
 from hta_graph.trace.rank_files import FoundFile, RankFile, assign_ranks, choose_ranks, expand, header_count
 from hta_graph.trace.reader import RowReader, paused_gc
 from hta_graph.trace.rows import Header
@@ -64,9 +65,11 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     skipped: list[NotATraceError] = []
     places = given_places(inputs)
     paths = expand(places)
-    for path, header_seen in zip(paths, peek_headers(paths), strict=True):
+    for path, peeked in zip(paths, in_order(_peeked, paths), strict=True):
         try:
-            header = header_seen or _decoded_header(path, salvage=salvage)
+            if isinstance(peeked, TooLargeError):
+                raise peeked
+            header = peeked or _decoded_header(path, salvage=salvage)
             found.append(FoundFile(path, header_count(header, "rank")))
         except NotATraceError as error:
             if len(paths) == 1:
@@ -85,6 +88,14 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     if by_order:
         say(_order_line(by_order))
     return ranks
+
+
+def _peeked(path: Path) -> Header | TooLargeError | None:
+    """Read a header alone; files on the network are asked for theirs at the same time, each in a thread."""
+    try:
+        return peek_header(path)
+    except MemoryError:
+        return out_of_memory(path)
 
 
 def _skipped_line(errors: Sequence[NotATraceError]) -> str:
