@@ -6,13 +6,14 @@ import os
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from unicodedata import normalize
 
 from hta_graph.errors import OutputError, PlaceError, UsageError
 from hta_graph.places.named_places import is_remote, named_place
+from hta_graph.places.remote_errors import RemoteError
 from hta_graph.places.remote_path import RemotePath
 from hta_graph.places.uploads import check_bucket
 
@@ -128,10 +129,17 @@ def _check_file(target: str | Path, inputs: Collection[Identity | None]) -> None
 
 def _check_remote_file(path: RemotePath, inputs: Collection[Identity | None]) -> None:
     _check_store(path)
-    if path.address.key.endswith("/") or path.address.is_bucket or path.is_dir():
+    if path.address.key.endswith("/") or path.address.is_bucket or _is_seen_folder(path):
         raise OutputError(f"{path}: is a folder; name a file")
     if _identity(path) in inputs:
         raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+
+
+def _is_seen_folder(path: RemotePath) -> bool:
+    # Who may write need not be allowed to look; that there is a way to the bucket is known by now.
+    with suppress(RemoteError):
+        return path.is_dir()
+    return False
 
 
 def _check_store(path: RemotePath) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from hta_graph.errors import HtaGraphError, PlaceError
 from hta_graph.places.addresses import HTTP, Address, without_secrets
 
-__all__ = ["ChangedFileError", "RemoteError", "ShortBodyError", "asked", "is_missing"]
+__all__ = ["ChangedFileError", "RemoteError", "ShortBodyError", "asked", "can_be_written", "is_missing"]
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import pytest
 from hta_graph.errors import OutputError, UsageError
 from hta_graph.export.files import new_folder, write_file
 from hta_graph.export.targets import check_targets
-from hta_graph.places import uploads
+from hta_graph.places import file_systems, uploads
 from hta_graph.places.named_places import named_place
 from tests.places.conftest import Bucket
 from tests.support.command_line import run_command
@@ -175,3 +175,15 @@ write_file({bucket.url!r} + "/out.bin", pieces())
         assert program.wait(20) == 130
     assert bucket.uploads() == []
     assert bucket.keys() == []
+
+
+def test_who_may_write_and_not_look(
+    capsys: pytest.CaptureFixture[str], bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Access Denied")
+
+    monkeypatch.setattr(file_systems.file_system("s3"), "info", refuse)
+    path = small_job(tmp_path)[0]
+    assert run_command(capsys, "info", path, "--json", f"{bucket.url}/out.json")[0] == 0
+    assert bucket.keys() == ["out.json"]

@@ -161,3 +161,13 @@ def test_a_saved_graph_names_its_trace_and_nothing_opens_it(bucket: Bucket, tmp_
     with pytest.raises(OSError, match="only named by a saved graph"):
         loaded.path.open("rb")
     assert bucket.asked == []
+
+
+def test_what_has_the_shape_of_hta_reads_a_bucket(bucket: Bucket) -> None:
+    from analyses.hta.trace_analysis import TraceAnalysis
+
+    url = bucket.put_folder(FOUR, "run")
+    here, there = TraceAnalysis(trace_dir=str(FOUR)), TraceAnalysis(trace_dir=url)
+    assert there.get_temporal_breakdown(visualize=False).equals(here.get_temporal_breakdown(visualize=False))
+    named = TraceAnalysis(trace_files={rank: f"{url}/rank_{rank}.json.gz" for rank in range(2)})
+    assert len(named.get_temporal_breakdown(visualize=False)) == 2
