@@ -16,6 +16,7 @@ __all__ = [
     "NotATraceError",
     "OutputError",
     "PatternError",
+    "PlaceError",
     "QueryError",
     "Remedy",
     "TooLargeError",
@@ -70,7 +71,7 @@ class NotATraceError(TraceError):
 
     def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
         super().__init__(path, cause, remedy)
-        self.path = Path(path)
+        self.path = path if isinstance(path, Path) else Path(path)
 
 
 class TooLargeError(TraceError):
@@ -89,6 +90,10 @@ class PatternError(QueryError):
 
 class OutputError(HtaGraphError):
     """An output cannot be written."""
+
+
+class PlaceError(HtaGraphError):
+    """A name that was given leads nowhere: a URL of a kind that is not known, a list of files that is none."""
 
 
 class MissingExtraError(HtaGraphError):

@@ -69,4 +69,4 @@ def whole_characters(text: str) -> str:
 
 def encodable(path: Path) -> str:
     """Return a path as text that can be encoded, for documents; file names need not be UTF-8."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    return os.fsencode(str(path)).decode("utf-8", "replace")

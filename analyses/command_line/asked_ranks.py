@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from analyses.display.plain import say
 from analyses.display.progress import ProgressLine
+from hta_graph.places.manifests import given_places
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
@@ -42,7 +43,7 @@ class AskedRanks:
     With ``all_needed`` the first of them is an error instead.
     """
 
-    inputs: Sequence[str]
+    inputs: Sequence[str | Path]
     rank: int | None = None
     salvage: bool = False
     jobs: int | None = None
@@ -118,7 +119,7 @@ class AskedRanks:
         from hta_graph.job.matching.flight.flight_recorder import flight_files
         from hta_graph.job.matching.flight.recorded_flights import number_by_flight
 
-        dumps = [Path(path) for path in self.flight] or flight_files(self.inputs)
+        dumps = given_places(self.flight) or flight_files(self.inputs)
         try:
             if dumps and not number_by_flight(graphs, dumps) and self.flight:
                 say("not every rank has a flight recorder's dump: none is used")
@@ -196,11 +197,11 @@ def cause_of(error: HtaGraphError) -> str:
     return cause.partition("; ")[0]
 
 
-def _count_files(inputs: Sequence[str]) -> int:
+def _count_files(inputs: Sequence[str | Path]) -> int:
     """Count the files that inputs name."""
     from hta_graph.trace.rank_files import expand
 
-    return len(expand([Path(item) for item in inputs]))
+    return len(expand(given_places(inputs)))
 
 
 def _repairs_of(trace: Trace) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import write_json
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.places.manifests import given_places
+from hta_graph.places.named_places import named_place
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
@@ -45,7 +47,7 @@ def link(options: argparse.Namespace) -> None:
 
 def _refuse_existing(output: str, *, force: bool) -> None:
     """Refuse to replace a file that nobody said may go."""
-    if output != "-" and not force and Path(output).is_file():
+    if output != "-" and not force and named_place(output).is_file():
         raise OutputError(f"{output}: exists; --force replaces it")
 
 
@@ -70,7 +72,7 @@ def convert(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.workload.convert import ConvertOptions, conversion_document
     from hta_graph.export.chakra.workload.convert import convert as write_workload
 
-    target = Path(options.output)
+    target = named_place(options.output)
     check_target(target, force=options.force)
     asked = ConvertOptions(
         options.profile,
@@ -133,7 +135,7 @@ def scale(options: argparse.Namespace) -> None:
     from hta_graph.export.chakra.workload.scaling import scale_factor, scale_workload
 
     factors = scale_factor(options.gpu), scale_factor(options.cpu)
-    changed = scale_workload(read_folder(options.folder), Path(options.output), *factors, force=options.force)
+    changed = scale_workload(read_folder(options.folder), named_place(options.output), *factors, force=options.force)
     say(f"{options.output}: nodes scaled: {changed.gpu:,} of the GPU, {changed.cpu:,} of the CPU")
 
 
@@ -162,8 +164,8 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     from hta_graph.export.chakra.workload.rank_work import RankInput
     from hta_graph.trace.rank_files import expand
 
-    hosts = {path.absolute() for path in expand([Path(item) for item in options.host_trace])}
-    paths = [path for path in expand([Path(item) for item in options.inputs]) if path.absolute() not in hosts]
+    hosts = {path.absolute() for path in expand(given_places(options.host_trace))}
+    paths = [path for path in expand(given_places(options.inputs)) if path.absolute() not in hosts]
     if not paths:
         raise UsageError("every input is a host trace too, after --host-trace; name the files apart")
     # A workload is made of one form of input: linked traces, or device traces with or without host traces.
@@ -176,7 +178,7 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     if both := [path for path in linked if holds_activities(path)]:
         raise UsageError(f"{both[0]} is a linked trace, others are device traces; give all ranks in one form")
     # A workload lacks no rank: simulators wait for it for ever.
-    ranks = replace(AskedRanks.of(options), inputs=list(map(str, paths)), all_needed=True)
+    ranks = replace(AskedRanks.of(options), inputs=paths, all_needed=True)
     devices = [RankInput(*found) for found in ranks.graphs_by_rank()]
     yield from _with_host_traces(options, devices)
 
@@ -233,7 +235,7 @@ def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int |
     """
     from hta_graph.trace.rank_files import expand, name_rank
 
-    paths = expand([Path(item) for item in given])
+    paths = expand(given_places(given))
     named = {rank: path for path in paths if (rank := name_rank(path)) is not None}
     # Without ranks in their names, host traces belong to the device traces in order, if there is one for each.
     if not named and len(paths) in (0, len(ranks)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
-from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
+from hta_graph.places.named_places import named_place
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
@@ -72,7 +72,7 @@ def graph(options: argparse.Namespace) -> None:
     from hta_graph.export.parquet import check_folder, save_graph
 
     if options.parquet:  # refused before the trace is read, which may take minutes
-        check_folder(Path(options.parquet))
+        check_folder(named_place(options.parquet))
     found = AskedRanks.of(options).job_or_graph()
     if options.parquet:
         save_graph(found, options.parquet)

@@ -9,6 +9,7 @@ from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.named_files import OutputPlace, input_files
 from analyses.flags import COUNTER_SERIES
 from hta_graph.errors import UsageError
+from hta_graph.places.named_places import named_place
 
 __all__ = ["add_counters", "counters"]
 
@@ -34,7 +35,7 @@ def counters(options: argparse.Namespace) -> None:
     from hta_graph.export.targets import check_targets
 
     scopes = [whole(rank, graph) for rank, graph in AskedRanks.of(options).graphs_by_rank()]
-    targets = _output_files(Path(options.output), [scope.graph.path for scope in scopes])
+    targets = _output_files(named_place(options.output), [scope.graph.path for scope in scopes])
     # A folder gets files whose names are those of the inputs and more; one of them may be another input's name.
     check_targets(targets, input_files(options))
     for scope, target in zip(scopes, targets, strict=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from analyses import catalogue
 from analyses.command_line.ask import ask, write_answer
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import UsageError
+from hta_graph.places.manifests import given_places
 
 __all__ = ["memory_timeline"]
 
@@ -20,14 +20,14 @@ def memory_timeline(options: argparse.Namespace) -> None:
 
     asked = catalogue.memory_timeline
     # The profiler's raw export has no rows of a trace: its first bytes tell it apart.
-    if not any(raw_memory_timeline.is_raw_timeline(Path(path)) for path in options.inputs):
+    if not any(raw_memory_timeline.is_raw_timeline(path) for path in given_places(options.inputs)):
         ask(asked, options)
         return
-    if len(options.inputs) > 1:
+    if len(given_places(options.inputs)) > 1:
         raise UsageError("a raw memory timeline is given alone")
     stretch = Stretch.of(options)
     if stretch.per_step or stretch.names_a_window:
         raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
     outputs = Outputs.of(options)
-    found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(options.inputs[0]))
+    found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(given_places(options.inputs)[0]))
     write_answer(asked.name, found, [], outputs, raw_memory_timeline.figure)

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
+from hta_graph.places.manifests import given_places
+from hta_graph.places.named_places import named_place
+
 __all__ = [
     "InputFolder",
     "InputTraces",
@@ -75,12 +78,12 @@ def check_named_files(options: argparse.Namespace) -> None:
         TraceError: an input is not there.
     """
     named = list(_named(options))
-    folders = [Path(item) for item in named if isinstance(item, OutputFolder)]
+    folders = [named_place(item) for item in named if isinstance(item, OutputFolder)]
     # What is put into a folder has names that the command knows; it looks at them itself.
     files = [
         item
         for item in named
-        if isinstance(item, OutputFile) and not (isinstance(item, OutputPlace) and Path(item).is_dir())
+        if isinstance(item, OutputFile) and not (isinstance(item, OutputPlace) and named_place(item).is_dir())
     ]
     # Folders are expanded only where something is written: for a table on the terminal nothing can be in the way.
     if files or folders:
@@ -100,12 +103,13 @@ def input_files(options: argparse.Namespace) -> list[Path]:
 
     found: list[Path] = []
     for item in _named(options):
-        path = Path(item)
         if isinstance(item, InputTraces):
-            found += expand([path])
-            # Dumps in this folder are read without being named.
-            found += (path if path.is_dir() else path.parent).glob(f"{FOLDER}/*")
+            for path in given_places(item):
+                found += expand([path])
+                # Dumps in this folder are read without being named.
+                found += (path if path.is_dir() else path.parent).glob(f"{FOLDER}/*")
         elif isinstance(item, InputFolder):
+            path = named_place(item)
             found += path.iterdir() if path.is_dir() else [path, *path.parent.glob(f"*{path.suffix}")]
     return found
 

@@ -32,7 +32,11 @@ __all__ = [
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the traces to read."""
     parser.add_argument(
-        "inputs", type=InputTraces, nargs="+", metavar="INPUT", help="a trace, a folder of rank files, or several files"
+        "inputs",
+        type=InputTraces,
+        nargs="+",
+        metavar="INPUT",
+        help="a trace, a folder of rank files, a pattern, URLs of these, or @FILE, which lists some",
     )
     parser.add_argument("--rank", type=RANK, metavar="N", help="of several ranks this one")
     parser.add_argument("--salvage", action="store_true", help="read the whole events of a file that breaks off")

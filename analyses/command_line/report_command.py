@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import posixpath
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from analyses.command_line.named_files import OutputFile
 from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
+from hta_graph.places.named_places import is_remote, named_place
 
 if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
@@ -69,10 +70,20 @@ def report(options: argparse.Namespace) -> None:
     if options.overlay:
         write_overlay(paths[slowest], options.overlay)
         # The page and the trace are moved together, so the link is relative to the page.
-        link = quote(os.fsencode(os.path.relpath(options.overlay, Path(options.output).absolute().parent)))
+        link = _relative_link(options.overlay, options.output)
     causes = stragglers(scopes).tables["causes"] if job else None
     write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes))
     say(f"{options.output}: open it in a browser")
+
+
+def _relative_link(overlay: str, page: str) -> str:
+    """Return where an overlay is, seen from a page; between this machine and the network there is no short way."""
+    target, folder = named_place(overlay), named_place(page).absolute().parent
+    if not is_remote(target) and not is_remote(folder):
+        return quote(os.fsencode(os.path.relpath(target, folder)))
+    if is_remote(target) and is_remote(folder) and target.parts[0] == folder.parts[0]:
+        return quote(posixpath.relpath("/".join(target.parts[1:]) or ".", "/".join(folder.parts[1:]) or "."))
+    return target.as_uri() if not is_remote(target) and target.is_absolute() else quote(str(target), safe="/:")
 
 
 def _path_of_job(

@@ -18,6 +18,7 @@ from hta_graph.errors import OutputError
 from hta_graph.export.perfetto.counter_tracks import write_counters
 from hta_graph.export.targets import check_targets
 from hta_graph.model import EventKind
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
 __all__ = ["TimeSeriesTypes", "hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
@@ -56,7 +57,7 @@ def hta_generate_trace_with_counters(
         OutputError: a file cannot be written, is an input, or two would have one name.
     """
     paths = [scope.graph.path for scope in scopes]
-    targets = [Path(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
+    targets = [named_place(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
     if len(set(targets)) < len(targets):
         raise OutputError(f"{targets[0]}: two ranks would be written there; give each its own output_dir")
     # All outputs are looked at before the first is written.

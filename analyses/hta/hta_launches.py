@@ -16,6 +16,7 @@ from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
 from hta_graph.export.targets import check_output
+from hta_graph.places.named_places import named_place
 
 __all__ = ["hta_aten_op_kernels_and_delay", "hta_cuda_kernel_launch_stats", "hta_frequent_cuda_kernel_sequences"]
 
@@ -127,7 +128,7 @@ def hta_frequent_cuda_kernel_sequences(
     """
     graph = scope.graph
     if output_dir is not None:
-        target = Path(output_dir) / f"overlaid_{graph.path.name.removesuffix('.zst')}"
+        target = named_place(output_dir) / f"overlaid_{graph.path.name.removesuffix('.zst')}"
         check_output(target, inputs)
         kernel_sequences.write_sequence_overlay(scope, target, operator_name, min_pattern_len, top_k)
     if visualize:

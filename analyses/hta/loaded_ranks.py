@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph import DependencyGraph
+from hta_graph.places.named_places import is_remote, named_place
 
 __all__ = ["RankGraphs", "TraceFiles", "trace_paths"]
 
@@ -89,7 +90,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
     Raises:
         QueryError: neither files nor a folder is given.
     """
-    folder = Path(trace_dir).expanduser() if trace_dir else Path()
+    folder = named_place(trace_dir).expanduser() if trace_dir else Path()
     if not trace_files:
         if not trace_dir:
             raise QueryError("no trace is named; give trace_dir (a folder of rank files) or trace_files")
@@ -101,5 +102,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
 
 def _existing_path(folder: Path, name: str | Path) -> Path:
     """Return a file in the folder if it is there, else as it was named."""
-    path = Path(name).expanduser()
+    path = named_place(name).expanduser()
+    if is_remote(path):
+        return path
     return folder / path if (folder / path).exists() else path

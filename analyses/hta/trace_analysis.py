@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.hta.breakdown_methods import Breakdowns
 from analyses.hta.hta_trace import Trace
 from analyses.hta.launch_methods import Launches
+from hta_graph.places.named_places import named_place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +149,7 @@ class TraceAnalysis(Breakdowns, Launches):
 
         del only_show_critical_events, show_all_edges
         name = self.t.graphs[rank].trace.path.name.removesuffix(".zst").removesuffix(".gz")
-        target = Path(output_dir).expanduser() / f"overlaid_critical_path_{name}"
+        target = named_place(output_dir).expanduser() / f"overlaid_critical_path_{name}"
         check_output(target, self.t.graphs.files)
         write_overlay(critical_path_graph, target)
         return str(target)

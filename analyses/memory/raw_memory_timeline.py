@@ -17,6 +17,7 @@ from analyses.tables import Table
 from hta_graph.columns import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.source import read_bytes, text_head
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def read_raw_timeline(path: str | Path) -> RawTimeline:
     Raises:
         TraceError: the file cannot be read or is something else.
     """
-    path = Path(path)
+    path = named_place(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "export it again")

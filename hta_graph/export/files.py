@@ -12,12 +12,16 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hta_graph.errors import OutputError
 from hta_graph.export.targets import check_output, is_written_directly, place_of
+from hta_graph.places.named_places import is_remote, named_place
+from hta_graph.places.remote_path import RemotePath
+from hta_graph.places.uploads import upload_file, upload_folder
 from hta_graph.printable import printable_lines
 
 __all__ = ["new_folder", "remove_unfinished", "write_file"]
@@ -42,8 +46,11 @@ def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
     if str(target) == "-":
         _write_standard_output(pieces)
         return
-    path = Path(target)
+    path = named_place(target)
     check_output(path, [])
+    if is_remote(path):
+        _send(path, pieces)
+        return
     place = place_of(path)
     if not is_written_directly(place):
         _write_and_replace(path, place, pieces)
@@ -51,6 +58,18 @@ def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
         _write_standard_output(pieces)
     else:
         _write_directly(path, place, pieces)
+
+
+def _send(path: RemotePath, pieces: Iterable[bytes]) -> None:
+    def note(remove: Callable[[], None] | None) -> None:
+        _unfinished.pop(path, None)
+        if remove:
+            _unfinished[path] = remove
+
+    try:
+        upload_file(path.address, pieces, note)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _is_standard_output(place: Path) -> bool:
@@ -118,16 +137,23 @@ def remove_unfinished() -> None:
 
 
 @contextmanager
-def new_folder(target: Path, check: Callable[[], None]) -> Iterator[Path]:
+def new_folder(target: Path, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
     """Give an empty folder to fill, of the target's name; it takes the target's place when the block ends well.
+
+    On the network it does so file by file, where nobody finds what readers begin with before all else is there.
 
     Args:
         target: the folder.
+        last: what readers begin with: names, or endings of names.
         check: refuses what stands in the target's place; asked again at the end, for work may have taken minutes.
 
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
+    if is_remote(target):
+        with _sent_folder(target, check, last) as new:
+            yield new
+        return
     try:
         # Where the target is a link, the folder that it leads to is replaced.
         place = place_of(target)
@@ -144,6 +170,24 @@ def new_folder(target: Path, check: Callable[[], None]) -> Iterator[Path]:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
     if part.exists():
         raise OutputError(f"{target}: is written, but what stood there cannot be removed; remove {part}")
+
+
+@contextmanager
+def _sent_folder(target: RemotePath, look_again: Callable[[], None], last: Collection[str]) -> Iterator[Path]:
+    try:
+        with TemporaryDirectory(prefix="hta-graph-") as folder:
+            scratch = Path(folder)
+            _unfinished[scratch] = lambda: shutil.rmtree(scratch, ignore_errors=True)
+            try:
+                new = scratch / target.name
+                new.mkdir()
+                yield new
+                look_again()
+                upload_folder(new, target.address, lambda name: "/" not in name and name.endswith(tuple(last)))
+            finally:
+                del _unfinished[scratch]
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
 def _remove_scratch(part: Path, place: Path) -> None:

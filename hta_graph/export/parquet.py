@@ -29,6 +29,7 @@ from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, EdgeKind
+from hta_graph.places.named_places import named_place
 from hta_graph.printable import encodable
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
@@ -65,9 +66,9 @@ def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
         OutputError: the folder cannot be written, or holds something else; an earlier graph there is replaced whole.
         MissingExtraError: pyarrow is not installed.
     """
-    target = Path(folder)
+    target = named_place(folder)
     check_folder(target, [part.graph.path for part in graph.parts])
-    with new_folder(target, lambda: check_folder(target)) as new:
+    with new_folder(target, lambda: check_folder(target), [HEADER_FILE]) as new:
         _write_graph(graph, new)
         if isinstance(graph, JobGraph):
             for rank in graph.rank_of_part.tolist():
@@ -173,7 +174,7 @@ def load_graph(folder: str | Path) -> DependencyGraph:
         TraceError: the folder is not such a graph; the error names the file, the row and the column.
         MissingExtraError: pyarrow is not installed.
     """
-    source = Path(folder)
+    source = named_place(folder)
     import_arrow()
     header = read_saved_header(source)
     return _loaded_graph(source, header) if header.ranks is None else _loaded_job(source, header)

@@ -6,20 +6,24 @@ import os
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from unicodedata import normalize
 
-from hta_graph.errors import OutputError, UsageError
+from hta_graph.errors import OutputError, PlaceError, UsageError
+from hta_graph.places.named_places import is_remote, named_place
+from hta_graph.places.remote_errors import RemoteError
+from hta_graph.places.remote_path import RemotePath
+from hta_graph.places.uploads import check_bucket
 
 __all__ = ["check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
 
 MOST_LINKS = 40
 """How many links one path may lead through, as on Linux."""
 
-Identity = tuple[int, int]
-"""What a file is, whatever it is called."""
+Identity = tuple[int, int] | str
+"""What a file is, whatever it is called: on the network its URL, without what differs only in writing."""
 
 
 def place_of(path: Path) -> Path:
@@ -30,6 +34,8 @@ def place_of(path: Path) -> Path:
     Raises:
         OutputError: links lead in a circle, or no file can have such a name.
     """
+    if is_remote(path):
+        return path
     if "\0" in str(path):
         raise OutputError(f"{str(path)!r}: no file can have such a name; give another one")
     place = path.absolute()
@@ -47,7 +53,7 @@ def _is_open_file(place: Path) -> bool:
 
 def is_written_directly(place: Path) -> bool:
     """Tell whether a place is a device, a pipe or an open file, which nothing can take the place of."""
-    return _is_open_file(place) or (place.exists() and not place.is_file())
+    return not is_remote(place) and (_is_open_file(place) or (place.exists() and not place.is_file()))
 
 
 def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
@@ -102,7 +108,10 @@ def _one_line(target: str | Path) -> Iterator[None]:
 def _check_file(target: str | Path, inputs: Collection[Identity | None]) -> None:
     if str(target) == "-":
         return
-    path = Path(target)
+    path = named_place(target)
+    if is_remote(path):
+        _check_remote_file(path, inputs)
+        return
     place = place_of(path)
     if place.is_dir():
         raise OutputError(f"{path}: is a folder; name a file")
@@ -118,6 +127,43 @@ def _check_file(target: str | Path, inputs: Collection[Identity | None]) -> None
         raise OutputError(f"{path}: its folder is write-protected; name another one")
 
 
+def _check_remote_file(path: RemotePath, inputs: Collection[Identity | None]) -> None:
+    _check_store(path)
+    if path.address.key.endswith("/") or path.address.is_bucket or _is_seen_folder(path):
+        raise OutputError(f"{path}: is a folder; name a file")
+    if _identity(path) in inputs:
+        raise OutputError(f"{path}: is an input, which is never overwritten; name another file")
+
+
+def _is_seen_folder(path: RemotePath) -> bool:
+    # Who may write need not be allowed to look; that there is a way to the bucket is known by now.
+    with suppress(RemoteError):
+        return path.is_dir()
+    return False
+
+
+def _check_store(path: RemotePath) -> None:
+    try:
+        check_bucket(path.address)
+    except PlaceError as error:
+        raise OutputError(str(error)) from None
+
+
+def _check_remote_folder(target: RemotePath, inputs: Iterable[Path]) -> None:
+    _check_store(target)
+    if target.address.is_bucket:
+        raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
+    if target.is_file():
+        raise OutputError(f"{target}: is a file; name a folder")
+    for path in inputs:
+        if is_remote(path) and _is_below(path, target):
+            raise OutputError(f"{target}: holds {path}, an input, which is never overwritten; name another folder")
+
+
+def _is_below(path: RemotePath, folder: RemotePath) -> bool:
+    return path.address.identity.startswith(f"{folder.address.identity}/")
+
+
 def check_new_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
     """Refuse a folder that cannot be written anew, before any work is done.
 
@@ -125,6 +171,9 @@ def check_new_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
         OutputError: it is a file or holds an input, is write-protected, or its parent does not exist.
     """
     with _one_line(target):
+        if is_remote(target):
+            _check_remote_folder(target, inputs)
+            return
         if target.name in ("", ".."):
             raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
         place = place_of(target)
@@ -144,6 +193,8 @@ def _check_holds_no_input(target: Path, inputs: Iterable[Path]) -> None:
         return
     outside: set[Path] = set()
     for path in inputs:
+        if is_remote(path):
+            continue
         # By the name that was given and by where it leads: with the folder either would be gone.
         named = path.absolute()
         folders = {named.parent, Path(os.path.realpath(path if path.is_symlink() else path.parent / "x")).parent}
@@ -161,8 +212,14 @@ def _check_apart(one: str | Path, other: str | Path) -> None:
 def _check_outside(folder: Path, others: Iterable[str | Path]) -> None:
     """Refuse what would be written into a folder that is written anew."""
     for other in others:
-        if str(other) != "-" and Path(os.path.realpath(folder)) in Path(os.path.realpath(other)).parents:
+        if str(other) != "-" and _lies_in(named_place(other), folder):
             raise UsageError(f"{other}: lies in {folder}, which is written anew; name a place outside it")
+
+
+def _lies_in(other: Path, folder: Path) -> bool:
+    if is_remote(other) or is_remote(folder):
+        return is_remote(other) and is_remote(folder) and _is_below(other, folder)
+    return Path(os.path.realpath(folder)) in Path(os.path.realpath(other)).parents
 
 
 def _is_one_place(one: str | Path, other: str | Path) -> bool:
@@ -170,8 +227,11 @@ def _is_one_place(one: str | Path, other: str | Path) -> bool:
     if str(one) == str(other):
         return str(one) != os.devnull
     if "-" in (str(one), str(other)):
-        return _identity(place_of(Path(one if str(other) == "-" else other))) in {_identity_of_stdout()} - {None}
-    mine, yours = place_of(Path(one)), place_of(Path(other))
+        place = place_of(named_place(one if str(other) == "-" else other))
+        return _identity(place) in {_identity_of_stdout()} - {None}
+    mine, yours = place_of(named_place(one)), place_of(named_place(other))
+    if is_remote(mine) or is_remote(yours):
+        return _identity(mine) == _identity(yours)
     if there := _identity(mine):
         return there == _identity(yours)
     if yours.exists() or _identity(mine.parent) != _identity(yours.parent):
@@ -181,6 +241,8 @@ def _is_one_place(one: str | Path, other: str | Path) -> bool:
 
 def _identity(path: Path) -> Identity | None:
     """Return what makes a file the same under all its names; None if there is nothing."""
+    if is_remote(path):
+        return path.address.identity
     try:
         found = path.stat()
     except (OSError, ValueError):

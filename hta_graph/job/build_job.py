@@ -11,6 +11,7 @@ from hta_graph.job.joining.join_ranks import graphs_by_rank, join_ranks
 from hta_graph.job.matching.flight.flight_recorder import flight_files
 from hta_graph.job.matching.flight.recorded_flights import number_by_flight
 from hta_graph.job.reading import Progress, Report, read_graphs
+from hta_graph.places.manifests import given_places
 from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.read import Say
 
@@ -33,7 +34,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path]
     """
     by_rank = graphs_by_rank(graphs)
     if flight:
-        number_by_flight(by_rank, [Path(path) for path in flight])
+        number_by_flight(by_rank, given_places(flight))
     return join_ranks(by_rank.values())
 
 

@@ -18,6 +18,7 @@ from hta_graph.job.graph_bytes import read_graph
 from hta_graph.job.memory import memory_share, peak_bytes
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.rank_task import file_task
+from hta_graph.places.named_places import full_name, is_remote
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import Say
 
@@ -52,6 +53,8 @@ def read_on_cluster(
 
 def _seen_from_afar(file: RankFile) -> RankFile:
     """Name a file as one does who stands in another folder."""
+    if is_remote(file.path):
+        return file
     return replace(file, path=Path(os.path.abspath(file.path)))  # noqa: PTH100 - links stay what they are
 
 
@@ -61,5 +64,5 @@ def _graph_of(file: RankFile, answer: bytes | HtaGraphError) -> DependencyGraph 
         return renamed_error(answer, str(_seen_from_afar(file).path), str(file.path))
     source = BytesIO(answer)
     head = json.loads(source.readline())
-    head["trace"]["values"]["path"] = str(file.path)
+    head["trace"]["values"]["path"] = full_name(file.path)
     return read_graph(head, source)

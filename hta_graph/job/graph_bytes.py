@@ -21,6 +21,7 @@ from hta_graph.job.causes.rank_ways import RankWays, known_ways
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
+from hta_graph.places.named_places import full_name, named_place
 from hta_graph.trace.table import Trace
 
 __all__ = ["graph_pieces", "read_graph"]
@@ -91,7 +92,7 @@ def _describe_table(table: Any, columns: list[Column]) -> Described:
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:
-            found["values"][f.name] = str(value) if isinstance(value, Path) else value
+            found["values"][f.name] = full_name(value) if isinstance(value, Path) else value
     return found
 
 
@@ -112,7 +113,7 @@ def _read_table(kind: Any, described: Described, source: Source) -> Any:
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
     if kind is Path:
-        return Path(value)
+        return named_place(value)
     is_tuple = get_origin(kind) is tuple and isinstance(value, list)
     return tuple(value) if is_tuple else value
 

@@ -9,6 +9,7 @@ from typing import Any
 from hta_graph.job.engines.tasks import Task
 from hta_graph.job.graph_bytes import graph_pieces
 from hta_graph.job.rank_graph import RankQuestion, rank_graph
+from hta_graph.places.named_places import full_name, named_place
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_trace
 
@@ -17,7 +18,7 @@ __all__ = ["file_pieces", "file_task"]
 
 def file_task(file: RankFile, asked: RankQuestion, *, memory: int | None) -> Task:
     """Ask for the graph of a file, or as much of it as is wanted, with so much memory (bytes)."""
-    arguments = {"path": str(file.path), "rank": file.rank, "asked": asked.as_record()}
+    arguments = {"path": full_name(file.path), "rank": file.rank, "asked": asked.as_record()}
     return Task(f"{__name__}:file_pieces", arguments, memory)
 
 
@@ -28,4 +29,6 @@ def file_pieces(path: str, rank: int, asked: Mapping[str, Any]) -> Iterator[byte
         HtaGraphError: the file cannot be read.
     """
     question = RankQuestion.of_record(asked)
-    return graph_pieces(rank_graph(lambda: replace(read_trace(path, salvage=question.salvage), rank=rank), question))
+    return graph_pieces(
+        rank_graph(lambda: replace(read_trace(named_place(path), salvage=question.salvage), rank=rank), question)
+    )

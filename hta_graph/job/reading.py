@@ -15,6 +15,8 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.job.engines.engine import processor_count
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
 from hta_graph.job.rank_graph import RankQuestion, rank_graph
+from hta_graph.places.manifests import given_places
+from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
@@ -79,8 +81,8 @@ def read_graphs(
     Raises:
         HtaGraphError: a file is broken, two claim one rank, or one of ``ranks`` is not there.
     """
-    listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
-    paths = expand([Path(item) for item in listed])
+    listed = given_places(inputs)
+    paths = expand(listed)
     asked = RankQuestion(salvage, members)
     if len(paths) == 1:
         yield _read_alone(paths[0], ranks, memory, asked)
@@ -140,7 +142,7 @@ def _worthwhile_processes(files: Iterable[RankFile], jobs: int | None) -> int:
     # Processes are for several files: one is read without loading what starts them.
     from hta_graph.job.engines.own_process import can_start_processes
 
-    sizes = sorted(text_size(file.path) for file in files if not file.error)
+    sizes = sorted(in_order(text_size, [file.path for file in files if not file.error]))
     # A process costs half a second of imports, and its graph has to come back through a pipe.
     if len(sizes) < 2 or not can_start_processes():
         return 1

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from io import SEEK_END, BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from hta_graph.errors import HtaGraphError, TooLargeError
+from hta_graph.places.named_places import is_remote, open_to_peek
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
 from hta_graph.trace.unpacking import Unpacking, frame_length, is_gzip, is_zstd
@@ -96,7 +98,7 @@ def _end_of(text: bytes, chunks: Iterator[bytes]) -> dict[str, Any] | None:
 def _text_chunks(path: Path) -> Iterator[bytes]:
     """Yield the text as far as it can be unpacked, and no further than it could be read."""
     limit, size = TextLimit(path), 0
-    with path.open("rb") as file, suppress(TooLargeError):
+    with open_to_peek(path) as file, suppress(TooLargeError):
         for piece in Unpacking(path, file):
             yield piece
             size += len(piece)
@@ -108,9 +110,20 @@ def text_size(path: Path) -> int:
 
     Of several gzip members or zstd frames one's length is noted: the beginning decides whether that is believed.
     """
+    return _size_of_version(path, path.version) if is_remote(path) else _text_size(path)
+
+
+@lru_cache(maxsize=1 << 14)
+def _size_of_version(path: Path, version: str) -> int:
+    """Ask the network once, although the size is needed several times."""
+    del version
+    return _text_size(path)
+
+
+def _text_size(path: Path) -> int:
     try:
         packed = path.stat().st_size
-        with path.open("rb") as file:
+        with open_to_peek(path) as file:
             begin = file.read(FRAME_HEADER)
             if not is_gzip(begin) and not is_zstd(begin):
                 return packed

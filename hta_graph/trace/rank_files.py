@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.places.named_places import is_remote
+from hta_graph.places.together import ask_all
 from hta_graph.trace.rows import Header, number_or_text
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
 
 __all__ = ["FoundFile", "RankFile", "assign_ranks", "choose_ranks", "expand", "header_count", "header_settings"]
 
+PATTERN = re.compile(r"[*?\[]")
 LONGEST_SETTING = 100
 """How many characters of a version are kept."""
 
@@ -73,25 +76,42 @@ def name_rank(path: Path) -> int | None:
 
 
 def expand(paths: Sequence[Path]) -> list[Path]:
-    """Replace each folder by the trace files in it, in order of name.
+    """Replace each folder by the trace files in it, each pattern by what fits it, in order of name.
 
     Raises:
-        TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file.
+        TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file, or nothing fits a pattern.
     """
     found: list[Path] = []
+    ask_all(paths)
     for path in paths:
+        if PATTERN.search(str(path)) and (fitting := _fitting(path)):
+            found += fitting
+            continue
         try:
             inside = sorted(p for p in path.iterdir() if p.is_file() and p.suffix in (".json", ".gz", ".zst"))
         except NotADirectoryError:
             inside = [path]
         except FileNotFoundError:
-            raise TraceError(path, "no such file") from None
+            what = "no file fits this pattern" if PATTERN.search(str(path)) else "no such file"
+            raise TraceError(path, what) from None
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             raise TraceError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if not inside:
             raise TraceError(path, "this folder holds no .json, .json.gz or .json.zst file")
         found += inside
     return list(dict.fromkeys(found))
+
+
+def _fitting(path: Path) -> list[Path]:
+    """Return the files that fit a pattern; what exists by that name is no pattern."""
+    try:
+        if is_remote(path):
+            return list(path.parents[-1].glob("/".join(path.parts[1:])))
+        if path.exists():
+            return []
+        return sorted(fit for fit in Path(path.anchor).glob(str(path.relative_to(path.anchor))) if fit.is_file())
+    except (OSError, ValueError, NotImplementedError):
+        return []  # what is wrong is said when the path itself is opened
 
 
 def assign_ranks(files: Iterable[FoundFile]) -> list[RankFile]:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hta_graph.errors import HtaGraphError, NotATraceError, TraceError
+from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
+from hta_graph.places.manifests import given_places
+from hta_graph.places.named_places import named_place
+from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.collect import collect
@@ -33,7 +36,8 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
-    return with_named_launches(trace_of_bytes(Path(path), read_bytes(Path(path)), salvage=salvage))
+    place = named_place(path)
+    return with_named_launches(trace_of_bytes(place, read_bytes(place), salvage=salvage))
 
 
 def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> Trace:
@@ -59,10 +63,13 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     """
     found: list[FoundFile] = []
     skipped: list[NotATraceError] = []
-    paths = expand([Path(item) for item in inputs])
-    for path in paths:
+    places = given_places(inputs)
+    paths = expand(places)
+    for path, peeked in zip(paths, in_order(_peeked, paths), strict=True):
         try:
-            header = peek_header(path) or _decoded_header(path, salvage=salvage)
+            if isinstance(peeked, TooLargeError):
+                raise peeked
+            header = peeked or _decoded_header(path, salvage=salvage)
             found.append(FoundFile(path, header_count(header, "rank")))
         except NotATraceError as error:
             if len(paths) == 1:
@@ -75,12 +82,20 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     if skipped:
         say(_skipped_line(skipped))
     if not found:
-        raise TraceError(", ".join(map(str, inputs)), "no trace among these files")
+        raise TraceError(", ".join(map(str, places)), "no trace among these files")
     ranks = assign_ranks(found)
     by_order = [file for file in ranks if file.source == "order" and len(ranks) > 1 and not file.error]
     if by_order:
         say(_order_line(by_order))
     return ranks
+
+
+def _peeked(path: Path) -> Header | TooLargeError | None:
+    """Read a header alone; files on the network are asked for theirs at the same time, each in a thread."""
+    try:
+        return peek_header(path)
+    except MemoryError:
+        return out_of_memory(path)
 
 
 def _skipped_line(errors: Sequence[NotATraceError]) -> str:
@@ -128,9 +143,9 @@ def read_traces(
     Raises:
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.
     """
-    listed = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    listed = given_places(inputs)
     chosen = None if rank is None else [rank]
-    paths = expand([Path(item) for item in listed])
+    paths = expand(listed)
     if len(paths) == 1:
         yield read_only(paths[0], chosen, salvage=salvage)
         return

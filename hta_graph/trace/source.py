@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from io import BufferedReader, BytesIO
+from io import SEEK_END, BufferedReader, BytesIO
 from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.places.named_places import is_remote, open_to_peek
 from hta_graph.trace.allowance import PEAK_PER_TEXT, TextLimit
 from hta_graph.trace.unpacking import Unpacking, is_gzip, is_zstd
 
 __all__ = ["FileBytes", "kept_text", "read_bytes", "text_head"]
 
 JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:[\[{]|\Z)")
+MOST_PER_BYTE = 1032
+"""What one byte of gzip unpacks to at most."""
 BEGIN = 1 << 20
 """So much text tells whether there is any use in the rest."""
 
@@ -68,7 +71,7 @@ def text_head(path: Path, size: int) -> bytes:
     """Return at most so many bytes of a file's beginning, unpacked; none if it cannot be read."""
     head = b""
     try:
-        with path.open("rb") as file:
+        with open_to_peek(path) as file:
             for piece in Unpacking(path, file):
                 head += piece
                 if len(head) >= size:
@@ -94,12 +97,28 @@ def _read_text(path: Path, file: BufferedReader, per_byte: float) -> FileBytes:
     begin = file.peek(4)
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")
-    size = os.fstat(file.fileno()).st_size
+    size = path.stat().st_size if is_remote(path) else os.fstat(file.fileno()).st_size
     # What is not packed tells its length, and is read at once.
-    if size and not is_gzip(begin) and not is_zstd(begin):
+    if size and not is_gzip(begin) and not is_zstd(begin) and not is_remote(path):
         TextLimit(path, per_byte=per_byte).check(size)
         return FileBytes(file.read())
-    return _unpack(Unpacking(path, file), TextLimit(path, size, per_byte))
+    limit = TextLimit(path, size, per_byte)
+    if is_remote(path):
+        limit.check(max(size, _noted_length(file, begin, size)))  # what is too long is not even sent for
+    return _unpack(Unpacking(path, file), limit)
+
+
+def _noted_length(file: BufferedReader, begin: bytes, size: int) -> int:
+    """Return how long a gzip file's text is at least (bytes), as its end notes; 0 where that costs more than it tells.
+
+    Of several members the last one's length is noted, and what stands behind them may be anything.
+    """
+    if not is_gzip(begin) or size < BEGIN or not file.seekable():
+        return 0
+    file.seek(-4, SEEK_END)
+    noted = int.from_bytes(file.read(4), "little")
+    file.seek(0)
+    return noted if noted < MOST_PER_BYTE * size else 0
 
 
 def _unpack(unpacking: Unpacking, limit: TextLimit) -> FileBytes:

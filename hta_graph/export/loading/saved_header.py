@@ -16,6 +16,7 @@ from hta_graph.errors import TraceError
 from hta_graph.export.loading.saved_tables import AGAIN
 from hta_graph.graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
+from hta_graph.places.named_places import noted_place
 from hta_graph.printable import whole_characters
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
@@ -58,7 +59,7 @@ def read_saved_header(folder: Path) -> SavedHeader:
     found = _Object(folder / HEADER_FILE, _read_object(folder))
     return SavedHeader(
         file=found.file,
-        path=Path(whole_characters(found.get("path", A_PATH))),
+        path=noted_place(whole_characters(found.get("path", A_PATH))),
         rank=found.get("rank", A_COUNT_OR_NULL),
         world_size=found.get("world_size", A_COUNT_OR_NULL),
         gpu_names=tuple(map(whole_characters, found.get("gpu_names", TEXTS))),

@@ -14,6 +14,8 @@ import numpy as np
 from hta_graph.columns import Columns, column_types
 from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.model import Bools
+from hta_graph.places.named_places import is_remote
+from hta_graph.places.remote_errors import RemoteError
 
 __all__ = ["AGAIN", "SavedTable", "import_arrow", "read_saved_table"]
 
@@ -106,6 +108,8 @@ def _one_error(path: Path) -> Iterator[None]:
         yield
     except HtaGraphError:
         raise
+    except RemoteError as error:
+        raise TraceError(path, f"cannot be read: {error.strerror}") from None
     except MemoryError:
         raise TraceError(path, "there is not enough memory for what it holds", AGAIN) from None
     except (pyarrow.ArrowException, OSError, ValueError, TypeError, LookupError, NotImplementedError) as error:
@@ -117,7 +121,7 @@ def _opened(path: Path) -> Any:
     # A pipe would keep the reader waiting, a folder would be read as a table of all its files.
     if not path.is_file():
         raise TraceError(path, "is no file" if path.exists() else "is missing", AGAIN)
-    return import_arrow()[1].ParquetFile(path)
+    return import_arrow()[1].ParquetFile(path.open("rb") if is_remote(path) else path)
 
 
 def _check_type(path: Path, schema: Any, name: str, dtype: np.dtype[Any], nullable: Collection[str]) -> None:

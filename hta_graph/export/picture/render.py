@@ -13,6 +13,7 @@ from hta_graph.export.picture.drawing import Picture
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.dependency_graph import EventName
+from hta_graph.places.named_places import named_place
 
 __all__ = ["check_picture", "render", "write_picture"]
 
@@ -97,7 +98,7 @@ def write_picture(picture: Picture, target: str | Path) -> None:
 def _format_of(target: str | Path) -> str:
     if str(target) == "-":
         return "dot"
-    suffix = Path(target).suffix.lower()
+    suffix = named_place(target).suffix.lower()
     if suffix not in FORMATS:
         raise UsageError(f"{target}: a picture's name ends in {', '.join(FORMATS)}")
     return FORMATS[suffix]

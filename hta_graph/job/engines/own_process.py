@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from io import BufferedReader
-from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
@@ -78,7 +77,7 @@ class Process:
             raise EndedEarlyError(self._why_it_ended(task)) from None
         except MemoryError:
             self.is_sound = False
-        return out_of_memory(Path(task.subject))
+        return out_of_memory(task.subject)
 
     def _answer(self, take: Take[Made]) -> Made | HtaGraphError:
         """Wait for the answer to what was asked.

@@ -17,6 +17,7 @@ from typing import Any
 
 from hta_graph.errors import HtaGraphError, QueryError, TooLargeError, TraceError
 from hta_graph.job.engines.remedies import SHOW_WHERE
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 
 __all__ = [
@@ -57,9 +58,9 @@ class Task:
     memory: int | None = None
 
     @property
-    def subject(self) -> str:
-        """The file that it is about, as errors name it."""
-        return str(self.arguments.get("path", self.function))
+    def subject(self) -> Path:
+        """The file that it is about, as errors name it: no secrets of an address are in that."""
+        return named_place(self.arguments.get("path", self.function))
 
 
 def run_task(task: Task) -> bytes:
@@ -82,7 +83,7 @@ def answer_pieces(task: Task, limit: AbstractContextManager[None] | None = None)
         cause = f"reading it failed, {type(error).__name__}: {error}"
         return [error_piece(TraceError(task.subject, cause, SHOW_WHERE))]
     with allowed_memory(task.memory):
-        return [error_piece(out_of_memory(Path(task.subject)))]
+        return [error_piece(out_of_memory(task.subject))]
 
 
 def _function_of(task: Task) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.unpacking import is_gzip
 
@@ -79,7 +80,7 @@ def read_et(path: str | Path) -> EtFile:
         TraceError: it cannot be read, is compressed, breaks off, or holds something else.
         TooLargeError: it is longer than there is memory for.
     """
-    path = Path(path)
+    path = named_place(path)
     # A pipe would keep the reader waiting.
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "convert the traces again")

@@ -13,6 +13,7 @@ from hta_graph.errors import OutputError, Remedy, TraceError
 from hta_graph.export.chakra.files.et_file import EtFile, framed, read_et, skip_message
 from hta_graph.export.files import new_folder
 from hta_graph.export.targets import check_new_folder
+from hta_graph.places.named_places import named_place
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
 
@@ -41,7 +42,7 @@ def read_folder(folder: str | Path) -> EtFolder:
     Raises:
         TraceError: there are none, they have several prefixes, or one cannot be read.
     """
-    folder = Path(folder)
+    folder = named_place(folder)
     if not folder.is_dir():
         raise TraceError(folder, "is no folder" if folder.exists() else "no such folder", "name a folder of .et files")
     named = {path: ET_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.et"))}
@@ -133,7 +134,7 @@ def write_folder(
     Raises:
         OutputError: it cannot be written; what stood there is left as it was.
     """
-    with new_folder(target, lambda: check_target(target, force=force)) as new:
+    with new_folder(target, lambda: check_target(target, force=force), [".0.et"]) as new:
         for name, pieces in files.items():
             with (new / name).open("wb") as file:
                 file.writelines(pieces)

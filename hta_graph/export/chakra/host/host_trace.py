@@ -34,6 +34,7 @@ from hta_graph.export.chakra.host.host_nodes import (
     host_nodes,
 )
 from hta_graph.model import Bools, Ids, Ints
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.collect import integers
 from hta_graph.trace.parts import is_array
 from hta_graph.trace.reader import paused_gc
@@ -142,7 +143,7 @@ def read_host_trace(path: str | Path) -> HostTrace:
     Raises:
         TraceError: the file cannot be read, breaks off, has an unknown version, or is no host execution trace.
     """
-    path = Path(path)
+    path = named_place(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "record the trace again")

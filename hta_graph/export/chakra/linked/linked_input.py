@@ -25,6 +25,7 @@ from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.details import Details
 from hta_graph.trace.rank_files import name_rank
 from hta_graph.trace.read import trace_of_bytes
@@ -123,7 +124,7 @@ def read_linked(path: str | Path) -> LinkedInput:
     Raises:
         TraceError: the file cannot be read, or is no linked trace.
     """
-    path = Path(path)
+    path = named_place(path)
     content = read_bytes(path, per_byte=PEAK_PER_BYTE)
     if content.broken:
         raise TraceError(path, content.broken, "link the traces again")

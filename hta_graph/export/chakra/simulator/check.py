@@ -31,6 +31,7 @@ from hta_graph.export.chakra.simulator.et_program import EtProgram, programs_of
 from hta_graph.export.chakra.simulator.executor import Execution, execute
 from hta_graph.export.chakra.simulator.simulated import SIMULATED
 from hta_graph.export.chakra.simulator.stalls import stall_lines
+from hta_graph.places.named_places import is_remote
 
 __all__ = ["RULES", "Checked", "Finding", "check", "check_document"]
 
@@ -140,7 +141,7 @@ def _check_names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterato
         yield Finding(folder.prefix, None, "ranks", f"there are files for {', '.join(map(str, sorted(programs)))}")
     for program in programs.values():
         path = program.file.path
-        if not os.access(path, os.W_OK):
+        if not is_remote(path) and not os.access(path, os.W_OK):
             yield Finding(path.name, None, "not-writable", "no write permission")
         if not program.file.has_metadata:
             yield Finding(path.name, None, "no-metadata", "the first message is no metadata")

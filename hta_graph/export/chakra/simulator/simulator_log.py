@@ -12,6 +12,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.simulator.simulated import COPIES, DELAY
 from hta_graph.model import Bools, Ints
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import TextLimit
 
 __all__ = ["LogEvents", "NodeIds", "SimulatorLog", "read_log"]
@@ -75,7 +76,7 @@ def read_log(path: str | Path) -> SimulatorLog:
     Raises:
         TraceError: there is no log, a file of it is missing, or it notes no node.
     """
-    path = Path(path)
+    path = named_place(path)
     files = _log_files(path)
     parts, finished = [], {}
     for file in files:

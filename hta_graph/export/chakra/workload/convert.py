@@ -57,6 +57,7 @@ from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, 
 from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
+from hta_graph.places.named_places import named_place
 from hta_graph.shown import some_of
 
 __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
@@ -120,7 +121,7 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
         CollectiveError: what the ranks did together does not fit.
         ConversionError: a communication is not known, ranks are missing, or ASTRA-sim would not run the result.
     """
-    target, options = Path(target), options or ConvertOptions()
+    target, options = named_place(target), options or ConvertOptions()
     check_target(target, force=options.force)
     check_prefix(options.prefix)
     listed = sorted(inputs, key=lambda item: item.rank)

@@ -19,6 +19,7 @@ import numpy as np
 from hta_graph.errors import TraceError
 from hta_graph.job.matching.process_groups import elements_of
 from hta_graph.model import Bools, Ints
+from hta_graph.places.manifests import given_places
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.source import read_bytes, text_head
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
@@ -69,7 +70,7 @@ class FlightRecord:
 def flight_files(inputs: Iterable[str | Path]) -> list[Path]:
     """List the dumps beside traces: in a folder ``flight`` there, or among the files of a folder that is given."""
     found: list[Path] = []
-    for given in map(Path, inputs):
+    for given in given_places(inputs):
         folder = given if given.is_dir() else given.parent
         beside = _files_in(folder / FOLDER)
         found += beside or [path for path in _files_in(given) if _is_dump(path)]

@@ -1,0 +1,124 @@
+"""URLs of files: told apart from names of local files, taken apart, and shown without what is secret in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from hta_graph.errors import PlaceError
+
+__all__ = ["HTTP", "Address", "read_address", "without_secrets"]
+
+URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+HTTP = ("http", "https")
+OTHER_NAMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+KNOWN = ("s3", "gs", *HTTP, "memory")
+LOCAL = ("file", "local")
+USER = re.compile(r"(?<=://)[^/?#@\s]+@")
+QUERY = re.compile(r"(://[^\s?'\"<>]*)\?[^\s'\"<>)]+")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A file or folder on the network: ``key`` is its bucket or server, and its name there.
+
+    ``query`` and ``user`` may be secret: they are sent, and never shown.
+    """
+
+    scheme: str
+    key: str
+    query: str = ""
+    user: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """All of it, for who opens it."""
+        return f"{self.scheme}://{self.user}{self.key}{self.query}"
+
+    @cached_property
+    def shown(self) -> str:
+        """What people may see of it."""
+        return f"{self.scheme}://{self.key}{'?…' if self.query else ''}"
+
+    @property
+    def identity(self) -> str:
+        """What it is, however it is written: two that differ in this are two files."""
+        return f"{self.scheme}://{self.key.rstrip('/')}"
+
+    @property
+    def name(self) -> str:
+        """The last part of its name; that of a bucket or server is its own."""
+        return self.key.rstrip("/").rpartition("/")[2]
+
+    @property
+    def is_bucket(self) -> bool:
+        """Whether nothing but the bucket or server is named."""
+        return "/" not in self.key.strip("/")
+
+    @property
+    def parent(self) -> Address:
+        """The folder in which it is; a bucket's is itself."""
+        inside = self.key.rstrip("/")
+        return self if self.is_bucket else Address(self.scheme, inside.rpartition("/")[0], user=self.user)
+
+    def child(self, name: str) -> Address:
+        """Return what has this name in it."""
+        return Address(self.scheme, f"{self.key.rstrip('/')}/{name.lstrip('/')}", user=self.user)
+
+
+def read_address(text: str) -> Address | None:
+    """Read a URL; ``None`` is a name of a local file, also of one whose name has a URL in it.
+
+    >>> read_address("s3a://bucket/run/rank0.json.gz").shown
+    's3://bucket/run/rank0.json.gz'
+    >>> read_address("https://me:secret@host/rank0.json?X-Amz-Signature=1").shown
+    'https://host/rank0.json?…'
+    >>> read_address("./s3://bucket/key"), read_address("file:///tmp/t.json")
+    (None, None)
+
+    Raises:
+        PlaceError: nothing is read from such URLs, or it names no file.
+    """
+    match = URL.fullmatch(text)
+    if not match or match[1].lower() in LOCAL:
+        return None
+    scheme = OTHER_NAMES.get(match[1].lower(), match[1].lower())
+    shown = without_secrets(text)
+    if scheme not in KNOWN:
+        kinds = ", ".join(f"{kind}://" for kind in (*KNOWN[:-1], "file"))
+        remedy = f"give one of {kinds}; a local file of this name is ./{shown}"
+        raise PlaceError(f"{shown}: URLs of this kind are not supported", remedy)
+    return _http_address(scheme, text) if scheme in HTTP else _store_address(scheme, match[2], shown)
+
+
+def _http_address(scheme: str, text: str) -> Address:
+    try:
+        parts = urlsplit(text)
+        user, at, host = parts.netloc.rpartition("@")
+    except ValueError:
+        host = ""
+    if not host:
+        raise PlaceError(f"{without_secrets(text)}: names no server", f"write {scheme}://SERVER/FILE")
+    return Address(scheme, host + parts.path, f"?{parts.query}" if parts.query else "", user + at)
+
+
+def _store_address(scheme: str, key: str, shown: str) -> Address:
+    # Stores take no password in a URL: it would be sent as a bucket's name.
+    if "@" in key.partition("/")[0]:
+        raise PlaceError(f"{shown}: credentials in such a URL are not used", "give them by the environment or a file")
+    if scheme == "memory":
+        key = key.lstrip("/")
+    if not key.strip("/") or key.startswith("/"):
+        raise PlaceError(f"{shown}: names no bucket", f"write {scheme}://BUCKET/NAME")
+    return Address(scheme, key)
+
+
+def without_secrets(text: str) -> str:
+    """Hide passwords and queries of the URLs in a text.
+
+    >>> without_secrets("GET https://me:pw@host/a?X-Amz-Signature=12 failed")
+    'GET https://host/a?… failed'
+    """
+    return QUERY.sub(r"\1?…", USER.sub("", text))
