@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from analyses.flags import (
     AttributionFlags,
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from analyses.scope import Scope
     from analyses.tables import Table
 
-__all__ = ["CATALOGUE", "Analysis", "Question"]
+__all__ = ["CATALOGUE", "Analysis", "OfSkeletons", "Question"]
+
+OfSkeletons = Literal["no", "yes", "with causes"]
+"""Whether skeletons of ranks answer a question, and whether they must tell why ranks waited."""
 
 Flags = TypeVar("Flags")
 
@@ -54,12 +57,16 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Analysis(Generic[Flags]):
-    """A question that can be asked of scopes: its name, what it asks, its flags, and the file that answers it."""
+    """A question that can be asked of scopes: its name, what it asks, its flags, and the file that answers it.
+
+    ``of_skeletons`` tells whether graphs of few rows answer it.
+    """
 
     name: str
     asks: str
     flags: type[Flags]
     question: Callable[[], Question]
+    of_skeletons: OfSkeletons = "no"
 
     @property
     def listed_flags(self) -> Sequence[Flag]:
@@ -80,11 +87,13 @@ class Analysis(Generic[Flags]):
         return self.question().TABLES
 
 
-def analysis(name: str, flags: type[Flags]) -> Callable[[Callable[[], Question]], Analysis[Flags]]:
+def analysis(
+    name: str, flags: type[Flags], of_skeletons: OfSkeletons = "no"
+) -> Callable[[Callable[[], Question]], Analysis[Flags]]:
     """Make an analysis of the function that imports its file, and whose docstring is what it asks."""
 
     def make(question: Callable[[], Question]) -> Analysis[Flags]:
-        return Analysis(name, question.__doc__ or "", flags, question)
+        return Analysis(name, question.__doc__ or "", flags, question, of_skeletons)
 
     return make
 
@@ -161,7 +170,7 @@ def attribution() -> Question:
     return attribution
 
 
-@analysis("collectives", NoFlags)
+@analysis("collectives", NoFlags, of_skeletons="yes")
 def collectives() -> Question:
     """Who came last to each collective of several ranks, how long the others waited, how long it transferred."""
     from analyses.ranks import collectives
@@ -169,7 +178,7 @@ def collectives() -> Question:
     return collectives
 
 
-@analysis("stragglers", NoFlags)
+@analysis("stragglers", NoFlags, of_skeletons="with causes")
 def stragglers() -> Question:
     """Which ranks the others wait for."""
     from analyses.ranks import stragglers

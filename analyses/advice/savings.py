@@ -18,7 +18,7 @@ from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.replay import replay
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.scenarios import scenario
-from hta_graph.algorithms.time.critical_path import paths_elsewhere
+from hta_graph.algorithms.time.critical_path import is_told_elsewhere
 from hta_graph.algorithms.time.windows import same_window
 from hta_graph.columns import picked
 from hta_graph.errors import QueryError
@@ -34,7 +34,7 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
 
     So do all where the graph holds few rows of its ranks: what a change would gain takes all of them.
     """
-    if paths_elsewhere(facts.graph) is not None:
+    if is_told_elsewhere(facts.graph):
         return list(findings)
     return [replace(finding, saves_ns=_saved_by(facts, finding)) for finding in findings]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from analyses.advice.finding import PathFinding
 from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from hta_graph.algorithms.time.critical_path import paths_elsewhere
+from hta_graph.algorithms.time.critical_path import is_told_elsewhere
 from hta_graph.algorithms.time.path_meetings import held_up_by, holding_part
 from hta_graph.algorithms.work.activities import WorkType, activities
 from hta_graph.columns import distinct, ranked_by
@@ -68,7 +68,7 @@ def _own_operators(graph: DependencyGraph) -> Ids:
 def _slow_rank(facts: PathFacts, rows: Ids, on_path: Bools, who: str, what: str, why: str) -> PathFinding | None:
     place = holding_part(facts.path)
     # Of a job of skeletons only what the path passes is there: nothing to compare all ranks by.
-    if place < 0 or paths_elsewhere(facts.graph) is not None:
+    if place < 0 or is_told_elsewhere(facts.graph):
         return None
     found = _slowdown(facts, rows, place)
     if found is None:

@@ -38,6 +38,7 @@ from analyses.command_line.options import (
     add_near,
     add_path_outputs,
     add_picture,
+    add_skeletons,
     add_stretch,
     add_sync_outputs,
     add_tables,
@@ -78,7 +79,7 @@ BETWEEN_RANKS = (catalogue.collectives, catalogue.stragglers)
 def command_of(analysis: Analysis[Any]) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = (add_flight,) if analysis in BETWEEN_RANKS else ()
+    between_ranks = (add_flight, add_skeletons) if analysis in BETWEEN_RANKS else ()
     shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
     return Command(
         analysis.name, analysis.asks, (*shared, partial(add_flags, flags=analysis.flags)), partial(ask, analysis)
@@ -161,7 +162,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "critical-path",
         "The critical path of a window; by default the median step, else the whole trace.",
-        (add_inputs, add_jobs, add_flight, add_json, add_window, add_path_outputs, add_near),
+        (add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, add_path_outputs, add_near),
         commands.critical_path,
     ),
     Command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from analyses.answer import Answer
-    from analyses.catalogue import Analysis
+    from analyses.catalogue import Analysis, OfSkeletons
     from analyses.scope import Scope
+    from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
 __all__ = ["ask", "asked_scopes", "told_flags", "write_answer"]
 
@@ -26,7 +28,7 @@ Flags = TypeVar("Flags")
 def ask(analysis: Analysis[Any], options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
     outputs = Outputs.of(options)
-    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), analysis.of_skeletons)
     found = analysis.answer(scopes, told_flags(analysis, options))
     write_answer(analysis.name, found, scopes, outputs, analysis.figure)
 
@@ -36,14 +38,24 @@ def told_flags(analysis: Analysis[Flags], options: argparse.Namespace) -> Flags:
     return analysis.flags(**{flag.argument: getattr(options, flag.argument) for flag in analysis.listed_flags})
 
 
-def asked_scopes(ranks: AskedRanks, stretch: Stretch) -> list[Scope]:
-    """Return the stretches of all ranks: whole traces, a window of each, or every step."""
+def asked_scopes(ranks: AskedRanks, stretch: Stretch, of_skeletons: OfSkeletons = "no") -> list[Scope]:
+    """Return the stretches of all ranks: whole traces, a window of each, or every step.
+
+    ``of_skeletons`` tells whether skeletons of many ranks answer what is asked.
+    """
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
-    graphs = ranks.together()
+    few = None if of_skeletons == "no" else partial(_skeleton_question, stretch, of_skeletons)
+    graphs = ranks.together(few=few)
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
+
+
+def _skeleton_question(stretch: Stretch, of_skeletons: OfSkeletons, ranks: int) -> SkeletonQuestion:
+    from hta_graph.job.many_ranks import doings_of_each
+
+    return stretch.skeleton(doings_of_each(ranks) if of_skeletons == "with causes" else 0)
 
 
 def write_answer(

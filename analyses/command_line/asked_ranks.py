@@ -6,7 +6,8 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from analyses.display.terminal import Line
     from hta_graph.errors import HtaGraphError
     from hta_graph.graph import DependencyGraph
+    from hta_graph.job.many_ranks import JobReader
     from hta_graph.job.reading import Progress
+    from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
     from hta_graph.trace import Trace
 
 __all__ = ["AskedRanks", "print_lines", "say"]
@@ -52,6 +55,8 @@ class AskedRanks:
     flight: Sequence[str] = ()
     all_needed: bool = False
     cluster: str | None = None
+    cache: Path | None = None
+    skeletons: str | None = None
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> AskedRanks:
@@ -59,8 +64,11 @@ class AskedRanks:
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         flight = getattr(options, "flight", None) or ()
         cluster = getattr(options, "cluster", None)
-        left_out = options.left_out
-        return cls(options.inputs, options.rank, options.salvage, jobs, memory, left_out, flight, cluster=cluster)
+        kept, skeletons = getattr(options, "cache", None), getattr(options, "skeletons", None)
+        return cls(
+            options.inputs, options.rank, options.salvage, jobs, memory, options.left_out, flight, cluster=cluster,
+            cache=None if kept is None else cache_folder(kept), skeletons=skeletons,
+        )  # fmt: skip
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
@@ -70,18 +78,24 @@ class AskedRanks:
                 line.clear()
                 yield found
 
-    def graphs_by_rank(self, *, members: bool = False) -> Iterator[tuple[int, DependencyGraph]]:
+    def graphs_by_rank(
+        self, *, members: bool = False, skeleton: SkeletonQuestion | None = None
+    ) -> Iterator[tuple[int, DependencyGraph]]:
         """Build the graph of each rank, lowest rank first; the bar stays until all are there.
 
-        ``members`` tells that what ranks did together will be asked, so that it is read with the rest.
+        ``members`` tells that what ranks did together will be asked, so that it is read with the rest; with
+        ``skeleton`` graphs are of few rows, which answer that.
         """
         with ProgressLine("reading traces") as line:
-            for found in self._with_progress(line, members=members):
+            for found in self._with_progress(line, members=members, skeleton=skeleton):
                 yield found.rank or 0, found
 
-    def _with_progress(self, line: ProgressLine, *, members: bool = False) -> Iterator[DependencyGraph]:
+    def _with_progress(
+        self, line: ProgressLine, *, members: bool = False, skeleton: SkeletonQuestion | None = None
+    ) -> Iterator[DependencyGraph]:
         repaired = 0
-        for found in self._started(line, self.jobs, self.cluster, progress=line.update, members=members):
+        started = self._started(line, self.jobs, self.cluster, progress=line.update, members=members, skeleton=skeleton)
+        for found in started:
             repairs = _repairs_of(found.trace)
             repaired += bool(repairs)
             if repaired <= ERRORS_TOLD:
@@ -90,28 +104,66 @@ class AskedRanks:
         if repaired > ERRORS_TOLD:
             line.say(f"… and {repaired - ERRORS_TOLD:,} more traces were repaired; info tells of each")
 
-    def job_or_graph(self) -> DependencyGraph:
-        """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's."""
-        if self.rank is not None or _count_files(self.inputs) == 1:
+    def job_or_graph(self, few: SkeletonQuestion | None = None) -> DependencyGraph:
+        """Join the ranks of several files to the job's graph; of one file or one rank asked for it is that rank's.
+
+        ``few`` is what skeletons of many ranks must answer; without it every rank is held whole.
+        """
+        if self.rank is not None or (count := _count_files(self.inputs)) == 1:
             return self.one_graph()
+        if few is not None and self._holds_few(count):
+            return self._job_of_few(few)
         graphs = list(self.together(members=True).values())
         if len(graphs) == 1:
-            say(f"going on with {graphs[0].path}, rank {graphs[0].rank}, alone")
+            self._say_alone(graphs[0])
             return graphs[0]
         from hta_graph.job.build_job import build_job
 
         return build_job(graphs)
 
-    def together(self, *, members: bool = False) -> dict[int, DependencyGraph]:
+    def _holds_few(self, count: int) -> bool:
+        """Tell whether only few rows are held of each of so many ranks."""
+        from hta_graph.job.many_ranks import MANY_RANKS
+
+        asked = self.skeletons == "always" or (self.cache is not None and self.skeletons is None)
+        return asked or (count > MANY_RANKS and self.skeletons is None)
+
+    def _job_of_few(self, question: SkeletonQuestion) -> DependencyGraph:
+        few = dict(self.graphs_by_rank(skeleton=question))
+        if len(few) == 1:
+            # Alone a rank is asked whole.
+            (found,) = few.values()
+            self._say_alone(found)
+            return replace(self, inputs=[found.path]).one_graph()
+        self._number_by_flight(few)
+        return self._job_reader(question).job(few)
+
+    def _say_alone(self, graph: DependencyGraph) -> None:
+        say(f"going on with {graph.path}, rank {graph.rank}, alone")
+
+    def _job_reader(self, question: SkeletonQuestion) -> JobReader:
+        from hta_graph.job.many_ranks import JobReader
+        from hta_graph.job.reading import Readers
+
+        readers = Readers(self.jobs, self.memory, self.cluster)
+        return JobReader(readers, question, self.salvage, _progress_of)
+
+    def together(
+        self, *, members: bool = False, few: Callable[[int], SkeletonQuestion] | None = None
+    ) -> dict[int, DependencyGraph]:
         """Build the graphs of all ranks; what they did together has the numbers of the flight recorder, where known.
+
+        ``few`` is what skeletons must answer, given how many ranks there are, where many are asked about.
 
         Raises:
             TraceError: a dump that was named is none.
         """
-        graphs = dict(self.graphs_by_rank(members=members))
+        count = 1 if few is None or self.rank is not None else _count_files(self.inputs)
+        question = few(count) if few is not None and count > 1 and self._holds_few(count) else None
+        graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
         if len(graphs) > 1:
             self._number_by_flight(graphs)
-        return graphs
+        return graphs if question is None else self._job_reader(question).in_one_time(graphs)[0]
 
     def _number_by_flight(self, graphs: dict[int, DependencyGraph]) -> None:
         """Use the dumps that were named, else those beside the traces, as far as they can be read."""
@@ -147,6 +199,7 @@ class AskedRanks:
         *,
         progress: Progress = lambda *_: None,
         members: bool = False,
+        skeleton: SkeletonQuestion | None = None,
     ) -> Iterator[DependencyGraph]:
         from hta_graph.job.reading import read_graphs
 
@@ -162,6 +215,8 @@ class AskedRanks:
             memory=self.memory,
             salvage=self.salvage,
             members=members,
+            skeleton=skeleton,
+            cache=self.cache,
             report=None if self.all_needed else leave_out,
             say=line.say,
             progress=progress,
@@ -175,6 +230,33 @@ class AskedRanks:
         finally:
             if len(self.left_out) > ERRORS_TOLD:
                 line.say(f"hta-graph: {more_errors(self.left_out[ERRORS_TOLD:])}{remedy}")
+
+
+def cache_folder(name: str) -> Path:
+    """Return the folder where skeletons are kept, which is made if it is not there.
+
+    Raises:
+        OutputError: it cannot be.
+    """
+    from hta_graph.errors import OutputError
+    from hta_graph.job.skeleton_cache import import_parquet
+    from hta_graph.places.named_places import is_remote, named_place
+
+    import_parquet()
+    folder = named_place(name)
+    if is_remote(folder):
+        raise OutputError(f"{name}: skeletons are kept in a folder of this machine; name one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{name}: cannot be made: {error.strerror or error}; name another folder") from None
+    return folder
+
+
+@contextmanager
+def _progress_of(doing: str) -> Iterator[Progress]:
+    with ProgressLine(doing) as line:
+        yield line.update
 
 
 def more_errors(errors: Sequence[HtaGraphError]) -> str:

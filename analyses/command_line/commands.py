@@ -44,6 +44,7 @@ def info(options: argparse.Namespace) -> None:
 def critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
     from analyses.paths.path_report import path_document, path_lines
+    from hta_graph.algorithms.time.critical_path import is_told_elsewhere
 
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs goes with --json of one path")
@@ -51,6 +52,8 @@ def critical_path(options: argparse.Namespace) -> None:
         _path_per_step(options)
         return
     path = _asked_path(options)
+    if is_told_elsewhere(path.graph) and (options.near is not None or options.overlay):
+        raise UsageError("--near and --overlay take all rows of all ranks; name some with --rank, or --skeletons never")
     steps = _steps_beside(path, options, every=bool(options.json))
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
@@ -176,13 +179,15 @@ def _asked_path(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
     from hta_graph.algorithms.time.critical_path import critical_path as extract
 
-    window = Stretch.of(options).window()
-    return extract(AskedRanks.of(options).job_or_graph(), window, data_load=options.data_load)
+    stretch = Stretch.of(options)
+    window, few = stretch.window(), stretch.skeleton() if hasattr(options, "skeletons") else None
+    return extract(AskedRanks.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
     """Print what bounds each step of each rank, or write it as JSON."""
     from analyses.paths.path_report import STEPS_LISTED, RankSteps, per_step_document, per_step_lines
+    from hta_graph.algorithms.time.critical_path import is_told_elsewhere
     from hta_graph.algorithms.time.step_table import step_rows, telling_steps
     from hta_graph.graph.job_graph import JobGraph
 
@@ -190,9 +195,11 @@ def _path_per_step(options: argparse.Namespace) -> None:
         raise UsageError("--per-step asks about every step's usual window; leave other windows out")
     if options.overlay or options.dot or options.near is not None:
         raise UsageError("--overlay, --dot and --near are about one path; name a step instead of --per-step")
-    graph = AskedRanks.of(options).job_or_graph()
-    # Of several ranks each alone, then the job.
-    asked = [*(graph.graph(part.rank) for part in graph.parts), graph] if isinstance(graph, JobGraph) else [graph]
+    graph = AskedRanks.of(options).job_or_graph(Stretch().skeleton())
+    # Of several ranks each alone, then the job; of many ranks the job.
+    asked = [graph]
+    if isinstance(graph, JobGraph) and not is_told_elsewhere(graph):
+        asked = [*(graph.graph(part.rank) for part in graph.parts), graph]
     # Nobody reads thousands of lines: a terminal gets those that tell most.
     listed = [None if options.json else telling_steps(found, None, STEPS_LISTED) for found in asked]
     ranks = [

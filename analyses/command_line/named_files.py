@@ -15,6 +15,7 @@ from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
 
 __all__ = [
+    "CacheFolder",
     "InputFolder",
     "InputTraces",
     "NamedFile",
@@ -60,6 +61,12 @@ class OutputFile(NamedFile):
 
 class OutputFolder(NamedFile):
     """A folder that is written anew, with all that it holds."""
+
+    __slots__ = ()
+
+
+class CacheFolder(NamedFile):
+    """A folder in which files are kept for the next time; whatever else is in it stays."""
 
     __slots__ = ()
 

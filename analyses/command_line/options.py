@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Any
 
-from analyses.command_line.named_files import InputTraces, OutputFile, OutputFolder
+from analyses.command_line.named_files import CacheFolder, InputTraces, OutputFile, OutputFolder
 from analyses.flags import flags_of
 from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
@@ -20,6 +20,7 @@ __all__ = [
     "add_near",
     "add_path_outputs",
     "add_picture",
+    "add_skeletons",
     "add_stretch",
     "add_sync_outputs",
     "add_tables",
@@ -61,6 +62,21 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         type=_cluster,
         metavar="WHERE",
         help="read ranks with Dask: local, or a scheduler's address such as tcp://host:8786",
+    )
+
+
+def add_skeletons(parser: argparse.ArgumentParser) -> None:
+    """Add how much of each rank of a job is held at once."""
+    parser.add_argument(
+        "--skeletons",
+        choices=("always", "never"),
+        help="hold few rows of each rank, and read again where a path leads (of more than 32 ranks)",
+    )
+    parser.add_argument(
+        "--cache",
+        type=CacheFolder,
+        metavar="DIR",
+        help="keep skeletons there, and take those of files that are the same; safe to delete",
     )
 
 

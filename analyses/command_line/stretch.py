@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from analyses.scope import Scope
     from hta_graph.algorithms.time.windows import Window
     from hta_graph.graph import DependencyGraph
+    from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
 __all__ = ["Stretch"]
 
@@ -93,6 +94,20 @@ class Stretch:
         if job:
             return median_step_of_job(job, cpu_window=self.cpu_window, gpu_window=self.gpu_window)
         return median_step(cpu_window=self.cpu_window, gpu_window=self.gpu_window)
+
+    def skeleton(self, doings: int = 0) -> SkeletonQuestion:
+        """Return what skeletons must answer about the stretch; ``doings`` as :class:`SkeletonQuestion` has it.
+
+        Raises:
+            UsageError: instances are not written as numbers.
+        """
+        from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
+
+        if self.annotation is None:
+            return SkeletonQuestion(doings=doings)
+        first, last = _instances_of(self.instance)
+        given = {"name": self.annotation, "regex": self.regex, "first": first, "last": last}
+        return SkeletonQuestion(({**given, "cpu_window": self.cpu_window},), doings)
 
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from hta_graph.build import build_graph
@@ -11,10 +12,13 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
+from hta_graph.places.named_places import full_name, named_place
+from hta_graph.trace.rank_files import RankFile
+from hta_graph.trace.read import read_rank
 from hta_graph.trace.source import kept_text
 from hta_graph.trace.table import Trace
 
-__all__ = ["RankQuestion", "rank_graph"]
+__all__ = ["RankQuestion", "graph_of_file", "rank_graph"]
 
 
 @dataclass(frozen=True)
@@ -22,13 +26,14 @@ class RankQuestion:
     """What is asked of a rank's file: its whole graph, a skeleton of it, or an excerpt.
 
     ``salvage``: the whole events of a file that breaks off are read. ``members``: what the rank did with others is read
-    too, while the text is at hand.
+    too, while the text is at hand. ``cache`` is where skeletons are kept.
     """
 
     salvage: bool = False
     members: bool = False
     skeleton: SkeletonQuestion | None = None
     excerpt: ExcerptQuestion | None = None
+    cache: Path | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -37,18 +42,34 @@ class RankQuestion:
             "members": self.members,
             "skeleton": self.skeleton and asdict(self.skeleton),
             "excerpt": self.excerpt and self.excerpt.as_record(),
+            "cache": self.cache and full_name(self.cache),
         }
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> RankQuestion:
         """Undo :meth:`as_record`."""
-        few, more = record["skeleton"], record["excerpt"]
+        few, more, cache = record["skeleton"], record["excerpt"], record["cache"]
         return cls(
             record["salvage"],
             record["members"],
             few and SkeletonQuestion.of_record(few),
             more and ExcerptQuestion.of_record(more),
+            cache and named_place(cache),
         )
+
+
+def graph_of_file(file: RankFile, asked: RankQuestion) -> DependencyGraph:
+    """Build the graph of a rank's file, or as much of it as is asked for; a skeleton may be kept already.
+
+    Raises:
+        HtaGraphError: the file cannot be read.
+    """
+    if asked.cache is None or asked.skeleton is None:
+        return rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
+    from hta_graph.job.skeleton_cache import SkeletonCache  # needs what writes Parquet
+
+    cache = SkeletonCache(asked.cache, file, asked.as_record())
+    return cache.known() or cache.keep(rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked))
 
 
 def rank_graph(read: Callable[[], Trace], asked: RankQuestion) -> DependencyGraph:

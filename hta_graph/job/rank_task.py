@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from hta_graph.job.engines.tasks import Task
 from hta_graph.job.graph_bytes import graph_pieces
-from hta_graph.job.rank_graph import RankQuestion, rank_graph
+from hta_graph.job.rank_graph import RankQuestion, graph_of_file
 from hta_graph.places.named_places import full_name, named_place
 from hta_graph.trace.rank_files import RankFile
-from hta_graph.trace.read import read_trace
 
 __all__ = ["file_pieces", "file_task"]
 
@@ -28,7 +26,4 @@ def file_pieces(path: str, rank: int, asked: Mapping[str, Any]) -> Iterator[byte
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    question = RankQuestion.of_record(asked)
-    return graph_pieces(
-        rank_graph(lambda: replace(read_trace(named_place(path), salvage=question.salvage), rank=rank), question)
-    )
+    return graph_pieces(graph_of_file(RankFile(named_place(path), rank, "header"), RankQuestion.of_record(asked)))

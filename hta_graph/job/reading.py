@@ -14,13 +14,14 @@ from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.engines.engine import processor_count
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.job.rank_graph import RankQuestion, rank_graph
+from hta_graph.job.rank_graph import RankQuestion, graph_of_file, rank_graph
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
 from hta_graph.places.together import in_order
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
-from hta_graph.trace.read import Say, find_ranks, read_only, read_rank
+from hta_graph.trace.read import Say, find_ranks, read_only
 
 if TYPE_CHECKING:
     from hta_graph.job.pool import Reading
@@ -51,6 +52,8 @@ def read_graphs(
     memory: int | None = None,
     salvage: bool = False,
     members: bool = False,
+    skeleton: SkeletonQuestion | None = None,
+    cache: Path | None = None,
     report: Report | None = None,
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
@@ -70,6 +73,9 @@ def read_graphs(
         salvage: read the whole events of files that break off.
         members: also read what each rank did together with others, so that :func:`read_members` need not open its file
             again: the text is at hand, and this too is done in parallel.
+        skeleton: of several files give graphs of few rows, which answer this as whole ones do
+            (:mod:`hta_graph.job.skeletons`).
+        cache: a folder where skeletons are kept, and taken from where the file is the same.
         report: is called with the error of each file that cannot be read, which is left out then; without it the error
             is raised. If no file can be read an error is raised in any case.
         say: is called with a line about the files that are skipped, and one about those numbered by order.
@@ -83,9 +89,9 @@ def read_graphs(
     """
     listed = given_places(inputs)
     paths = expand(listed)
-    asked = RankQuestion(salvage, members)
+    asked = RankQuestion(salvage, members or skeleton is not None, skeleton, cache=cache)
     if len(paths) == 1:
-        yield _read_alone(paths[0], ranks, memory, asked)
+        yield _read_alone(paths[0], ranks, memory, replace(asked, skeleton=None))
         return
     with allowed_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
@@ -185,7 +191,7 @@ def _read_here(
 def _read_or_error(file: RankFile, memory: int | None, asked: RankQuestion) -> GraphOrError:
     with allowed_memory(memory):
         try:
-            return rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
+            return graph_of_file(file, asked)
         except HtaGraphError as error:
             return error
         except MemoryError:

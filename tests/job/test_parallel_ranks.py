@@ -259,7 +259,7 @@ def test_a_process_that_fails_costs_one_file(
     faults = ", ".join(f'"trace_{9 - rank}.json.gz": lambda path: ({fault})' for rank, (fault, _) in FAULTS.items())
     program = f"""
         import os, sys; sys.path[:] = sys.argv[1:]
-        import hta_graph.job.rank_task as task; read = task.read_trace
+        import hta_graph.trace.read as task; read = task.read_trace
         from hta_graph.job.engines.serving import serve
         faults = {{{faults}}}
         whole = lambda path: read(path, salvage=False)
@@ -368,7 +368,7 @@ def started_program(worker: str, *arguments: object) -> subprocess.Popen[str]:
 
 SLOW_READER = """
 import sys, time; sys.path[:] = sys.argv[1:]
-import hta_graph.job.rank_task as task
+import hta_graph.trace.read as task
 from hta_graph.job.engines.serving import serve
 task.read_trace = lambda path, salvage: time.sleep(60)
 serve()"""

@@ -16,9 +16,9 @@ from hta_graph.algorithms.time.path_classes import pieces_of_paths
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
-from hta_graph.algorithms.time.windows import ResolvedWindow, Window
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window, known_windows
 from hta_graph.columns import first_of_runs, picked, summed_by
-from hta_graph.errors import DefectError, UsageError
+from hta_graph.errors import DefectError, QueryError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, none_where, texts_of_codes
@@ -28,7 +28,7 @@ from hta_graph.shown import html_table, milliseconds
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CriticalPath", "critical_path", "critical_paths", "paths_elsewhere"]
+__all__ = ["CriticalPath", "critical_path", "critical_paths", "is_told_elsewhere", "paths_elsewhere"]
 
 
 TOP_EVENTS = 10
@@ -319,6 +319,11 @@ def paths_elsewhere(graph: DependencyGraph) -> FindPaths | None:
     return None
 
 
+def is_told_elsewhere(graph: DependencyGraph) -> bool:
+    """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
+    return paths_elsewhere(graph) is not None
+
+
 def critical_path(
     graph: DependencyGraph, window: Window | None = None, *, data_load: Sequence[str] = ()
 ) -> CriticalPath:
@@ -359,6 +364,8 @@ def critical_paths(
     elsewhere = paths_elsewhere(graph)
     if elsewhere is not None:
         return elsewhere(windows, data_load)
+    if known_windows(graph) is not None:
+        raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
     resolved = [window(graph) for window in windows]
     accounting = Accounting(graph, data_load)
     chains = [walk_back(graph, window.sink.point, window.start_ns) for window in resolved]

@@ -66,7 +66,7 @@ class _JobPaths:
             HtaGraphError: a file cannot be read once more.
         """
         resolved = [window(self._job) for window in windows]
-        loads = tuple(data_load)
+        loads = tuple(data_load or ())
         if any((_key(window), loads) not in self._known for window in resolved):
             every = {_key(window): window for window in (*resolved, *self._beside(resolved))}
             new = [window for key, window in every.items() if (key, loads) not in self._known]

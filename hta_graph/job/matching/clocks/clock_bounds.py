@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from hta_graph.columns import first_of_runs
-from hta_graph.job.matching.clocks.clock_evidence import Evidence, MeetingsOfTwo
+from hta_graph.job.matching.clocks.clock_evidence import ClockEvidence, MeetingsOfTwo
 from hta_graph.job.matching.clocks.clock_lines import ClockLine, to_others
 from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR, gaps_of_bounds
 from hta_graph.model import Floats, Ints
@@ -22,7 +22,9 @@ __all__ = ["moved_within_bounds"]
 NONE = float("inf")
 
 
-def moved_within_bounds(evidence: Evidence, clocks: Mapping[int, tuple[ClockLine, int]]) -> dict[int, tuple[int, int]]:
+def moved_within_bounds(
+    evidence: ClockEvidence, clocks: Mapping[int, tuple[ClockLine, int]]
+) -> dict[int, tuple[int, int]]:
     """Return by how much more each clock is ahead, and its error (ns): the middle of its bounds where they are tighter.
 
     The middles of such bounds satisfy all of them. Nothing moves where the bounds contradict each other.
@@ -42,7 +44,7 @@ def _moved(low: float, high: float, error: int) -> tuple[int, int]:
     return rest, min(error + abs(rest), UNKNOWN_ERROR)
 
 
-def _chain_links(evidence: Evidence, lines: Sequence[ClockLine], ranks: Ints) -> tuple[Ints, Ints, Floats]:
+def _chain_links(evidence: ClockEvidence, lines: Sequence[ClockLine], ranks: Ints) -> tuple[Ints, Ints, Floats]:
     """List the bounds: the target's rest is at most so much (ns) more than the source's."""
     one, other = np.searchsorted(ranks, evidence.one), np.searchsorted(ranks, evidence.other)
     low, high = gaps_of_bounds(replace(evidence, met=_in_job_time(evidence, lines, one, other)))
@@ -51,7 +53,7 @@ def _chain_links(evidence: Evidence, lines: Sequence[ClockLine], ranks: Ints) ->
     return source[bounded], target[bounded], most[bounded]
 
 
-def _in_job_time(evidence: Evidence, lines: Sequence[ClockLine], one: Ints, other: Ints) -> MeetingsOfTwo:
+def _in_job_time(evidence: ClockEvidence, lines: Sequence[ClockLine], one: Ints, other: Ints) -> MeetingsOfTwo:
     met, pair = evidence.met, evidence.pair
     came, left = (to_others(lines, one[pair], times) for times in (met.came, met.left))
     other_came, other_left = (to_others(lines, other[pair], times) for times in (met.other_came, met.other_left))

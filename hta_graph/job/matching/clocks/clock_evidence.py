@@ -18,7 +18,7 @@ from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.model import Bools, Ints
 
-__all__ = ["Attendance", "Evidence", "MeetingsOfTwo", "attendance_of", "evidence_of", "members_of_meetings"]
+__all__ = ["Attendance", "ClockEvidence", "MeetingsOfTwo", "attendance_of", "evidence_of", "members_of_meetings"]
 
 ALL_COMPARED = 32
 """In meetings of more ranks each is compared with the lowest one only: all pairs would be thousands per meeting."""
@@ -51,7 +51,7 @@ class MeetingsOfTwo(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class ClockEvidence:
     """What each two ranks that met did together: the lower and the higher rank of each pair, and the pair of each row.
 
     Rows stand by pair, those of one pair by the number of their meeting.
@@ -70,7 +70,7 @@ class Evidence:
         """The two ranks of each pair."""
         return zip(self.one.tolist(), self.other.tolist(), strict=True)
 
-    def only(self, kept: Bools) -> Evidence:
+    def only(self, kept: Bools) -> ClockEvidence:
         """Let the other rows tell nothing."""
         return replace(
             self, met=replace(self.met, waits=self.met.waits & kept, other_waits=self.met.other_waits & kept)
@@ -93,7 +93,7 @@ def members_of_meetings(meetings: Sequence[Meeting]) -> tuple[Ints, Ints, Ints]:
     return number, rank[order], place[order]
 
 
-def evidence_of(meetings: Sequence[Meeting], attended: Mapping[int, Attendance]) -> Evidence:
+def evidence_of(meetings: Sequence[Meeting], attended: Mapping[int, Attendance]) -> ClockEvidence:
     """Return for each two ranks that met, the lower one first, what they did together."""
     number, rank, place = members_of_meetings(meetings)
     own = _gathered(attended, rank, place)
@@ -110,7 +110,7 @@ def evidence_of(meetings: Sequence[Meeting], attended: Mapping[int, Attendance])
         own.left[other],
         _waits_for(own, other, rank[one]),
     )
-    return Evidence(rank[one[is_first]], rank[other[is_first]], np.cumsum(is_first) - 1, columns)
+    return ClockEvidence(rank[one[is_first]], rank[other[is_first]], np.cumsum(is_first) - 1, columns)
 
 
 def _gathered(attended: Mapping[int, Attendance], rank: Ints, place: Ints) -> Attendance:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.columns import first_of_runs, summed_by
-from hta_graph.job.matching.clocks.clock_evidence import Evidence
+from hta_graph.job.matching.clocks.clock_evidence import ClockEvidence
 from hta_graph.job.matching.clocks.clock_lines import ClockLine
-from hta_graph.job.matching.clocks.pair_ends import FEWEST_FOR_DRIFT, MOST_DRIFT, drift_of_ends, ends_of
+from hta_graph.job.matching.clocks.pair_ends import FEWEST_FOR_DRIFT, MOST_DRIFT, drift_of_ends, ends_of_pairs
 from hta_graph.job.matching.clocks.pair_rows import (
     NO_LOWER,
     NO_UPPER,
@@ -51,7 +51,7 @@ class PairClock:
     allows_zero: bool
 
 
-def pair_clocks(evidence: Evidence) -> tuple[list[PairClock], Bools]:
+def pair_clocks(evidence: ClockEvidence) -> tuple[list[PairClock], Bools]:
     """Compare the two clocks of each pair; return besides which meetings of each fit clocks at all.
 
     Bounds that leave no room are a sign of a drift, if one makes room, else of meetings that were none: as few as
@@ -77,7 +77,7 @@ def pair_clocks(evidence: Evidence) -> tuple[list[PairClock], Bools]:
     ], fits
 
 
-def gaps_of_bounds(evidence: Evidence) -> tuple[Floats, Floats]:
+def gaps_of_bounds(evidence: ClockEvidence) -> tuple[Floats, Floats]:
     """Return per pair how far the second clock may be ahead at least and at most (ns), as waiting says."""
     rows = rows_of(evidence)
     return room_between(rows, np.zeros(rows.pairs))
@@ -160,7 +160,7 @@ def _most_in_the_way(rows: PairRows, kept: Bools, drift: Floats, asked: Bools) -
 def _believed(rows: PairRows, drift: Floats) -> tuple[Ints, Ints]:
     """Return how far each second clock is ahead and how uncertain that is (ns): by ends or by bounds."""
     low, high = room_between(rows, drift)
-    ends = ends_of(rows)
+    ends = ends_of_pairs(rows)
     rest = ends.without_drift(drift, rows.middle)
     usual = ends.usual(rest)
     # What physics excludes is not believed, however close together the ends are.

@@ -10,7 +10,7 @@ from hta_graph.columns import laid_out, medians_by
 from hta_graph.job.matching.clocks.pair_rows import PairRows
 from hta_graph.model import Bools, Floats, Ints
 
-__all__ = ["FEWEST_FOR_DRIFT", "MOST_DRIFT", "PairEnds", "drift_of_ends", "ends_of"]
+__all__ = ["FEWEST_FOR_DRIFT", "MOST_DRIFT", "PairEnds", "drift_of_ends", "ends_of_pairs"]
 
 USUAL_TO_STANDARD = 1.48
 """The standard deviation of a normal distribution, in medians of the absolute deviation."""
@@ -64,7 +64,7 @@ class PairEnds:
         return USUAL_TO_STANDARD * self.usual(np.abs(values - self.usual(values)[self.pair]))
 
 
-def ends_of(rows: PairRows) -> PairEnds:
+def ends_of_pairs(rows: PairRows) -> PairEnds:
     """Select when both left what all wait for."""
     both = rows.met.waits & rows.met.other_waits
     met, pair = rows.met.take(both), rows.pair[both]
@@ -74,7 +74,7 @@ def ends_of(rows: PairRows) -> PairEnds:
 
 def drift_of_ends(rows: PairRows) -> Floats:
     """Return the drift that the ends show over a long recording; 0 if a half that is held out does not confirm it."""
-    ends = ends_of(rows)
+    ends = ends_of_pairs(rows)
     span = _span(ends)
     asked = (ends.count >= FEWEST_FOR_DRIFT) & (span >= LONG_NS)
     if not asked.any():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.columns import first_of_runs
-from hta_graph.job.matching.clocks.clock_evidence import Evidence, MeetingsOfTwo
+from hta_graph.job.matching.clocks.clock_evidence import ClockEvidence, MeetingsOfTwo
 from hta_graph.model import Bools, Floats, Ints
 
 __all__ = ["NO_LOWER", "NO_UPPER", "PairRows", "bounds_of_rows", "room_between", "rows_of"]
@@ -50,7 +50,7 @@ class PairRows:
         return replace(self, met=met)
 
 
-def rows_of(evidence: Evidence) -> PairRows:
+def rows_of(evidence: ClockEvidence) -> PairRows:
     """Lay out what pairs did together, with the middle of each."""
     met, first = evidence.met, np.flatnonzero(first_of_runs(evidence.pair))
     if not len(first):

@@ -17,7 +17,7 @@ import numpy as np
 
 from hta_graph.columns import distinct
 from hta_graph.job.matching.clocks.clock_bounds import moved_within_bounds
-from hta_graph.job.matching.clocks.clock_evidence import Attendance, Evidence, attendance_of, evidence_of
+from hta_graph.job.matching.clocks.clock_evidence import Attendance, ClockEvidence, attendance_of, evidence_of
 from hta_graph.job.matching.clocks.clock_lines import EQUAL, ClockLine
 from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR, PairClock, pair_clocks
 from hta_graph.job.matching.rank_members import RankMembers, Recording
@@ -198,7 +198,7 @@ def _next_surest(
     return None
 
 
-def _bound_together(clocks: Mapping[int, RankClock], evidence: Evidence) -> dict[int, RankClock]:
+def _bound_together(clocks: Mapping[int, RankClock], evidence: ClockEvidence) -> dict[int, RankClock]:
     """Move clocks within the bounds that all ranks together set."""
     moved = moved_within_bounds(evidence, {rank: (clock.line, clock.error) for rank, clock in clocks.items()})
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hta_graph.job.matching.clocks.clock_evidence import Evidence, MeetingsOfTwo
+from hta_graph.job.matching.clocks.clock_evidence import ClockEvidence, MeetingsOfTwo
 from hta_graph.job.matching.clocks.pair_clocks import gaps_of_bounds, pair_clocks
 from tests.support.depth import for_all
 from tests.support.plain_clocks import gap_of_bounds, pair_clock
@@ -40,7 +40,7 @@ def test_pairs_compared_at_once_are_those_compared_alone(seed: int) -> None:
     every = [pair_of(random) for _ in range(8)]
     ranks = np.arange(len(every))
     pair = np.repeat(ranks, [len(met) for met in every])
-    evidence = Evidence(ranks, ranks + 1, pair, MeetingsOfTwo.join(every))
+    evidence = ClockEvidence(ranks, ranks + 1, pair, MeetingsOfTwo.join(every))
     found, fits = pair_clocks(evidence)
     low, high = gaps_of_bounds(evidence)
     for at, met in enumerate(every):

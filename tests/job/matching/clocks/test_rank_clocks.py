@@ -9,7 +9,7 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.job.matching.clocks.clock_bounds import moved_within_bounds
-from hta_graph.job.matching.clocks.clock_evidence import Evidence, MeetingsOfTwo
+from hta_graph.job.matching.clocks.clock_evidence import ClockEvidence, MeetingsOfTwo
 from hta_graph.job.matching.clocks.clock_lines import EQUAL
 from hta_graph.job.matching.clocks.pair_clocks import UNKNOWN_ERROR
 from hta_graph.job.matching.clocks.rank_clocks import RankClock, job_clocks
@@ -223,6 +223,6 @@ def test_a_clock_that_is_not_known_stays_so_when_a_bound_moves_it() -> None:
         *(np.array([value]) for value in (1, 100, 200)), np.array([True]), *(np.array([ns]) for ns in (900, 950)),
         np.array([False]),
     )  # fmt: skip
-    pair = Evidence(np.array([0]), np.array([1]), np.array([0]), waited)
+    pair = ClockEvidence(np.array([0]), np.array([1]), np.array([0]), waited)
     moved = moved_within_bounds(pair, {0: (EQUAL, 0), 1: (EQUAL, UNKNOWN_ERROR)})
     assert moved == {0: (0, 0), 1: (700, UNKNOWN_ERROR)}

@@ -1,0 +1,110 @@
+"""Jobs of many ranks: their skeletons are read, joined, and asked for more where a path leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, replace
+
+from hta_graph.errors import HtaGraphError
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.remembered import remember
+from hta_graph.job.matching.collective_times import Collectives, match_collectives
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.reading import Progress, Readers, read_files
+from hta_graph.job.skeletons.job_paths import job_of_skeletons
+from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
+from hta_graph.trace.rank_files import RankFile
+
+__all__ = ["MANY_RANKS", "JobReader", "doings_of_each"]
+
+MANY_RANKS = 32
+"""Of more ranks than this the asking process holds skeletons."""
+
+DOINGS = 1 << 16
+"""How much that ranks did is told apart for causes, of all ranks together."""
+FEWEST_DOINGS = 8
+
+
+def doings_of_each(ranks: int) -> int:
+    """Return how much of what each of so many ranks did is told apart for causes."""
+    return max(FEWEST_DOINGS, DOINGS // max(ranks, 1))
+
+
+@dataclass(frozen=True)
+class JobReader:
+    """Joins skeletons, and reads the files of ranks once more where a question needs that.
+
+    Args:
+        readers: who reads.
+        question: what the skeletons were asked.
+        salvage: whether the whole events of files that break off are read.
+        progress: is entered around reading once more, given what is done meanwhile; what it gives is told how far that
+            is.
+    """
+
+    readers: Readers
+    question: SkeletonQuestion
+    salvage: bool
+    progress: Callable[[str], AbstractContextManager[Progress]]
+
+    def in_one_time(self, skeletons: Mapping[int, DependencyGraph]) -> tuple[dict[int, DependencyGraph], Collectives]:
+        """Return skeletons that can be joined, and what the ranks did together.
+
+        Where a rank's clock drifts, or that of its GPU is ahead of its own, its skeleton is made again in the job's
+        time.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more.
+        """
+        matched = match_collectives({rank: read_members(graph) for rank, graph in skeletons.items()})
+        clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.only_ahead}
+        questions = {
+            rank: replace(self.question, clock=SkeletonQuestion.clock_record(clock)) for rank, clock in clocks.items()
+        }
+        again = self._asked_again(
+            "reading ranks whose clocks differ",
+            {rank: skeletons[rank] for rank in questions},
+            lambda rank: RankQuestion(self.salvage, members=True, skeleton=questions[rank]),
+        )
+        for rank, graph in again.items():
+            # What a dump of the flight recorder numbered stays so.
+            remember(read_members, graph, replace(read_members(graph), said=read_members(skeletons[rank]).said))
+        return {**skeletons, **again}, matched
+
+    def job(self, skeletons: Mapping[int, DependencyGraph]) -> JobGraph:
+        """Join skeletons to a job whose paths the ranks' files tell when they are asked for.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more.
+        """
+        timed, matched = self.in_one_time(skeletons)
+
+        def ask(questions: Mapping[int, ExcerptQuestion]) -> dict[int, DependencyGraph]:
+            return self._asked_again(
+                "reading where the path leads",
+                {rank: timed[rank] for rank in questions},
+                lambda rank: RankQuestion(self.salvage, members=True, excerpt=questions[rank]),
+            )
+
+        return job_of_skeletons(timed, matched, ask)
+
+    def _asked_again(
+        self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankQuestion]
+    ) -> dict[int, DependencyGraph]:
+        if not graphs:
+            return {}
+        files = [RankFile(graph.path, rank, "header") for rank, graph in graphs.items()]
+        found = {}
+        with (
+            self.progress(doing) as progress,
+            closing(read_files(files, lambda file: asked(file.rank), self.readers, progress)) as answers,
+        ):
+            for file, answer in zip(files, answers, strict=True):
+                if isinstance(answer, HtaGraphError):
+                    raise answer
+                found[file.rank] = answer
+        return found
