@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import socket
@@ -12,6 +13,7 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -102,7 +104,7 @@ class DaskExecutor(Executor):
         """Pass on what a worker answered, or what became of it; Dask calls this in a thread of its own."""
         try:
             answer = asked.result()
-        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whoever waits must hear of it
             answer = error_piece(_why_there_is_no_answer(task, error))
         self._asked.discard(asked)
         with suppress(Exception):  # the cluster may be gone by now
@@ -140,7 +142,7 @@ def version_on_worker() -> str:
     return version
 
 
-def _why_there_is_no_answer(task: Task, error: Exception) -> TraceError:
+def _why_there_is_no_answer(task: Task, error: BaseException) -> TraceError:
     """Return what became of a task that a cluster did not answer, as the error of its file."""
     if type(error).__name__ == "KilledWorker":
         cause = "the workers that read it were killed one after the other, perhaps for lack of memory"
@@ -190,7 +192,8 @@ def _client_of(started: ExitStack, address: str) -> Client:
         client = _new_client(distributed, address)
         started.enter_context(closing(client))
     except (OSError, RuntimeError, TypeError, ValueError) as error:
-        raise ClusterError(f"{address}: no Dask scheduler answers there: {error}", START_ONE) from None
+        cause = str(error) or f"nothing comes within {CONNECT_S} s"
+        raise ClusterError(f"{address}: no Dask scheduler answers there: {cause}", START_ONE) from None
     try:
         client.wait_for_workers(1, timeout=CONNECT_S)
     except (OSError, TimeoutError):
@@ -206,8 +209,17 @@ def _new_client(distributed: Any, address: str) -> Client:
         def __del__(self) -> None:
             pass
 
-    client: Client = GivenUpQuietly(address, timeout=CONNECT_S, set_as_default=False)
-    return client
+    # Of somebody who listens and says nothing Dask would wait for ever.
+    made: Future[Client] = Future()
+
+    def connect() -> None:
+        try:
+            made.set_result(GivenUpQuietly(address, timeout=CONNECT_S, set_as_default=False))
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            made.set_exception(error)
+
+    Thread(target=connect, daemon=True).start()
+    return made.result(CONNECT_S + 1)
 
 
 def _check_port(address: str) -> None:

@@ -1,0 +1,74 @@
+"""Tasks for engines: files of ranks, one that takes for ever, and workers that are killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+from hta_graph.errors import HtaGraphError
+from hta_graph.job.engines.tasks import Task
+from tests.support.builder import TraceBuilder
+from tests.support.processes import child_processes, wait_until
+
+BROKEN = '{"traceEvents": [{"ph": "X", "na'
+
+
+def rank_file(folder: Path, rank: int) -> Path:
+    """Write a trace; the rank tells its number of operators."""
+    trace = TraceBuilder(distributedInfo={"rank": rank, "world_size": 9})
+    for at in range(rank + 1):
+        trace.op(f"op {at}", 10 * at, 10 * at + 5)
+    return trace.write(folder / f"rank{rank}.json")
+
+
+def reading(path: Path, rank: int = 0, memory: int | None = None) -> Task:
+    """Ask for the graph of a file."""
+    arguments = {"path": str(path), "rank": rank, "salvage": False, "members": False}
+    return Task("hta_graph.job.rank_task:file_pieces", arguments, memory)
+
+
+def as_text(answer: bytes | HtaGraphError) -> object:
+    """Return what can be compared of an answer or an error."""
+    return answer if isinstance(answer, bytes) else (type(answer), str(answer), answer.on_command_line)
+
+
+def slow_file(folder: Path) -> Path:
+    """Return a file that whoever reads it waits for, until it is replaced."""
+    path = folder / "slow.json"
+    os.mkfifo(path)
+    return path
+
+
+def working_children() -> set[int]:
+    """Return the processes of this one that run tasks."""
+    return {pid for pid in child_processes(os.getpid()) if b"resource_tracker" not in _command(pid)}
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def kill_next(count: int, then: Callable[[], object] = lambda: None, after: float = 0.1) -> Thread:
+    """Kill the next processes that are started, each after some time, and do something before the last of them."""
+
+    def run() -> None:
+        killed: set[int] = set()
+        for number in range(count):
+            wait_until(lambda: bool(working_children() - killed))
+            (process,) = working_children() - killed
+            time.sleep(after)
+            if number == count - 1:
+                then()
+            killed.add(process)
+            os.kill(process, signal.SIGKILL)
+
+    thread = Thread(target=run)
+    thread.start()
+    return thread
