@@ -9,7 +9,7 @@ import numpy as np
 
 from analyses.scope import Scope
 from hta_graph.columns import places_by
-from hta_graph.job.matching.collective_times import Collectives, match_collectives
+from hta_graph.job.matching.collective_times import Collectives, match_collectives, matched_graphs
 from hta_graph.job.matching.rank_members import UNKNOWN, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.job.matching.read_members import read_members
@@ -77,7 +77,8 @@ def matched_collectives(scopes: Sequence[Scope]) -> list[Matched]:
     graphs = {scope.rank: scope.graph for scope in scopes}
     ranks = {rank: read_members(graph) for rank, graph in graphs.items()} if len(graphs) > 1 else {}
     # Matched over whole traces: at the border of a step ranks may be in different steps.
-    found = match_collectives(ranks)
+    known = matched_graphs(graphs)
+    found = match_collectives(ranks) if known is None else known
     return [_belonging_to(Matched(label, own, ranks, found, found)) for label, own in by_label.items()]
 
 

@@ -10,7 +10,7 @@ from hta_graph.errors import HtaGraphError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remember
-from hta_graph.job.matching.collective_times import Collectives, match_collectives
+from hta_graph.job.matching.collective_times import Collectives, match_collectives, matched_with
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.reading import Progress, Readers, read_files
@@ -73,7 +73,11 @@ class JobReader:
         for rank, graph in again.items():
             # What a dump of the flight recorder numbered stays so.
             remember(read_members, graph, replace(read_members(graph), said=read_members(skeletons[rank]).said))
-        return {**skeletons, **again}, matched
+        timed = {**skeletons, **again}
+        known = timed.keys(), matched
+        for graph in timed.values():
+            remember(matched_with, graph, known)
+        return timed, matched
 
     def job(self, skeletons: Mapping[int, DependencyGraph]) -> JobGraph:
         """Join skeletons to a job whose paths the ranks' files tell when they are asked for.

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-from weakref import ref
+from weakref import finalize
 
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
@@ -205,13 +205,18 @@ class _Memory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._needed: dict[Path, int] = {}
-        self._given: list[tuple[ref[DependencyGraph], int]] = []
+        self._given = 0
 
     def give(self, answer: GraphOrError | None) -> GraphOrError:
         """Note that a graph is handed out; it counts for as long as it is in use."""
         if isinstance(answer, DependencyGraph):
-            self._given.append((ref(answer), graph_bytes(answer)))
+            size = graph_bytes(answer)
+            self._given += size
+            finalize(answer, self._take_back, size).atexit = False
         return cast("GraphOrError", answer)
+
+    def _take_back(self, size: int) -> None:
+        self._given -= size
 
     def needed(self, file: RankFile) -> int:
         """Return what reading a file is likely to take at most."""
@@ -221,8 +226,7 @@ class _Memory:
 
     def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
         """Tell whether one more file may be read; one always may."""
-        self._given = [(graph, size) for graph, size in self._given if graph() is not None]
-        used = sum(size for _, size in self._given) + sum(map(self._taken, readings))
+        used = self._given + sum(map(self._taken, readings))
         return not readings or used + self.needed(file) <= self.limit
 
     def _taken(self, reading: Reading) -> int:

@@ -163,10 +163,10 @@ class Trace:
         rows = [(kind.label, counts[kind]) for kind in EventKind if counts[kind]]
         return html_table(repr(self), ["kind", "events"], rows)
 
-    @property
+    @cached_property
     def is_gpu(self) -> Bools:
         """Mark the GPU activities."""
-        return kind_mask(self.events.kind, GPU_KINDS)
+        return freeze(kind_mask(self.events.kind, GPU_KINDS))
 
     @cached_property
     def is_activity(self) -> Bools:

@@ -107,7 +107,8 @@ def _behind_what_it_waited_for(job: JobGraph, sink: Sink) -> Sink:
         return sink
     goes_on = job.calls.points[part][after[0]]
     edges, times = job.edge_table, job.timeline.times
-    ended = edges.source[(edges.target == goes_on) & (edges.kind == EdgeKind.COLLECTIVE_WAIT)]
+    woken = _awakened(job)
+    ended = edges.source[woken[slice(*np.searchsorted(edges.target[woken], (goes_on, goes_on + 1)))]]
     ended = ended[(times[ended] <= sink.time_ns) & (times[ended] > times[sink.point])]
     if not len(ended):
         return sink
@@ -161,7 +162,22 @@ def _ends_on_rank(job: JobGraph, part: RankPart) -> Ints:
     return ends
 
 
+@remembered
+def _awakened(job: JobGraph) -> Ints:
+    """Return the edges by which threads go on when their communication ends, by what goes on."""
+    rows = np.flatnonzero(job.edge_table.kind == EdgeKind.COLLECTIVE_WAIT)
+    return rows[np.argsort(job.edge_table.target[rows], kind="stable")]
+
+
 def _host_members(job: JobGraph, part: RankPart) -> Members:
     """Select what a rank called for that ran on its CPU."""
-    members = job.members
-    return members.take((members.part == part.place) & (members.call >= 0) & ~job.is_gpu[members.row])
+    every, first = _members_on_cpus(job)
+    return every.take(slice(int(first[part.place]), int(first[part.place + 1])))
+
+
+@remembered
+def _members_on_cpus(job: JobGraph) -> tuple[Members, Ints]:
+    """Return what ranks called for that ran on their CPUs, rank by rank, and where each rank's begin."""
+    members = job.members.take((job.members.call >= 0) & ~job.is_gpu[job.members.row])
+    members = members.take(np.argsort(members.part, kind="stable"))
+    return members, np.searchsorted(members.part, np.arange(len(job.parts) + 1))

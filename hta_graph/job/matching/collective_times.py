@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -10,6 +10,8 @@ from itertools import compress
 import numpy as np
 
 from hta_graph.columns import pair_key, places_by
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import remembered
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, job_clocks
@@ -36,7 +38,7 @@ from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Bools, Codes, Ints
 
-__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives"]
+__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives", "matched_graphs", "matched_with"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,21 @@ class Collectives:
 OF_MEMBERS = ("rank", "place", "arrival", "start", "end", "wait", "is_needed")
 OF_COLLECTIVES = ("by", "missing", "ambiguous")
 COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
+
+
+@remembered
+def matched_with(graph: DependencyGraph) -> tuple[Set[int], Collectives] | None:
+    """Return with which ranks a rank's graph has been matched already, and what they did together; None if not yet."""
+    del graph
+    return None
+
+
+def matched_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
+    """Return what the ranks of some graphs did together, where that is known."""
+    known = [matched_with(graph) for graph in graphs.values()]
+    if not known or known[0] is None or known[0][0] != graphs.keys():
+        return None
+    return known[0][1] if all(one is known[0] for one in known) else None
 
 
 def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:

@@ -56,7 +56,7 @@ class _JobPaths:
 
     def __init__(self, job: JobGraph, matched: Collectives, ask: AskExcerpts) -> None:
         self._job, self._matched, self._ask = job, matched, ask
-        self._known: dict[tuple[tuple[int, int, str], tuple[str, ...]], CriticalPath] = {}
+        self._known: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
 
     def find(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
@@ -126,8 +126,9 @@ class _JobPaths:
         return join_ranks(graphs, matched=self._matched)
 
 
-def _key(window: ResolvedWindow) -> tuple[int, int, str]:
-    return window.start_ns, window.end_ns, window.label
+def _key(window: ResolvedWindow) -> tuple[int, int, int]:
+    """Return what makes two windows have one path, whatever they are called."""
+    return window.start_ns, window.end_ns, window.sink.point
 
 
 def _asked_as(path: CriticalPath, window: ResolvedWindow) -> CriticalPath:
