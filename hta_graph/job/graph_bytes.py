@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, get_origin, get_type_hints
 
@@ -98,7 +99,7 @@ def _describe_table(table: Any, columns: list[Column]) -> Described:
 
 def _read_table(kind: Any, described: Described, source: Source) -> Any:
     """Undo :func:`_describe_table`; the columns come from a stream, in the order of the fields."""
-    types = get_type_hints(kind)
+    types = _types_of(kind)
     made: dict[str, Any] = {}
     for f in fields(kind):
         if f.name in described["columns"]:
@@ -108,6 +109,12 @@ def _read_table(kind: Any, described: Described, source: Source) -> Any:
         else:
             made[f.name] = _restored_value(types[f.name], described["values"][f.name])
     return kind(**made)
+
+
+@cache
+def _types_of(kind: Any) -> dict[str, Any]:
+    """Return the types of a table's fields: looking them up takes longer than reading a small graph."""
+    return get_type_hints(kind)
 
 
 def _restored_value(kind: Any, value: Any) -> Any:

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
@@ -104,6 +105,7 @@ class SkeletonCache:
             part.unlink(missing_ok=True)
 
 
+@cache
 def _version() -> str:
     # A copy that nobody installed has no version: FORMAT is counted up in any case.
     with suppress(PackageNotFoundError):
