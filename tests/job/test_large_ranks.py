@@ -12,7 +12,7 @@ import pytest
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.job import pool as processes
-from hta_graph.job import reading
+from hta_graph.job import rank_graph, reading
 from hta_graph.job.pool import Reading
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.trace import read
@@ -62,7 +62,7 @@ def run_out(file: RankFile, **how: Any) -> Any:
 
 
 def test_memory_that_runs_out_on_a_file_is_that_files_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "read_rank", run_out)
+    monkeypatch.setattr(rank_graph, "read_rank", run_out)
     errors: list[HtaGraphError] = []
     found = hg.read_graphs(job_folder(tmp_path, 0, 1, 2), jobs=1, memory=MIB, report=errors.append)
     assert [graph.trace.rank for graph in found] == [0, 2]
