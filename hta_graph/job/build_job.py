@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.joining.join_ranks import graphs_by_rank, join_ranks
+from hta_graph.job.many_ranks import JobReader
 from hta_graph.job.matching.flight.flight_recorder import flight_files
 from hta_graph.job.matching.flight.recorded_flights import number_by_flight
-from hta_graph.job.reading import Progress, Report, read_graphs
+from hta_graph.job.reading import Progress, Readers, Report, read_graphs
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
+from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.read import Say
 
@@ -50,14 +54,19 @@ def read_job(
     say: Say = lambda _: None,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
+    skeletons: bool = False,
+    cache: str | Path | None = None,
 ) -> JobGraph:
     """Read the ranks behind files or folders and join them; arguments and errors are those of :func:`read_graphs`.
 
-    ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty.
+    ``flight`` are dumps of the flight recorder; those beside the traces if none are given, nothing if it is empty. With
+    ``skeletons`` the job holds few rows of each rank: it tells the paths of steps and of the whole trace as ever, for
+    which it reads files once more, and refuses windows that take all rows; queries see the rows that are there.
 
     >>> callable(read_job)
     True
     """
+    question = SkeletonQuestion() if skeletons else None
     graphs = read_graphs(
         inputs,
         ranks=ranks,
@@ -65,11 +74,22 @@ def read_job(
         memory=memory,
         salvage=salvage,
         members=True,
+        skeleton=question,
+        cache=None if cache is None else named_place(cache),
         report=report,
         say=say,
         progress=progress,
         cluster=cluster,
     )
     listed = [inputs] if isinstance(inputs, (str, Path)) else inputs
+    dumps = flight_files(listed) if flight is None else flight
     with allowed_memory(memory):
-        return build_job(graphs, flight=flight_files(listed) if flight is None else flight)
+        if question is None:
+            return build_job(graphs, flight=dumps)
+        few = graphs_by_rank(graphs)
+        if len(few) == 1:
+            return join_ranks(few.values())
+        if dumps:
+            number_by_flight(few, given_places(dumps))
+        readers = Readers(jobs, memory, cluster, say)
+        return JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few)

@@ -93,3 +93,13 @@ def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
     start = int(few.event_table.start.min())
     with pytest.raises(hg.HtaGraphError, match="takes all rows of all ranks"):
         hg.critical_path(few, hg.between(start, start + 1_000))
+
+
+def test_a_job_of_files_holds_skeletons_where_that_is_asked_for(tmp_path: Path) -> None:
+    job = simulate_job(SCENARIOS["ddp"](random_shape("ddp", "nccl", 1)))
+    paths = record_job(job, DAMAGES["clocks"].recording(job, random.Random(1)), tmp_path).paths
+    whole, few = hg.read_job(paths), hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
+    assert len(few.event_table) < len(whole.event_table)
+    assert said_of_path(few, hg.whole()) == said_of_path(whole, hg.whole())
+    again = hg.read_job(paths, skeletons=True, cache=tmp_path / "cache")
+    assert said_of_path(again, None) == said_of_path(whole, None)
