@@ -1956,6 +1956,78 @@ JOINED = (
 )
 """What joins ranks."""
 
+SKELETON_TESTS = ("tests/job/skeletons", "tests/algorithms/skeleton")
+
+
+def of_skeletons(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in what stands for a rank."""
+    return Mutation(name, f"hta_graph/{file}.py", old, new, SKELETON_TESTS)
+
+
+SKELETONS = (
+    of_skeletons(
+        "what binds a member's end is not kept",
+        "algorithms/skeleton/kept_rows",
+        "    found.append(event_of(graph.edge_table.source[binding[binding >= 0]]))\n",
+        "",
+    ),
+    of_skeletons(
+        "the next kept point is one round away",
+        "algorithms/skeleton/contraction",
+        "        if (further == leads).all():\n",
+        "        if True:\n",
+    ),
+    of_skeletons(
+        "clocks that go wrong between kept points are forgotten",
+        "algorithms/skeleton/contraction",
+        "np.maximum(graph.timeline.times[source[bound]] - lowest[bound], NO_DIP)",
+        "NO_DIP",
+    ),
+    of_skeletons(
+        "the end of a window on a thread is nobody's",
+        "algorithms/skeleton/job_hops",
+        "WindowHops.join([behind.take(behind.end > behind.start), back])",
+        "WindowHops.join([behind.take(behind.end < behind.start), back])",
+    ),
+    of_skeletons(
+        "time between ranks is lost",
+        "algorithms/skeleton/job_hops",
+        "        if end > start:\n",
+        "        if start > end:\n",
+    ),
+    of_skeletons(
+        "windows of a skeleton are in the rank's own time",
+        "algorithms/skeleton/whole_answers",
+        '"start_ns": record["start_ns"] - ahead,',
+        '"start_ns": record["start_ns"],',
+    ),
+    of_skeletons(
+        "ways of a skeleton are in the rank's own time",
+        "job/causes/rank_ways",
+        "self.ways.before_ns - ahead",
+        "self.ways.before_ns",
+    ),
+    of_skeletons(
+        "ways lead to those of other ranks",
+        "job/causes/rank_ways",
+        "np.where(own < size, own + first, own - size + further)",
+        "np.where(own < size, own + first, own - size + further - 1)",
+    ),
+    of_skeletons(
+        "a clock that drifts is one that is ahead",
+        "job/matching/clocks/rank_clocks",
+        "return not self.line.drift and not self.gpu_ahead",
+        "return True",
+    ),
+    of_skeletons(
+        "communication on the CPU is on a lane of its rank",
+        "job/skeletons/job_paths",
+        "lane = picked(np.concatenate([own, further]), pieces.lane)",
+        "lane = picked(own, pieces.lane)",
+    ),
+)
+"""What stands for ranks where there are many."""
+
 CHANGES = (
     Mutation(
         "a wait that stays is removed with those that read values",
@@ -2456,6 +2528,7 @@ MUTATIONS = (
     *WORKLOADS,
     *MEETINGS,
     *WRITING,
+    *SKELETONS,
 )  # fmt: skip
 
 
