@@ -28,7 +28,7 @@ from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["SkeletonCache", "import_parquet"]
 
-FORMAT = 1
+FORMAT = 2
 """Is counted up where skeletons, or how they are kept, change."""
 PIECE = 1 << 22
 KEY_BYTES = 20
@@ -74,10 +74,14 @@ class SkeletonCache:
         found = self._parquet.read_table(self._entry)
         head = json.loads(found.schema.metadata[b"hta-graph"])
         columns = b"".join(found.column("bytes").to_pylist())
-        if blake2b(json.dumps(head["head"]).encode() + columns).hexdigest() != head["digest"]:
+        if self._digest(head["head"], columns) != head["digest"]:
             raise ValueError("an entry is not what was written")
         head["head"]["trace"]["values"]["path"] = full_name(self._file.path)
         return _checked(read_graph(head["head"], BytesIO(columns)))
+
+    def _digest(self, head: dict[str, Any], columns: bytes) -> str:
+        # The name is part of it: an entry in another's place tells of another rank.
+        return blake2b(self._entry.name.encode() + json.dumps(head).encode() + columns).hexdigest()
 
     def keep(self, graph: DependencyGraph) -> DependencyGraph:
         """Keep a skeleton, and return it; where it cannot be written nothing is kept."""
@@ -92,7 +96,7 @@ class SkeletonCache:
         unnamed = _with_path(graph, Path("trace"))
         first, *columns = graph_pieces(unnamed)
         head, pieces = json.loads(bytes(first)), [bytes(column) for column in columns]
-        digest = blake2b(json.dumps(head).encode() + b"".join(pieces)).hexdigest()
+        digest = self._digest(head, b"".join(pieces))
         table = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
         said = json.dumps({"head": head, "digest": digest}).encode()
         self._entry.parent.mkdir(parents=True, exist_ok=True)
