@@ -203,7 +203,7 @@ def _cache(place: Place) -> list[str]:
     at = place.rng.random()
     if at < 0.2:
         return [place.rng.choice(("s3://bucket/cache", "", str(place.written("no_folder", b"")), "x\0y"))]
-    folder = place.outputs / "kept"
+    folder = place.folder / "kept"
     if at < 0.4:
         (folder / "00").mkdir(parents=True)
         (folder / "00" / "mine.parquet").write_bytes(b"mine")
@@ -304,6 +304,7 @@ def examine_question(command: tuple[str, ...], place: Place) -> tuple[str, list[
                 answer = ask(words)
         _check(words, answer, place)
         require(_digest(place.inputs) == before, "an input was changed")
+        require(not list(place.folder.rglob("*.part")), "left behind among what is kept")
     except BaseException as error:
         error.add_note(shlex.join(words))
         raise
