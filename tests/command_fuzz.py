@@ -198,6 +198,18 @@ def _window(place: Place) -> list[str]:
     return [f"{start}:{start + place.rng.choice((0, 1, 10_000, 10**12, 10**18))}"]
 
 
+def _cache(place: Place) -> list[str]:
+    """Name a folder of kept skeletons: a new one, one that holds something else, or none at all."""
+    at = place.rng.random()
+    if at < 0.2:
+        return [place.rng.choice(("s3://bucket/cache", "", str(place.written("no_folder", b"")), "x\0y"))]
+    folder = place.folder / "kept"
+    if at < 0.4:
+        (folder / "00").mkdir(parents=True)
+        (folder / "00" / "mine.parquet").write_bytes(b"mine")
+    return [str(folder)]
+
+
 COUNTS = _one_of("0", "1", "2", "5", "100", "-1", "x", str(2**70), "1.5", "")
 RANKS = _one_of("0", "0", "1", "2", "7", "-1", "x", str(2**70))
 STEPS = _one_of("0", "1", "1", "2", "3", "-1", "99", "x", str(2**70))
@@ -219,7 +231,7 @@ SCENARIOS = (
 VALUES: dict[str, Callable[[Place], list[str]]] = {
     "--annotation": _one_of(*NAMES), "--around": _one_of("0", "5", "1:3", "-1", "x", str(2**70)), "--between": _pair,
     "--by": _one_of("operator", "thread", "module", "name", "x", "", "stream"), "--cpu": FACTORS, "--gpu": FACTORS,
-    "--cluster": _one_of("tcp://127.0.0.1:1", "x", "", "tcp://"),
+    "--cache": _cache, "--cluster": _one_of("tcp://127.0.0.1:1", "x", "", "tcp://"),
     "--csv": _file_or_output(".csv"), "--curve": _one_of(*WHAT), "--data-load": PATTERNS, "--depth": COUNTS,
     "--device-trace": _trace, "--dot": _file_or_output(".dot"), "--duration-ratio": RATIOS,
     "--external-ids": _file_or_output(".json"),
@@ -292,6 +304,7 @@ def examine_question(command: tuple[str, ...], place: Place) -> tuple[str, list[
                 answer = ask(words)
         _check(words, answer, place)
         require(_digest(place.inputs) == before, "an input was changed")
+        require(not list(place.folder.rglob("*.part")), "left behind among what is kept")
     except BaseException as error:
         error.add_note(shlex.join(words))
         raise

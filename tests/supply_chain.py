@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "licences.md"
+USUAL_EXTRAS = frozenset({"parquet", "plot", "zstd"})
+FURTHER_EXTRAS = ("cluster", "s3", "gs", "http")
 OLDEST = (3, 11)
 NEWEST_MINOR = 30
 OF_OLDER = {"pytz": "MIT", "six": "MIT", "tenacity": "Apache-2.0"}
@@ -57,12 +59,12 @@ def lowest() -> Iterator[str]:
         yield from (f"{requirement.name}=={bound.version}" for bound in requirement.specifier if bound.operator == ">=")
 
 
-def needed(extras: frozenset[str] = frozenset({"parquet", "plot", "zstd"})) -> dict[str, Distribution]:
+def needed(extras: frozenset[str] = USUAL_EXTRAS) -> dict[str, Distribution]:
     """Return the packages that come with ``hta-graph``, directly or not, by name."""
     found: dict[str, Distribution] = {}
-    asked = [(Requirement("hta-graph"), extras)]
+    asked = list(_asked_for(extras))
     while asked:
-        wanted, extras = asked.pop()
+        wanted = asked.pop()
         name = canonicalize_name(wanted.name)
         if name in found:
             continue
@@ -73,10 +75,20 @@ def needed(extras: frozenset[str] = frozenset({"parquet", "plot", "zstd"})) -> d
         for line in found[name].requires or []:
             requirement = Requirement(line)
             marker = requirement.marker
-            if not marker or any(marker.evaluate({"extra": extra}) for extra in (*extras, "")):
-                asked.append((requirement, frozenset(requirement.extras)))
-    del found["hta-graph"]
+            if not marker or any(marker.evaluate({"extra": extra}) for extra in (*wanted.extras, "")):
+                asked.append(requirement)
     return dict(sorted(found.items()))
+
+
+def _asked_for(extras: Iterable[str]) -> Iterator[Requirement]:
+    """Yield what the package asks for by itself, and with some of its extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *chain(*(project["optional-dependencies"][extra] for extra in extras))]
+    for requirement in map(Requirement, lines):
+        if requirement.name == project["name"]:
+            yield from _asked_for(requirement.extras)
+        else:
+            yield requirement
 
 
 def licence(package: Distribution) -> str:
@@ -101,6 +113,16 @@ def licences() -> Iterator[str]:
     yield "|---|---|"
     rows = OF_OLDER | {name: licence(package) for name, package in needed().items()}
     yield from (f"| {name} | {said} |" for name, said in sorted(rows.items()))
+    yield ""
+    yield "The extras for clusters and for files elsewhere bring more; `[remote]` is `[s3]`, `[gs]`, `[http]` together:"
+    yield ""
+    yield "| package | licence | comes with |"
+    yield "|---|---|---|"
+    further = {extra: needed(frozenset({extra})) for extra in FURTHER_EXTRAS}
+    for name, package in sorted({name: own for of in further.values() for name, own in of.items()}.items()):
+        if name not in rows:
+            extras = ", ".join(f"`[{extra}]`" for extra in FURTHER_EXTRAS if name in further[extra])
+            yield f"| {name} | {licence(package)} | {extras} |"
 
 
 def listed() -> set[str]:

@@ -118,6 +118,8 @@ def per_step_lines(every: Sequence[RankSteps]) -> list[Line]:
         if own.is_job
         for line in ("the job", *steps_in_columns(own.rows, on_gpu=own.on_gpu, coverage=True), "")
     ]
+    if not ranks:
+        return [*of_job[:-1], *more]
     shown = _by_step(ranks)
     rows, on_gpu = [row for _, row in shown], any(of.on_gpu for of in ranks)
     if len(ranks) == 1:

@@ -27,6 +27,8 @@ ALONE = (
 
 NAMED = 3
 """How many collectives that fit no clocks are named."""
+CLOCKS_NAMED = 16
+"""How many clocks that were set back are named."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,20 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
         (found.alone, f"{found.alone:,} {ALONE}"),
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
-    clocks = [
-        f"rank {rank}: its clock is {signed_milliseconds(offset)} ms ahead of the first rank's and was set back"
-        for rank, offset in found.offsets.items()
-    ]
+    clocks = _clocks_set_back(found.offsets)
     clocks += [_named_unfit(meeting, scopes, own) for meeting in found.unfit[:NAMED]]
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
+
+
+def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
+    """Name the clocks that are farthest from the first rank's; nobody reads a line for each of a thousand."""
+    farthest = set(sorted(offsets, key=lambda rank: (-abs(offsets[rank]), rank))[:CLOCKS_NAMED])
+    rest = len(offsets) - len(farthest)
+    return [
+        f"rank {rank}: its clock is {signed_milliseconds(offset)} ms ahead of the first rank's and was set back"
+        for rank, offset in offsets.items()
+        if rank in farthest
+    ] + [f"so were those of {rest:,} more ranks, which are ahead or behind by less"] * bool(rest)
 
 
 def _named_unfit(meeting: Meeting, scopes: Sequence[Scope], ranks: Mapping[int, RankMembers]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 
+from hta_graph.algorithms.skeleton.whole_answers import whole_answers
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -15,7 +16,7 @@ from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.reading import Progress, Readers, read_files
 from hta_graph.job.skeletons.job_paths import job_of_skeletons
-from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion
+from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, file_has_changed
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.trace.rank_files import RankFile
 
@@ -58,7 +59,7 @@ class JobReader:
         time.
 
         Raises:
-            HtaGraphError: a file cannot be read once more.
+            HtaGraphError: a file cannot be read once more, or has changed.
         """
         matched = match_collectives({rank: read_members(graph) for rank, graph in skeletons.items()})
         clocks = {rank: clock for rank, clock in matched.clocks.by_rank.items() if not clock.only_ahead}
@@ -71,6 +72,7 @@ class JobReader:
             lambda rank: RankQuestion(self.salvage, members=True, skeleton=questions[rank]),
         )
         for rank, graph in again.items():
+            _refuse_changed(skeletons[rank], graph)
             # What a dump of the flight recorder numbered stays so.
             remember(read_members, graph, replace(read_members(graph), said=read_members(skeletons[rank]).said))
         timed = {**skeletons, **again}
@@ -112,3 +114,9 @@ class JobReader:
                     raise answer
                 found[file.rank] = answer
         return found
+
+
+def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
+    was, now = whole_answers(before), whole_answers(after)
+    if was is None or now is None or was.content != now.content:
+        raise file_has_changed(after.path)

@@ -20,16 +20,14 @@ from typing import Any
 
 from hta_graph.errors import MissingExtraError
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import known_answer
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
-from hta_graph.job.matching.rank_members import RankMembers
-from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.skeleton_ranges import numbers_name_something
 from hta_graph.places.named_places import full_name
 from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["SkeletonCache", "import_parquet"]
 
-FORMAT = 1
+FORMAT = 3
 """Is counted up where skeletons, or how they are kept, change."""
 PIECE = 1 << 22
 KEY_BYTES = 20
@@ -72,13 +70,20 @@ class SkeletonCache:
         return None
 
     def _read(self) -> DependencyGraph:
-        found = self._parquet.read_table(self._entry)
-        head = json.loads(found.schema.metadata[b"hta-graph"])
-        columns = b"".join(found.column("bytes").to_pylist())
-        if blake2b(json.dumps(head["head"]).encode() + columns).hexdigest() != head["digest"]:
+        table = self._parquet.read_table(self._entry)
+        head = json.loads(table.schema.metadata[b"hta-graph"])
+        columns = b"".join(table.column("bytes").to_pylist())
+        if self._digest(head["head"], columns) != head["digest"]:
             raise ValueError("an entry is not what was written")
         head["head"]["trace"]["values"]["path"] = full_name(self._file.path)
-        return _checked(read_graph(head["head"], BytesIO(columns)))
+        found = read_graph(head["head"], BytesIO(columns))
+        if not numbers_name_something(found):
+            raise ValueError("an entry names what is not there")
+        return found
+
+    def _digest(self, head: dict[str, Any], columns: bytes) -> str:
+        # The name is part of it: an entry in another's place tells of another rank.
+        return blake2b(self._entry.name.encode() + json.dumps(head).encode() + columns).hexdigest()
 
     def keep(self, graph: DependencyGraph) -> DependencyGraph:
         """Keep a skeleton, and return it; where it cannot be written nothing is kept."""
@@ -93,7 +98,7 @@ class SkeletonCache:
         unnamed = _with_path(graph, Path("trace"))
         first, *columns = graph_pieces(unnamed)
         head, pieces = json.loads(bytes(first)), [bytes(column) for column in columns]
-        digest = blake2b(json.dumps(head).encode() + b"".join(pieces)).hexdigest()
+        digest = self._digest(head, b"".join(pieces))
         table = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
         said = json.dumps({"head": head, "digest": digest}).encode()
         self._entry.parent.mkdir(parents=True, exist_ok=True)
@@ -125,23 +130,3 @@ def _with_path(graph: DependencyGraph, path: Path) -> DependencyGraph:
     renamed = DependencyGraph(trace, graph.timeline, graph.edge_table, notes, graph.wait_calls)
     renamed.answers.update(graph.answers)
     return renamed
-
-
-def _checked(graph: DependencyGraph) -> DependencyGraph:
-    """Refuse numbers that name nothing.
-
-    Raises:
-        ValueError: there are some.
-    """
-    events, edges, size = graph.event_table, graph.edge_table, len(graph.event_table)
-    members = known_answer(read_members, graph)
-    rows = [members.row, members.call] if isinstance(members, RankMembers) else []
-    ranges = [
-        *((column, -1, size) for column in rows),
-        (events.name, 0, len(graph.names)),
-        (events.lane, 0, len(graph.lanes.labels)),
-        *((column, 0, 2 * size) for column in (edges.source, edges.target)),
-    ]
-    if any(len(column) and not (least <= column.min() and column.max() < past) for column, least, past in ranges):
-        raise ValueError("an entry names what is not there")
-    return graph

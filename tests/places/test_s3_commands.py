@@ -12,6 +12,7 @@ import hta_graph as hg
 from tests.places.conftest import Bucket
 from tests.support.command_line import run_command
 from tests.support.depth import deep
+from tests.support.large_jobs import asked_with, generated_job
 from tests.support.small_job import small_job
 
 SAMPLES = Path(__file__).parents[2] / "analyses" / "sample"
@@ -46,6 +47,20 @@ def test_other_processes_read_the_bucket_too(capsys: pytest.CaptureFixture[str],
     here = run_command(capsys, "info", FOUR, "--json", "-")
     there = run_command(capsys, "info", url, "--json", "-", "--jobs", "2")
     assert there[1].replace(url, str(FOUR)) == here[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["stragglers", "collectives", "critical-path"])
+def test_a_job_of_which_few_rows_are_held_is_read_there(
+    capsys: pytest.CaptureFixture[str], bucket: Bucket, tmp_path: Path, command: str
+) -> None:
+    job = generated_job(tmp_path / "job", clock_spread_ns=300_000)
+    url = bucket.put_folder(job, "run")
+    here = asked_with(capsys, "always", job, command)
+    kept = ["--cache", tmp_path / "kept"]
+    for words in (["--jobs", "1"], ["--jobs", "2"], [*kept, "--jobs", "1"], [*kept, "--jobs", "1"]):
+        status, out, err = asked_with(capsys, "always", url, command, *words)
+        assert (status, out.replace(url, str(job)), err.replace(url, str(job))) == here, words
 
 
 @pytest.mark.slow

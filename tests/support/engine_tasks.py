@@ -11,6 +11,9 @@ from threading import Thread
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.job.engines.tasks import Task
+from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.rank_task import file_task
+from hta_graph.trace.rank_files import RankFile
 from tests.support.builder import TraceBuilder
 from tests.support.processes import child_processes, wait_until
 
@@ -27,8 +30,7 @@ def rank_file(folder: Path, rank: int) -> Path:
 
 def reading(path: Path, rank: int = 0, memory: int | None = None) -> Task:
     """Ask for the graph of a file."""
-    arguments = {"path": str(path), "rank": rank, "salvage": False, "members": False}
-    return Task("hta_graph.job.rank_task:file_pieces", arguments, memory)
+    return file_task(RankFile(path, rank, "header"), RankQuestion(), memory=memory)
 
 
 def as_text(answer: bytes | HtaGraphError) -> object:

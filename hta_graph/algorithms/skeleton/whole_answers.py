@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "WholeAnswers",
     "WindowRecord",
     "answer_as_whole",
+    "fingerprint",
     "kept_rows_of",
     "kept_window",
     "step_columns",
@@ -50,13 +52,15 @@ class StepColumns(Columns):
 class WholeAnswers:
     """What a graph of few rows knows of the rank's whole graph.
 
-    ``rows`` are the rows that are kept, of ``size``; ``dip`` is that of :class:`Contraction`, by point. ``limits`` are
-    the longest lags (ns) that count as explained, by kind of edge. ``windows`` are those that may be asked about, with
-    points of the kept rows. ``is_moved``: all times are the job's already, whatever those of the graph are.
+    ``rows`` are the rows that are kept, of ``size``; ``content`` is the whole graph's :func:`fingerprint`. ``dip`` is
+    that of :class:`Contraction`, by point. ``limits`` are the longest lags (ns) that count as explained, by kind of
+    edge. ``windows`` are those that may be asked about, with points of the kept rows. ``is_moved``: all times are the
+    job's already, whatever those of the graph are.
     """
 
     rows: Ids
     size: int
+    content: str
     dip: Ints
     limits: Ints
     steps: StepColumns
@@ -83,6 +87,15 @@ def whole_answers(graph: DependencyGraph) -> WholeAnswers | None:
     """Return what a graph of few rows knows of its rank; None of a graph that has all rows."""
     del graph
     return None
+
+
+def fingerprint(graph: DependencyGraph) -> str:
+    """Return what tells whether a file that is read once more holds what it held."""
+    found, events = blake2b(digest_size=16), graph.event_table
+    for column in (events.start, events.end, events.name):
+        found.update(np.ascontiguousarray(column))
+    found.update("\0".join(graph.names).encode(errors="surrogatepass"))
+    return found.hexdigest()
 
 
 def kept_rows_of(graph: DependencyGraph) -> Ids:

@@ -110,6 +110,8 @@ class Window:
     """What the windows of a job's ranks make together; without it the job is asked as one rank is."""
     by_rows: bool = True
     """Whether the answer is in a graph's rows, all of them; else it is known, or made of other windows."""
+    check: Callable[[DependencyGraph], object] = lambda _: None
+    """Refuses what few rows are enough to refuse: a step that is not there."""
 
     def __call__(self, graph: DependencyGraph) -> ResolvedWindow:
         """Answer for a graph, that of a rank or of a job.
@@ -126,6 +128,7 @@ class Window:
         if known is None or not self.by_rows:
             return self.resolve(graph)
         if self.asked not in known:
+            self.check(graph)
             raise QueryError(
                 f"{graph.path}: {self.asked} takes all rows of all ranks; ask for a step or the whole trace"
             )
@@ -166,16 +169,11 @@ def step(number: int, *, cpu_window: bool = False, gpu_window: bool = False) -> 
     refuse_two_windows(cpu_window=cpu_window, gpu_window=gpu_window)
 
     def resolve(graph: DependencyGraph) -> ResolvedWindow:
-        steps = steps_by_number(graph)
-        if number not in steps:
-            known = _first_names(list(map(str, steps)))
-            raise QueryError(
-                f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
-            )
-        return _step_window(graph, *steps[number], cpu_window=cpu_window, gpu_window=gpu_window)
+        return _step_window(graph, *_known_step(graph, number), cpu_window=cpu_window, gpu_window=gpu_window)
 
     asked = question_text("step", number, cpu_window=cpu_window, gpu_window=gpu_window)
-    return Window(asked, resolve, partial(iteration_of_job, number=number, cpu_window=cpu_window))
+    of_job = partial(iteration_of_job, number=number, cpu_window=cpu_window)
+    return Window(asked, resolve, of_job, check=partial(_known_step, number=number))
 
 
 def annotation(
@@ -281,6 +279,16 @@ def refuse_two_windows(*, cpu_window: bool, gpu_window: bool) -> None:
     """
     if cpu_window and gpu_window:
         raise UsageError("choose one of the CPU window and the GPU window")
+
+
+def _known_step(graph: DependencyGraph, number: int) -> tuple[int, Step]:
+    steps = steps_by_number(graph)
+    if number not in steps:
+        known = _first_names(list(map(str, steps)))
+        raise QueryError(
+            f"{graph.path}: there is no step {number}; " + (f"there are: {known}" if steps else "it has no steps")
+        )
+    return steps[number]
 
 
 def _step_window(

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from hta_graph.algorithms.skeleton.job_hops import JobHops, job_hops, moved_pieces, moved_window
-from hta_graph.algorithms.skeleton.whole_answers import kept_rows_of, whole_answers, with_answers
+from hta_graph.algorithms.skeleton.whole_answers import fingerprint, kept_rows_of, whole_answers, with_answers
 from hta_graph.algorithms.time.critical_path import CriticalPath, paths_elsewhere
 from hta_graph.algorithms.time.median_step import step_lengths
 from hta_graph.algorithms.time.pieces import Pieces
@@ -108,10 +108,11 @@ class _JobPaths:
         for place in np.unique(hops.hops.part).tolist():
             part = self._job.parts[place]
             answers = whole_answers(part.graph)
-            size = len(part.graph.event_table) if answers is None else answers.size
+            whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
+            size, content = whole if answers is None else (answers.size, answers.content)
             rows = kept_rows_of(part.graph)
             clock = SkeletonQuestion.clock_record(clocks[part.rank])
-            found[part.rank] = ExcerptQuestion(rows, size, hops.hops.of_part(place), clock, data_load)
+            found[part.rank] = ExcerptQuestion(rows, size, content, hops.hops.of_part(place), clock, data_load)
         return found
 
     def _with_excerpts(self, excerpts: Mapping[int, DependencyGraph]) -> JobGraph:

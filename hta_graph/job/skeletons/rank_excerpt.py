@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hta_graph.algorithms.skeleton.hops import HopPieces, Hops, pieces_of_hops
 from hta_graph.algorithms.skeleton.kept_rows import rows_around
-from hta_graph.algorithms.skeleton.whole_answers import StepColumns, WholeAnswers
+from hta_graph.algorithms.skeleton.whole_answers import StepColumns, WholeAnswers, fingerprint
 from hta_graph.algorithms.time.accounting import explained_lags
 from hta_graph.columns import column_types, freeze, picked
 from hta_graph.errors import TraceError
@@ -19,7 +20,7 @@ from hta_graph.graph.remembered import remember, remembered
 from hta_graph.job.skeletons.rank_skeleton import few_rows, rank_in_time
 from hta_graph.model import Ids
 
-__all__ = ["ExcerptQuestion", "make_excerpt", "pieces_on_rank"]
+__all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "pieces_on_rank"]
 
 
 @remembered
@@ -32,12 +33,14 @@ def pieces_on_rank(graph: DependencyGraph) -> HopPieces:
 class ExcerptQuestion:
     """What a rank is asked about its job's paths.
 
-    ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen; ``hops`` are in the time that
+    ``rows`` are kept in any case, of ``size`` that the graph had when they were chosen, and ``content`` was its
+    :func:`fingerprint` then; ``hops`` are in the time that
     ``clock`` says. ``data_load`` are expressions of what loads data.
     """
 
     rows: Ids
     size: int
+    content: str
     hops: Hops
     clock: dict[str, Any]
     data_load: tuple[str, ...]
@@ -46,7 +49,7 @@ class ExcerptQuestion:
         """Return it as JSON."""
         hops = {name: getattr(self.hops, name).tolist() for name in column_types(Hops)}
         return {
-            "rows": self.rows.tolist(), "size": self.size, "hops": hops, "clock": self.clock,
+            "rows": self.rows.tolist(), "size": self.size, "content": self.content, "hops": hops, "clock": self.clock,
             "data_load": list(self.data_load),
         }  # fmt: skip
 
@@ -54,7 +57,12 @@ class ExcerptQuestion:
     def of_record(cls, record: Mapping[str, Any]) -> ExcerptQuestion:
         """Undo :meth:`as_record`."""
         rows, hops = np.array(record["rows"], np.int32), Hops.of(**record["hops"])
-        return cls(rows, record["size"], hops, record["clock"], tuple(record["data_load"]))
+        return cls(rows, record["size"], record["content"], hops, record["clock"], tuple(record["data_load"]))
+
+
+def file_has_changed(path: Path) -> TraceError:
+    """Return the error of a file that holds something else than when it was read first."""
+    return TraceError(path, "has changed while it was asked about", "ask again")
 
 
 def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGraph:
@@ -63,8 +71,8 @@ def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGr
     Raises:
         TraceError: the file has changed since.
     """
-    if len(graph.event_table) != asked.size:
-        raise TraceError(graph.path, "has changed while it was asked about", "ask again")
+    if fingerprint(graph) != asked.content:
+        raise file_has_changed(graph.path)
     rank = rank_in_time(graph, asked.clock)
     found = pieces_of_hops(rank.local, asked.hops, asked.data_load)
     inside = np.zeros(asked.size, np.bool_)
@@ -74,7 +82,8 @@ def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGr
     number = freeze((np.cumsum(inside) - 1).astype(np.int32))
     induced = rank.local.rows_and_edges(kept)
     known = WholeAnswers(
-        kept, asked.size, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (), is_moved=True
+        kept, asked.size, asked.content, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (),
+        is_moved=True,
     )  # fmt: skip
     excerpt = few_rows(graph, rank, known, induced.edges, induced.wait_calls)
     columns = {name: picked(number, getattr(found.pieces, name)) for name in ("event", "open_call")}

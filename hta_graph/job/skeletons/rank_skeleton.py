@@ -12,6 +12,7 @@ from hta_graph.algorithms.skeleton.contraction import contracted
 from hta_graph.algorithms.skeleton.kept_rows import awakenings_between, rows_of_meetings
 from hta_graph.algorithms.skeleton.whole_answers import (
     WholeAnswers,
+    fingerprint,
     kept_window,
     step_columns,
     with_answers,
@@ -108,6 +109,7 @@ def make_skeleton(graph: DependencyGraph, question: SkeletonQuestion) -> Depende
     known = WholeAnswers(
         rows=rows,
         size=len(graph.event_table),
+        content=fingerprint(graph),
         dip=found.dip,
         limits=freeze(explained_lags(rank.local)[0]),
         steps=step_columns(rank.graph),

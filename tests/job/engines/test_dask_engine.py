@@ -10,8 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 
@@ -22,6 +21,7 @@ from hta_graph.job.engines.engine import answers, engine
 from hta_graph.job.engines.tasks import decoded_answer, run_task
 from tests.simulator.ranks import JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.command_line import folder_contents, one_error, run_command
+from tests.support.dask_programs import cluster
 from tests.support.depth import deep
 from tests.support.engine_tasks import BROKEN, as_text, kill_next, rank_file, reading, slow_file, working_children
 from tests.support.processes import child_processes, is_running, wait_until
@@ -30,53 +30,6 @@ pytest.importorskip("distributed")
 
 ROOT = Path(__file__).parents[3]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port: int = listening.getsockname()[1]
-        return port
-
-
-@contextmanager
-def program(module: str, *arguments: str, folder: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run one of Dask's programs in a folder, in a session of its own that ends with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--no-dashboard"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-@contextmanager
-def cluster(folder: Path, workers: Sequence[Mapping[str, str]] = ({}, {})) -> Iterator[str]:
-    """Run a scheduler and its workers, each with variables of its own; return its address."""
-    address = f"tcp://127.0.0.1:{free_port()}"
-    with ExitStack() as running:
-        place = ["--host", "127.0.0.1", "--port", address.rpartition(":")[2]]
-        running.enter_context(program("dask_scheduler", *place, folder=folder))
-        wait_until(lambda: answers_at(address))
-        for environment in workers:
-            started = program("dask_worker", address, "--nthreads", "1", folder=folder, **environment)
-            running.enter_context(started)
-        yield address
-
-
-def answers_at(address: str) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))).close()
-    except OSError:
-        return False
-    return True
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

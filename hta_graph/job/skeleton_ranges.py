@@ -1,0 +1,58 @@
+"""Whether all numbers of a skeleton that was kept name something: rows, points, lanes, names, what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hta_graph.algorithms.skeleton.whole_answers import WholeAnswers, whole_answers
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import known_answer
+from hta_graph.job.causes.rank_ways import RankWays, known_ways
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.job.matching.read_members import read_members
+from hta_graph.model import EdgeKind, EventKind, Rule
+
+__all__ = ["numbers_name_something"]
+
+Range = tuple[np.ndarray[Any, Any], int, int]
+"""A column, the least number it may hold, and the first one that is too large."""
+
+
+def numbers_name_something(graph: DependencyGraph) -> bool:
+    """Tell whether whoever follows a number of a skeleton finds something there."""
+    return all(not len(column) or least <= column.min() <= column.max() < past for column, least, past in _all(graph))
+
+
+def _all(graph: DependencyGraph) -> Iterator[Range]:
+    yield from _of_graph(graph)
+    answers, members, ways = (known_answer(question, graph) for question in (whole_answers, read_members, known_ways))
+    if isinstance(answers, WholeAnswers):
+        yield answers.rows, 0, answers.size
+    if isinstance(members, RankMembers):
+        yield members.row, -1, len(graph.event_table)
+        yield members.call, -1, len(graph.event_table)
+        if isinstance(ways, RankWays):
+            yield from _of_ways(ways, len(members))
+
+
+def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
+    events, edges, size = graph.event_table, graph.edge_table, len(graph.event_table)
+    yield events.name, 0, len(graph.names)
+    yield events.lane, 0, len(graph.lanes.labels)
+    yield events.kind, 0, max(EventKind) + 1
+    yield edges.kind, 0, max(EdgeKind) + 1
+    yield edges.rule, 0, max(Rule) + 1
+    for column in (edges.source, edges.target):
+        yield column, 0, 2 * size
+
+
+def _of_ways(ways: RankWays, members: int) -> Iterator[Range]:
+    yield ways.ways.member, 0, max(members, 1)
+    yield ways.ways.before, -1, len(ways.ways)
+    yield ways.queued, -1, len(ways.queued)
+    yield ways.done.walk, 0, len(ways.ways) + len(ways.queued)
+    for column in (ways.transfer, ways.done.doing):
+        yield column, 0, len(ways.name)
