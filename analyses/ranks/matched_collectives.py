@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN
 from analyses.scope import Scope
 from hta_graph.columns import places_by
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
@@ -14,7 +15,7 @@ from hta_graph.job.matching.rank_members import UNKNOWN, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Bools, Ints
-from hta_graph.shown import signed_milliseconds
+from hta_graph.shown import milliseconds, signed_milliseconds
 
 __all__ = ["Matched", "matched_collectives", "notes_on"]
 
@@ -114,12 +115,23 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
         (found.alone, f"{found.alone:,} {ALONE}"),
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
-    clocks = [
-        f"rank {rank}: its clock is {signed_milliseconds(offset)} ms ahead of the first rank's and was set back"
-        for rank, offset in found.offsets.items()
-    ]
+    clocks = _clocks_set_back(found.offsets)
     clocks += [_named_unfit(meeting, scopes, own) for meeting in found.unfit[:NAMED]]
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
+
+
+def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
+    """Say whose clocks were set back and by how much, of many ranks those that are furthest off."""
+    furthest = sorted(offsets, key=lambda rank: -abs(offsets[rank]))
+    named = sorted(furthest[:RANKS_SHOWN]) if len(offsets) > MANY_RANKS else list(offsets)
+    said = [
+        f"rank {rank}: its clock is {signed_milliseconds(offsets[rank])} ms ahead of the first rank's and was set back"
+        for rank in named
+    ]
+    if hidden := len(offsets) - len(named):
+        most = milliseconds(-(-abs(offsets[furthest[RANKS_SHOWN]]) // 1000) * 1000)
+        said.append(f"and the clocks of {hidden} ranks more, none by over {most} ms; the job's `clocks` are all")
+    return said
 
 
 def _named_unfit(meeting: Meeting, scopes: Sequence[Scope], ranks: Mapping[int, RankMembers]) -> str:

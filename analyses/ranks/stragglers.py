@@ -12,6 +12,7 @@ from analyses.answer import Answer
 from analyses.display.charts import BOUND_COLOUR, empty_figure, new_figure
 from analyses.display.words import SHORT
 from analyses.ranks.causes_of_waits import CAUSES, causes, causes_in_words
+from analyses.ranks.hosts import HOSTS, host_names, hosts
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -61,15 +62,22 @@ def _waiting_caused(item: Matched) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the tables ``stragglers``, how much waiting each rank caused, and ``causes``, by what.
+    """Return the tables ``stragglers`` and ``hosts``, how much waiting each caused, and ``causes``, by what.
 
     Args:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    tables = {"stragglers": stragglers(matched), "causes": causes(matched)}
-    summed = {"stragglers": "the other ranks and all collectives", "causes": "the ranks that waited"}
-    return Answer(tables, notes_on(scopes, matched), opening=causes_in_words(tables["causes"]), summed=summed)
+    caused, charged = stragglers(matched), causes(matched)
+    tables = {"stragglers": caused, "hosts": hosts(caused, charged, matched), "causes": charged}
+    summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
+    return Answer(
+        tables,
+        notes_on(scopes, matched),
+        opening=causes_in_words(charged, host_names(matched)),
+        summed=summed | {"causes": "the ranks that waited"},
+        worst_by={"stragglers": "wait_caused_ns"},
+    )
 
 
 def figure(found: Answer) -> Figure:
@@ -98,4 +106,8 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {"stragglers": Table(stragglers, COLUMNS), "causes": Table(causes, CAUSES)}
+TABLES = {
+    "stragglers": Table(stragglers, COLUMNS),
+    "hosts": Table(hosts, HOSTS),
+    "causes": Table(causes, CAUSES),
+}

@@ -28,7 +28,7 @@ from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["SkeletonCache", "import_parquet"]
 
-FORMAT = 1
+FORMAT = 2
 """Is counted up where skeletons, or how they are kept, change."""
 PIECE = 1 << 22
 KEY_BYTES = 20
