@@ -22,7 +22,8 @@ __all__ = ["add_class_bars", "figure_of_many_ranks", "waiting_over_time"]
 ROWS, TIMES = 512, 200
 """A heat map has no more rows and columns than this."""
 TICKS = 8
-SCALE = ("rgba(128,128,128,0.08)", "#cfa92c", "#e04848")
+SCALE = ("rgba(128,128,128,0.08)", "#5a4fcf")
+"""From no waiting to nothing else, in a colour that is no class's."""
 
 
 def waiting_over_time(matched: Sequence[Matched]) -> pd.DataFrame:
@@ -90,7 +91,7 @@ def _add_worst_ranks(made: Figure, charged: pd.DataFrame) -> None:
     """Draw below how much waiting the worst ranks caused, by class."""
     worst = charged.groupby("rank")["caused_ns"].sum().sort_values(ascending=False, kind="stable").index[:RANKS_SHOWN]
     add_class_bars(made, charged[charged["rank"].isin(worst)], row=2, col=1)
-    made.update_layout(barmode="stack", bargap=0.3)
+    made.update_layout(barmode="stack", bargap=0.3, legend={"y": -0.12})
     made.update_xaxes(categoryorder="array", categoryarray=[f"rank {rank}" for rank in worst], row=2, col=1)
     made.update_yaxes(title="ms that others waited", row=2, col=1)
 
