@@ -55,6 +55,6 @@ def more_ranks(hidden: int) -> list[str]:
     """Say how many ranks are not listed, and where they are.
 
     >>> more_ranks(1014), more_ranks(0)
-    (['  and 1014 ranks more; --json FILE lists all'], [])
+    (['  and 1,014 ranks more; --json FILE lists all'], [])
     """
-    return [f"  and {hidden} ranks more; --json FILE lists all"] if hidden else []
+    return [f"  and {hidden:,} ranks more; --json FILE lists all"] if hidden else []

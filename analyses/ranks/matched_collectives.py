@@ -130,7 +130,7 @@ def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
     ]
     if hidden := len(offsets) - len(named):
         most = milliseconds(-(-abs(offsets[furthest[RANKS_SHOWN]]) // 1000) * 1000)
-        said.append(f"and the clocks of {hidden} ranks more, none by over {most} ms; the job's `clocks` are all")
+        said.append(f"and the clocks of {hidden:,} ranks more, none by over {most} ms; the job's `clocks` are all")
     return said
 
 
