@@ -175,7 +175,8 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
     of_ranks = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False)
     frame, group = of_ranks.agg(**columns).reset_index(), of_ranks.ngroup().to_numpy().astype(np.int64)
     for name, percent in (("median_wait_ns", 50), ("p95_wait_ns", 95)):
-        frame[name] = ranked_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
+        waits = ranked_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
+        frame[name] = pd.array(waits, "Int64")
     order = {
         label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
     }  # steps in their own order, not that of their names

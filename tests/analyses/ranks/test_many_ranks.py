@@ -13,6 +13,7 @@ import hta_graph as hg
 from analyses.answer import Answer, answer_lines
 from analyses.display.terminal import TextTable
 from analyses.display.worst_ranks import worst_and_typical
+from analyses.pages.job_section import job_section
 from analyses.ranks import collectives as collectives_module
 from analyses.ranks import stragglers as stragglers_module
 from analyses.ranks.causes_of_waits import causes_in_words
@@ -52,10 +53,12 @@ def four_ranks(folder: Path, hosts: list[str | None]) -> list[Scope]:
     return scopes
 
 
-def many_scopes(folder: Path) -> list[Scope]:
-    """Make ranks that all wait for rank 7, those of higher number longer."""
+def many_scopes(folder: Path, hosts: int = 0) -> list[Scope]:
+    """Make ranks that all wait for rank 7, those of higher number longer; on some hosts in turn if there are any."""
     group: Group = ("0", "default_pg", list(range(MANY)))
-    return [rank_scope(folder, rank, [100.0 if rank == 7 else 50.0 - rank], [group]) for rank in range(MANY)]
+    said = [{"host_name": f"node{rank % hosts}"} if hosts else {} for rank in range(MANY)]
+    starts = [100.0 if rank == 7 else 50.0 - rank for rank in range(MANY)]
+    return [rank_scope(folder, rank, [starts[rank]], [group], **said[rank]) for rank in range(MANY)]
 
 
 def test_hosts_add_up_their_ranks(tmp_path: Path) -> None:
@@ -180,3 +183,22 @@ def test_the_figure_of_many_ranks_is_a_map_and_bars(tmp_path: Path) -> None:
 
 def test_waiting_of_nobody_is_an_empty_map() -> None:
     assert waiting_over_time([]).empty
+
+
+@pytest.mark.parametrize(("hosts", "tables"), [(0, 3), (4, 4), (12, 4)])
+def test_a_report_lists_the_ranks_and_hosts_with_most_of_the_path(tmp_path: Path, hosts: int, tables: int) -> None:
+    job = hg.build_job([scope.graph for scope in many_scopes(tmp_path, hosts)])
+    section = job_section(hg.critical_path(job, hg.whole()))
+    assert len(section.tables) == tables
+    ranks = section.tables[1]
+    assert ranks.title.endswith("; the 10 of 40 ranks with most of it")
+    assert ranks.frame["rank"].iloc[0] == 7
+    assert len(ranks.frame) == len(ranks.bars or ()) == 10
+    assert ("host" in ranks.frame) == bool(hosts)
+    if hosts:
+        by_host = section.tables[2]
+        assert by_host.frame.iloc[0][["host", "ranks"]].tolist() == [
+            f"node{7 % hosts}",
+            len(range(7 % hosts, MANY, hosts)),
+        ]
+        assert ("the 10 of 12 hosts" in by_host.title) == (hosts == 12)
