@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyses.display.terminal import Line
 from analyses.display.text_tables import table_lines
+from analyses.display.worst_ranks import MANY_RANKS, more_ranks, worst_and_typical
 from hta_graph.errors import Remedy
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Answer:
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
     long to read, for figures and JSON only. ``summed`` says of tables over what their times are added up, which titles
     repeat, ``extents`` from where to where a window is whose name does not tell. ``opening`` are notes that stand
-    before the tables; ``keys`` is what JSON has beside them.
+    before the tables; ``keys`` is what JSON has beside them. ``worst_by`` names the tables with a row per rank, and the
+    column by which a terminal lists the worst of many. ``drawn`` is for figures only.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -45,6 +47,8 @@ class Answer:
     keys: Mapping[str, Any] = field(default_factory=dict)
     summed: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)
+    worst_by: Mapping[str, str] = field(default_factory=dict)
+    drawn: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
@@ -124,6 +128,14 @@ def answer_lines(answer: Answer) -> list[Line]:
     for name, frame in answer.tables.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown):
-            limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
-            lines += [*table_lines(answer.title_of(name), shown, limit), ""]
+            lines += [*_lines_of_table(answer, name, shown), ""]
     return [*lines, *answer.closing] if answer.closing else lines[:-1]
+
+
+def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> list[Line]:
+    """Return the first rows of a table; of many ranks the worst, and what is typical."""
+    if name in answer.worst_by and frame["rank"].nunique() > MANY_RANKS:
+        worst, hidden = worst_and_typical(frame, answer.worst_by[name])
+        return [*table_lines(answer.title_of(name), worst, ROWS_SHOWN), *more_ranks(hidden)]
+    limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
+    return table_lines(answer.title_of(name), frame, limit)

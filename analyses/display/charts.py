@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOUND_COLOUR",
     "COLOUR",
+    "GRID",
     "SERIES",
     "bars_of_shares",
     "empty_figure",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from analyses.display.charts import BOUND_COLOUR
 from analyses.display.words import meanings_in
+from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN
 from analyses.pages.bars import class_bar
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.paths.job_report import missing_lines
@@ -30,7 +32,7 @@ def job_section(path: CriticalPath, causes: pd.DataFrame | None = None) -> Secti
         path: the job's.
         causes: the table of what ranks made others wait with, the largest first, whose first rows are shown.
     """
-    tables = [_class_table(path), _rank_table(path), _event_table(path)]
+    tables = [_class_table(path), *_rank_tables(path), _event_table(path)]
     if causes is not None:
         tables.append(SectionTable("what the others wait for", causes.head(CAUSES_SHOWN)))
     times = len(crossings(path))
@@ -54,20 +56,44 @@ def _class_table(path: CriticalPath) -> SectionTable:
     return SectionTable(title, pd.DataFrame(rows), colours=[BOUND_COLOUR[bound] for bound, _ in found])
 
 
-def _rank_table(path: CriticalPath) -> SectionTable:
-    """List the ranks: the path's time there, how long the job waited for each alone; all bars have one scale."""
+def _rank_tables(path: CriticalPath) -> list[SectionTable]:
+    """List the ranks: the path's time there, how long the job waited for each alone; of many the most, and hosts."""
     parts, classes, pieces = path.graph.parts, len(BoundBy), path.pieces
     sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
-    by_class = [
-        {bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in sums.reshape(-1, classes)
-    ]
-    rows = [
-        {"rank": part.rank, "time_ns": sum(own.values()), "others_wait_ns": held.total}
-        for part, own, held in zip(parts, by_class, held_up_by(path), strict=True)
-    ]
-    longest = max(row["time_ns"] for row in rows)
-    bars = [class_bar(own, longest) for own in by_class]
-    return SectionTable("time on the job's path by rank, and for how long all others wait", pd.DataFrame(rows), bars)
+    by_class = sums.reshape(-1, classes)
+    rows = pd.DataFrame({
+        "rank": [part.rank for part in parts],
+        "host": [part.graph.trace.settings.get("host_name") for part in parts],
+        "time_ns": by_class.sum(axis=1),
+        "others_wait_ns": [held.total for held in held_up_by(path)],
+    })  # fmt: skip
+    title = "time on the job's path by rank, and for how long all others wait"
+    if len(rows) <= MANY_RANKS:
+        return [_with_bars(title, rows.drop(columns="host"), by_class)]
+    most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_SHOWN)
+    title = f"{title}; the {RANKS_SHOWN} of {len(rows):,} ranks with most of it"
+    hosts = _host_table(rows)
+    shown = most if hosts else most.drop(columns="host")
+    return [_with_bars(title, shown, by_class[most.index]), *hosts]
+
+
+def _with_bars(title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any]) -> SectionTable:
+    """Draw beside each row what its time is made of; all bars have one scale."""
+    longest = int(rows["time_ns"].max())
+    told = [{bound.label: int(ns) for bound, ns in zip(BoundBy, own, strict=True)} for own in by_class]
+    return SectionTable(title, rows, [class_bar(own, longest) for own in told])
+
+
+def _host_table(rows: pd.DataFrame) -> list[SectionTable]:
+    """Add up ranks by host, where each tells it and there are several."""
+    if rows["host"].isna().any() or rows["host"].nunique() < 2:
+        return []
+    by_host = rows.groupby("host", sort=False)
+    sums = by_host[["time_ns", "others_wait_ns"]].sum().assign(ranks=by_host.size())
+    most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_SHOWN)
+    title = "time on the job's path by host"
+    more = f"; the {RANKS_SHOWN} of {len(sums):,} hosts with most of it" if len(sums) > len(most) else ""
+    return [SectionTable(title + more, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])]
 
 
 def _event_table(path: CriticalPath) -> SectionTable:

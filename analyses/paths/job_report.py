@@ -8,6 +8,7 @@ import numpy as np
 
 from analyses.display.terminal import Line, duration_text, percent, table
 from analyses.display.words import short_words_in
+from analyses.display.worst_ranks import RANKS_SHOWN, more_ranks
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.path_meetings import crossings, held_up_by
 from hta_graph.algorithms.time.windows import ResolvedWindow
@@ -16,8 +17,6 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 
 __all__ = ["job_record", "missing_lines", "rank_lines", "rank_names"]
-
-RANKS_SHOWN = 10
 
 
 def job_record(path: CriticalPath) -> dict[str, Any]:
@@ -73,10 +72,9 @@ def rank_lines(path: CriticalPath) -> list[Line]:
         for at in shown
     ]  # fmt: skip
     hidden = int(np.count_nonzero(total)) - len(shown)
-    more = [f"  and {hidden} ranks more; --json FILE lists all"] if hidden else []
     passed = len(crossings(path))
     head = f"time on the critical path by rank; it goes from rank to rank {passed:,} ×"
-    return [head, *table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4]), *more]
+    return [head, *table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4]), *more_ranks(hidden)]
 
 
 def missing_lines(window: ResolvedWindow) -> list[str]:

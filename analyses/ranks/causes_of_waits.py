@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from hta_graph.job.causes.wait_causes import Charges, WaitCauses
 from hta_graph.job.joining.join_ranks import join_ranks
 from hta_graph.model import Bools, BoundBy, Ints
 from hta_graph.names import short_name
+from hta_graph.printable import one_line
 
 __all__ = ["CAUSES", "causes", "causes_in_words"]
 
@@ -97,8 +98,8 @@ def _columns_of(charges: Charges, found: WaitCauses) -> dict[str, Any]:
     }
 
 
-def causes_in_words(frame: pd.DataFrame) -> list[str]:
-    """Say which rank holds up the others and by what, if one does so more than all others together."""
+def causes_in_words(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:
+    """Say which rank holds up the others and by what, if one does so more than all others together; and which host."""
     waited = int(frame["caused_ns"].sum())
     if not waited:
         return []
@@ -107,11 +108,28 @@ def causes_in_words(frame: pd.DataFrame) -> list[str]:
     of_all = f"{brief_duration(waited)} of waiting"
     if 2 * caused > waited:
         own = frame[frame["rank"] == rank]
-        begins = f"rank {rank} holds up the others: it causes {brief_duration(caused)} of {of_all}"
+        begins = (
+            f"rank {rank}{_on_host(rank, hosts)} holds up the others: it causes {brief_duration(caused)} of {of_all}"
+        )
         return ["".join([begins, _main_cause(own, caused), _passed_on(own, caused), _not_known(own, caused)])]
     begins = f"no rank alone holds up the others: of {of_all} rank {rank} causes most, {brief_share(caused / waited)}"
     named = frame[frame["name"].notna()]
-    return [begins + (_largest_cause(named, waited) if len(named) else "") + _not_known(frame, waited)]
+    largest = _largest_cause(named, waited) if len(named) else ""
+    return [begins + _main_host(by_rank, hosts, waited) + largest + _not_known(frame, waited)]
+
+
+def _on_host(rank: int, hosts: Mapping[int, str]) -> str:
+    return f" on host {one_line(hosts[rank])}" if rank in hosts else ""
+
+
+def _main_host(by_rank: pd.Series[int], hosts: Mapping[int, str], waited: int) -> str:
+    """Name the host whose ranks cause more than those of all other hosts together, if there is one."""
+    by_host = by_rank.groupby([hosts.get(int(rank), "") for rank in by_rank.index]).sum().drop("", errors="ignore")
+    if not len(by_host) or 2 * int(by_host.max()) <= waited:
+        return ""
+    host = by_host.idxmax()
+    share = brief_share(int(by_host.max()) / waited)
+    return f"; but {share} is caused on host {one_line(str(host))}"
 
 
 def _largest_cause(named: pd.DataFrame, waited: int) -> str:

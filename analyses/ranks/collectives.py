@@ -10,6 +10,7 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
+from analyses.ranks.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from analyses.tables import Table, joined
@@ -168,22 +169,19 @@ def waits_by_rank(members: pd.DataFrame) -> pd.DataFrame:
     columns = {
         "kernels": ("number", "count"),
         **{name: (name, "sum") for name in ("duration_ns", "wait_ns", "transfer_ns")},
-        "median_wait_ns": ("wait_ns", lambda waits: _ranked_wait(waits, 50)),
-        "p95_wait_ns": ("wait_ns", lambda waits: _ranked_wait(waits, 95)),
         "times_last": ("is_last", "sum"),
         "wait_caused_ns": ("wait_caused_ns", "sum"),
     }
-    frame = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False).agg(**columns).reset_index()
+    of_ranks = kernels.assign(wait_caused_ns=caused).groupby(["rank", "scope"], sort=False)
+    frame, group = of_ranks.agg(**columns).reset_index(), of_ranks.ngroup().to_numpy().astype(np.int64)
+    for name, percent in (("median_wait_ns", 50), ("p95_wait_ns", 95)):
+        waits = ranked_by(group, kernels["wait_ns"].to_numpy(np.int64), len(frame), percent)
+        frame[name] = pd.array(waits, "Int64")
     order = {
         label: at for at, label in enumerate(dict.fromkeys(kernels["scope"]))
     }  # steps in their own order, not that of their names
     in_order = np.lexsort((frame["rank"], frame["scope"].map(order)))
     return frame[RANKS].iloc[in_order].reset_index(drop=True)
-
-
-def _ranked_wait(waits: pd.Series[int], percent: int) -> int:
-    """Return the wait that so many percent do not exceed (ns)."""
-    return int(ranked_by(np.zeros(len(waits), np.int64), waits.to_numpy().astype(np.int64), 1, percent)[0])
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
@@ -193,14 +191,22 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         scopes: one for each rank, or the steps of each.
 
     Returns:
-        The tables ``collectives`` and ``ranks`` (each rank's waits in all), and the series ``members``.
+        The tables ``collectives``, ``ranks`` (each rank's waits in all), ``group_kinds`` and ``groups`` (of several
+        process groups, which wait most), and the series ``members``.
     """
     matched = matched_collectives(scopes)
-    members = collective_members(matched)
-    tables = {"collectives": collectives(matched), "ranks": waits_by_rank(members)}
+    members, every = collective_members(matched), collectives(matched)
+    tables = {
+        "collectives": every,
+        "ranks": waits_by_rank(members),
+        "group_kinds": group_kinds(every, matched),
+        "groups": groups(every, matched),
+    }
     ranks = len({scope.rank for scope in scopes})
-    summed = {"collectives": f"the waiting ones of {ranks} ranks", "ranks": "all collectives"}
-    return Answer(tables, notes_on(scopes, matched), {"members": members}, summed=summed)
+    summed = {"collectives": f"the waiting ones of {ranks} ranks"}
+    summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
+    worst_by = {"ranks": "wait_caused_ns"}
+    return Answer(tables, notes_on(scopes, matched), {"members": members}, summed=summed, worst_by=worst_by)
 
 
 def figure(found: Answer) -> Figure:
@@ -226,5 +232,7 @@ def figure(found: Answer) -> Figure:
 TABLES = {
     "collectives": Table(collectives, COLLECTIVES),
     "ranks": Table(waits_by_rank, RANKS),
+    "group_kinds": Table(group_kinds, GROUP_KINDS),
+    "groups": Table(groups, GROUPS),
     "members": Table(collective_members, MEMBERS),
 }

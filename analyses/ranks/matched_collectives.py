@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN
 from analyses.scope import Scope
 from hta_graph.columns import places_by
 from hta_graph.job.matching.collective_times import Collectives, match_collectives, matched_graphs
@@ -14,7 +15,7 @@ from hta_graph.job.matching.rank_members import UNKNOWN, RankMembers
 from hta_graph.job.matching.rank_record import Meeting
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Bools, Ints
-from hta_graph.shown import signed_milliseconds
+from hta_graph.shown import milliseconds, signed_milliseconds
 
 __all__ = ["Matched", "matched_collectives", "notes_on"]
 
@@ -27,8 +28,6 @@ ALONE = (
 
 NAMED = 3
 """How many collectives that fit no clocks are named."""
-CLOCKS_NAMED = 16
-"""How many clocks that were set back are named."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +122,17 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
 
 
 def _clocks_set_back(offsets: Mapping[int, int]) -> list[str]:
-    """Name the clocks that are farthest from the first rank's; nobody reads a line for each of a thousand."""
-    farthest = set(sorted(offsets, key=lambda rank: (-abs(offsets[rank]), rank))[:CLOCKS_NAMED])
-    rest = len(offsets) - len(farthest)
-    return [
-        f"rank {rank}: its clock is {signed_milliseconds(offset)} ms ahead of the first rank's and was set back"
-        for rank, offset in offsets.items()
-        if rank in farthest
-    ] + [f"so were those of {rest:,} more ranks, which are ahead or behind by less"] * bool(rest)
+    """Say whose clocks were set back and by how much, of many ranks those that are furthest off."""
+    furthest = sorted(offsets, key=lambda rank: -abs(offsets[rank]))
+    named = sorted(furthest[:RANKS_SHOWN]) if len(offsets) > MANY_RANKS else list(offsets)
+    said = [
+        f"rank {rank}: its clock is {signed_milliseconds(offsets[rank])} ms ahead of the first rank's and was set back"
+        for rank in named
+    ]
+    if hidden := len(offsets) - len(named):
+        most = milliseconds(-(-abs(offsets[furthest[RANKS_SHOWN]]) // 1000) * 1000)
+        said.append(f"and the clocks of {hidden:,} ranks more, none by over {most} ms; the job's `clocks` are all")
+    return said
 
 
 def _named_unfit(meeting: Meeting, scopes: Sequence[Scope], ranks: Mapping[int, RankMembers]) -> str:

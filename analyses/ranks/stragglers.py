@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.display.charts import BOUND_COLOUR, empty_figure, new_figure
-from analyses.display.words import SHORT
+from analyses.display.charts import empty_figure, new_figure
+from analyses.display.worst_ranks import MANY_RANKS
 from analyses.ranks.causes_of_waits import CAUSES, causes, causes_in_words
+from analyses.ranks.hosts import HOSTS, host_names, hosts
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
+from analyses.ranks.waiting_figure import add_class_bars, figure_of_many_ranks, waiting_over_time
 from analyses.scope import Scope
 from analyses.tables import Table, joined
 from hta_graph.columns import summed_by
@@ -61,36 +63,35 @@ def _waiting_caused(item: Matched) -> pd.DataFrame:
 
 
 def answer(scopes: Sequence[Scope]) -> Answer:
-    """Return the tables ``stragglers``, how much waiting each rank caused, and ``causes``, by what.
+    """Return the tables ``stragglers`` and ``hosts``, how much waiting each caused, and ``causes``, by what.
 
     Args:
         scopes: one for each rank, or the steps of each.
     """
     matched = matched_collectives(scopes)
-    tables = {"stragglers": stragglers(matched), "causes": causes(matched)}
-    summed = {"stragglers": "the other ranks and all collectives", "causes": "the ranks that waited"}
-    return Answer(tables, notes_on(scopes, matched), opening=causes_in_words(tables["causes"]), summed=summed)
+    caused, charged = stragglers(matched), causes(matched)
+    tables = {"stragglers": caused, "hosts": hosts(caused, charged, matched), "causes": charged}
+    summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
+    return Answer(
+        tables,
+        notes_on(scopes, matched),
+        opening=causes_in_words(charged, host_names(matched)),
+        summed=summed | {"causes": "the ranks that waited"},
+        worst_by={"stragglers": "wait_caused_ns"},
+        drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},
+    )
 
 
 def figure(found: Answer) -> Figure:
-    """Draw how much waiting each rank caused, by the class of what it did meanwhile."""
+    """Draw how much waiting each rank caused, by the class of what it did meanwhile; of many also when they wait."""
     frame = found.tables["causes"]
     title = "Waiting that each rank caused, by what it did meanwhile"
     if not len(frame):
         return empty_figure(title, "no waiting of one rank for another was found")
+    if "waiting" in found.drawn:
+        return figure_of_many_ranks(found.drawn["waiting"], frame, found.tables["stragglers"]["rank"].nunique())
     made = new_figure(title=title, y="ms, of all other ranks together")
-    for bound, colour in BOUND_COLOUR.items():
-        own = frame[frame["bound_by"] == bound].sort_values(["rank", "caused_ns"], ascending=[True, False])
-        sums = own.groupby("rank")["caused_ns"].sum()
-        if len(own):
-            made.add_bar(
-                name=SHORT[bound],
-                x=[f"rank {rank}" for rank in sums.index],
-                y=sums / 1e6,
-                marker_color=colour,
-                customdata=own.groupby("rank")["name"].first().reindex(sums.index).fillna("not known by what"),
-                hovertemplate="%{x}: %{y:,.3f} ms, most by %{customdata}",
-            )
+    add_class_bars(made, frame)
     made.update_layout(barmode="stack", bargap=0.3)
     made.update_xaxes(
         categoryorder="array", categoryarray=[f"rank {rank}" for rank in sorted(frame["rank"].dropna().unique())]
@@ -98,4 +99,8 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {"stragglers": Table(stragglers, COLUMNS), "causes": Table(causes, CAUSES)}
+TABLES = {
+    "stragglers": Table(stragglers, COLUMNS),
+    "hosts": Table(hosts, HOSTS),
+    "causes": Table(causes, CAUSES),
+}

@@ -27,7 +27,7 @@ from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["SkeletonCache", "import_parquet"]
 
-FORMAT = 3
+FORMAT = 4
 """Is counted up where skeletons, or how they are kept, change."""
 PIECE = 1 << 22
 KEY_BYTES = 20

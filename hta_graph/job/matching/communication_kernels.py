@@ -11,7 +11,8 @@ from hta_graph.algorithms.work.activities import Activities, WorkType, activitie
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.kernels.kernel_arguments import KernelArguments, kernel_arguments
 from hta_graph.job.matching.kernels.kernel_partners import SEND_RECV, groups_of_kernels, kernel_kind, needed_by
-from hta_graph.job.matching.rank_members import MESSAGES, RECORDED, SIZES, RankMembers
+from hta_graph.job.matching.process_groups import group_descriptions
+from hta_graph.job.matching.rank_members import DESCRIPTION, MESSAGES, RECORDED, SIZES, RankMembers
 from hta_graph.model import EventKind
 
 __all__ = ["read_communication_kernels"]
@@ -35,6 +36,7 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
         for at, (kind, group, annotation) in enumerate(zip(kinds, groups, annotations, strict=True))
     ]
     said = {key: found.said[key] for key in (*RECORDED, *SIZES)}
+    said[DESCRIPTION] = group_descriptions(found.distributed, said["Process Group Name"])
     said["Collective name"] = [
         name if name is not None or kind not in MESSAGES else kind
         for name, kind in zip(said["Collective name"], kinds, strict=True)

@@ -20,8 +20,14 @@ import numpy as np
 from hta_graph.columns import numbered_runs
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.host_rows import HostRows, read_host_rows
-from hta_graph.job.matching.process_groups import ProcessGroup, gloo_groups, groups_of_workers, number_at
-from hta_graph.job.matching.rank_members import ALL, NOBODY, UNKNOWN, RankMembers
+from hta_graph.job.matching.process_groups import (
+    ProcessGroup,
+    gloo_groups,
+    group_descriptions,
+    groups_of_workers,
+    number_at,
+)
+from hta_graph.job.matching.rank_members import ALL, DESCRIPTION, NOBODY, UNKNOWN, RankMembers
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.vocabulary import MESSAGE_ROWS, PROCESS_GROUP_CALL
 
@@ -204,6 +210,7 @@ def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, li
     return RankMembers.nothing_said(len(kinds)) | {
         "Collective name": kinds,
         "Process Group Name": [own and own.name for own in groups],
+        DESCRIPTION: group_descriptions(found.distributed, [own and own.name for own in groups]),
         "Process Group Ranks": _texts_of(groups, lambda own: str(list(own.ranks))),
         "In msg nelems": size,
         # An all-gather's row shows what the rank gives; it gets that of all.

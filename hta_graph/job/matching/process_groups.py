@@ -14,10 +14,12 @@ import numpy as np
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids
 
-__all__ = ["ProcessGroup", "elements_of", "gloo_groups", "groups_of_workers", "number_at"]
+__all__ = ["ProcessGroup", "elements_of", "gloo_groups", "group_descriptions", "groups_of_workers", "number_at"]
 
 WORKERS = 2
 """How many threads Gloo gives each group."""
+UNDESCRIBED = ("", "undefined")
+"""What PyTorch writes where nobody said what a group is for."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,19 @@ def gloo_groups(distributed: Mapping[str, Any]) -> list[ProcessGroup]:
         return groups
     world = distributed.get("world_size")
     return [ProcessGroup("0", tuple(range(world)))] if isinstance(world, int) and 0 < world < 1 << 20 else []
+
+
+def group_descriptions(distributed: Mapping[str, Any], names: Sequence[Any]) -> list[str | None]:
+    """Return what the header says that each group is for, by the groups' names; None where it says nothing.
+
+    >>> group_descriptions({"pg_config": [{"pg_name": "3", "pg_desc": "tp"}]}, ["3", 3, "4", None])
+    ['tp', 'tp', None, None]
+    """
+    listed = distributed.get("pg_config")
+    entries = [entry for entry in (listed if isinstance(listed, list) else []) if isinstance(entry, dict)]
+    told = {str(entry.get("pg_name")): entry.get("pg_desc") for entry in entries}
+    known = {name: text for name, text in told.items() if isinstance(text, str) and text not in UNDESCRIBED}
+    return [None if name is None else known.get(str(name)) for name in names]
 
 
 def groups_of_workers(graph: DependencyGraph, rows: Ids, groups: Sequence[ProcessGroup]) -> dict[int, ProcessGroup]:

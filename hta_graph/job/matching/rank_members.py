@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["ALL", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMembers", "Recording"]
+__all__ = ["ALL", "DESCRIPTION", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMembers", "Recording"]
 
 ALL, NOBODY, UNKNOWN = -1, -2, -3
 """Whom a member of a collective waits for, where it is not one rank."""
@@ -19,6 +19,8 @@ MESSAGES = ("send", "recv", "send_recv")
 RECORDED = ("Collective name", "Process Group Name", "Process Group Ranks", "Seq", "Comms Id", "Group size")
 COLUMNS = ("row", "call", "arrival", "start", "end", "needed", "on_gpu")
 SIZES = ("In msg nelems", "Out msg nelems", "dtype")
+DESCRIPTION = "Process Group Description"
+"""What a group is for, such as "tp", as the header says beside the group's name."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class RankMembers:
     @staticmethod
     def nothing_said(count: int) -> dict[str, list[Any]]:
         """Return the recorded arguments of communications of which nothing was recorded."""
-        return {key: [None] * count for key in (*RECORDED, *SIZES)}
+        return {key: [None] * count for key in (*RECORDED, *SIZES, DESCRIPTION)}
 
     def take(self, rows: Ints) -> RankMembers:
         """Select communications, in this order."""
