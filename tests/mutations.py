@@ -1956,7 +1956,7 @@ JOINED = (
 )
 """What joins ranks."""
 
-SKELETON_TESTS = ("tests/job/skeletons", "tests/algorithms/skeleton")
+SKELETON_TESTS = ("tests/job/skeletons/test_job_paths.py", "tests/algorithms/skeleton/test_contraction.py")
 
 
 def of_skeletons(name: str, file: str, old: str, new: str) -> Mutation:
