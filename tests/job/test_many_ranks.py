@@ -94,6 +94,15 @@ def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str],
     assert (first["rank"], first["name"]) == (injected["rank"], injected["kernel"])
 
 
+@pytest.mark.slow
+def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job = generated_job(tmp_path / "job", ranks=24, ranks_per_host=1, clock_spread_ns=300_000)
+    (few, whole) = (run_command(capsys, "collectives", job, "--skeletons", held)[1] for held in ("always", "never"))
+    assert few == whole
+    assert few.count("was set back") == 16
+    assert "so were those of 7 more ranks" in few
+
+
 @pytest.mark.parametrize("option", [["--near", "1%"], ["--overlay", "o.json"], ["--window", "0:1000000"]])
 def test_what_needs_all_rows_is_refused_in_a_line(
     capsys: pytest.CaptureFixture[str],

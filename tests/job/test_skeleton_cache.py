@@ -83,6 +83,17 @@ def test_a_changed_trace_is_read(capsys: pytest.CaptureFixture[str], job: Path, 
     assert found == run_command(capsys, "stragglers", mine, "--json", "-", "--skeletons", "never")
 
 
+@pytest.mark.parametrize("name", ["no UTF-8 \udcff", deep("two\nlines"), deep("a\x1b[31mb"), deep("~"), deep("a/../b")])
+def test_a_folder_may_have_any_name(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = asked(capsys, job, name)
+    assert len(entries(tmp_path)) == RANKS
+    without_making(monkeypatch)
+    assert asked(capsys, job, name) == first
+
+
 # -- entries that are not what was written ----------------------------------------------------------------------------
 
 Damage = Callable[[list[Path], random.Random], object]
