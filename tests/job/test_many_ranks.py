@@ -122,16 +122,24 @@ def test_what_needs_all_rows_is_refused_in_a_line(
 
 @pytest.mark.slow
 def test_whoever_reads_answers_are_the_same(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Workers stand in another folder than the one who asks."""
     pytest.importorskip("distributed")
+    pytest.importorskip("pyarrow")
     job = job_of("clocks")
-    with cluster(tmp_path) as address:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with cluster(elsewhere) as address:
         for command in COMMANDS:
             expected = asked_with(capsys, "always", job, command, "--jobs", "1")
             assert expected[0] == 0
             for where in (["--jobs", "2"], ["--jobs", "2", "--cluster", "local"], ["--cluster", address]):
-                assert asked_with(capsys, "always", job, command, "--wide", *where) == expected, (command, where)
+                assert asked_with(capsys, "always", job, command, *where) == expected, (command, where)
+            kept = asked_with(capsys, "always", job, command, "--cluster", address, "--cache", "kept")
+            assert kept == expected
+    assert len(list((tmp_path / "kept").rglob("*.parquet"))) >= len(list(job.iterdir()))
+    assert list(elsewhere.rglob("*.parquet")) == []
     assert working_children() == set()
 
 
