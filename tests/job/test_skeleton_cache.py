@@ -175,7 +175,7 @@ def test_numbers_that_name_nothing_are_no_crash(capsys: pytest.CaptureFixture[st
     """Whoever makes a digest that fits gets what he wrote or what is true, and no traceback."""
     asked(capsys, job, tmp_path)
     sound, rng = {path: path.read_bytes() for path in entries(tmp_path)}, random.Random(1)
-    for _ in range(cases(160)):
+    for _ in range(cases(80)):
         other_numbers(entries(tmp_path), rng)
         status, _, err = asked(capsys, job, tmp_path)
         assert (status in (0, 1), "Traceback" in err) == (True, False)
