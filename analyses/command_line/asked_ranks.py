@@ -250,7 +250,8 @@ def cache_folder(name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"{name}: cannot be made: {error.strerror or error}; name another folder") from None
-    return folder
+    # Workers of a cluster stand elsewhere.
+    return folder.absolute()
 
 
 @contextmanager

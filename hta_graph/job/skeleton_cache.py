@@ -70,7 +70,8 @@ class SkeletonCache:
         return None
 
     def _read(self) -> DependencyGraph:
-        table = self._parquet.read_table(self._entry)
+        with self._entry.open("rb") as file:
+            table = self._parquet.read_table(file)
         head = json.loads(table.schema.metadata[b"hta-graph"])
         columns = b"".join(table.column("bytes").to_pylist())
         if self._digest(head["head"], columns) != head["digest"]:
@@ -104,7 +105,9 @@ class SkeletonCache:
         self._entry.parent.mkdir(parents=True, exist_ok=True)
         part = self._entry.with_name(f".{self._entry.name}.{secrets.token_hex(8)}.part")
         try:
-            self._parquet.write_table(table.replace_schema_metadata({"hta-graph": said}), part, compression="zstd")
+            # Opened here, for Parquet's own way takes no names that are no UTF-8.
+            with part.open("wb") as file:
+                self._parquet.write_table(table.replace_schema_metadata({"hta-graph": said}), file, compression="zstd")
             part.replace(self._entry)
         finally:
             part.unlink(missing_ok=True)

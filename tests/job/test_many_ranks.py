@@ -44,7 +44,8 @@ QUICK = {
 }
 ASKED = [
     *((command, job, asked) for (command, job), asked in QUICK.items()),
-    *(deep(command, job, asked) for command, asked in QUESTIONS.items() for job in ("clocks", "3d")),
+    *(deep(command, "clocks", asked) for command, asked in QUESTIONS.items()),
+    *(deep(command, "3d", asked[:4]) for command, asked in QUESTIONS.items()),
     *(deep(command, job, [[]]) for command in QUESTIONS for job in ("fsdp", "host", "cut")),
 ]
 
@@ -79,12 +80,12 @@ def test_of_steps_few_rows_tell_those_of_the_job(
 ) -> None:
     """The paths of each rank alone would need all rows of all ranks."""
     few, whole = (
-        json.loads(asked_with(capsys, held, job_of("3d"), "critical-path", "--per-step")[1])
+        json.loads(asked_with(capsys, held, job_of("clocks"), "critical-path", "--per-step")[1])
         for held in ("always", "never")
     )
     assert list(only_difference(few, whole)) == ["ranks", "steps"]
     assert (few["ranks"], few["steps"], len(few["job_steps"])) == ([], [], 3)
-    status, out, _ = run_command(capsys, "critical-path", job_of("3d"), "--per-step", "--skeletons", "always")
+    status, out, _ = run_command(capsys, "critical-path", job_of("clocks"), "--per-step", "--skeletons", "always")
     assert (status, "0 ranks" in out) == (0, False)
 
 
@@ -92,6 +93,15 @@ def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str],
     _, out, _ = asked_with(capsys, "always", job_of("3d"), "stragglers")
     first, injected = json.loads(out)["tables"]["causes"][0], read_truth(job_of("3d"))["injected"]
     assert (first["rank"], first["name"]) == (injected["rank"], injected["kernel"])
+
+
+@pytest.mark.slow
+def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job = generated_job(tmp_path / "job", ranks=24, ranks_per_host=1, clock_spread_ns=300_000)
+    (few, whole) = (run_command(capsys, "collectives", job, "--skeletons", held)[1] for held in ("always", "never"))
+    assert few == whole
+    assert few.count("was set back") == 16
+    assert "so were those of 7 more ranks" in few
 
 
 @pytest.mark.parametrize("option", [["--near", "1%"], ["--overlay", "o.json"], ["--window", "0:1000000"]])
@@ -113,16 +123,24 @@ def test_what_needs_all_rows_is_refused_in_a_line(
 
 @pytest.mark.slow
 def test_whoever_reads_answers_are_the_same(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Workers stand in another folder than the one who asks."""
     pytest.importorskip("distributed")
+    pytest.importorskip("pyarrow")
     job = job_of("clocks")
-    with cluster(tmp_path) as address:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with cluster(elsewhere) as address:
         for command in COMMANDS:
             expected = asked_with(capsys, "always", job, command, "--jobs", "1")
             assert expected[0] == 0
             for where in (["--jobs", "2"], ["--jobs", "2", "--cluster", "local"], ["--cluster", address]):
-                assert asked_with(capsys, "always", job, command, "--wide", *where) == expected, (command, where)
+                assert asked_with(capsys, "always", job, command, *where) == expected, (command, where)
+            kept = asked_with(capsys, "always", job, command, "--cluster", address, "--cache", "kept")
+            assert kept == expected
+    assert len(list((tmp_path / "kept").rglob("*.parquet"))) >= len(list(job.iterdir()))
+    assert list(elsewhere.rglob("*.parquet")) == []
     assert working_children() == set()
 
 

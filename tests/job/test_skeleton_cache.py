@@ -83,6 +83,17 @@ def test_a_changed_trace_is_read(capsys: pytest.CaptureFixture[str], job: Path, 
     assert found == run_command(capsys, "stragglers", mine, "--json", "-", "--skeletons", "never")
 
 
+@pytest.mark.parametrize("name", ["no UTF-8 \udcff", deep("two\nlines"), deep("a\x1b[31mb"), deep("~"), deep("a/../b")])
+def test_a_folder_may_have_any_name(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = asked(capsys, job, name)
+    assert len(entries(tmp_path)) == RANKS
+    without_making(monkeypatch)
+    assert asked(capsys, job, name) == first
+
+
 # -- entries that are not what was written ----------------------------------------------------------------------------
 
 Damage = Callable[[list[Path], random.Random], object]
@@ -164,7 +175,7 @@ def test_numbers_that_name_nothing_are_no_crash(capsys: pytest.CaptureFixture[st
     """Whoever makes a digest that fits gets what he wrote or what is true, and no traceback."""
     asked(capsys, job, tmp_path)
     sound, rng = {path: path.read_bytes() for path in entries(tmp_path)}, random.Random(1)
-    for _ in range(cases(160)):
+    for _ in range(cases(80)):
         other_numbers(entries(tmp_path), rng)
         status, _, err = asked(capsys, job, tmp_path)
         assert (status in (0, 1), "Traceback" in err) == (True, False)

@@ -93,7 +93,7 @@ def fingerprint(graph: DependencyGraph) -> str:
     """Return what tells whether a file that is read once more holds what it held."""
     found, events = blake2b(digest_size=16), graph.event_table
     for column in (events.start, events.end, events.name):
-        found.update(np.ascontiguousarray(column).tobytes())
+        found.update(np.ascontiguousarray(column).data)
     found.update("\0".join(graph.names).encode(errors="surrogatepass"))
     return found.hexdigest()
 
