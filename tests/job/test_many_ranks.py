@@ -233,7 +233,7 @@ def test_a_file_that_changes_meanwhile_is_one_line(
 # -- what it costs ----------------------------------------------------------------------------------------------------
 
 MIB = 1 << 20
-MORE_MIB = 12
+MORE_MIB = 8
 
 
 @needs_proc
