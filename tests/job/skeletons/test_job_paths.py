@@ -67,7 +67,7 @@ def test_a_job_of_skeletons_says_the_same(tmp_path: Path, scenario: str, backend
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "backend", "damage"), DEEP)
 def test_jobs_of_all_kinds_say_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
-    for seed in range(cases(8)):
+    for seed in range(cases(4)):
         (folder := tmp_path / str(seed)).mkdir()
         assert_same(recorded(folder, scenario, backend, damage, seed))
 
