@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,11 @@ def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.slow
 def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    job = generated_job(tmp_path / "job", ranks=24, ranks_per_host=1, clock_spread_ns=300_000)
+    job = generated_job(tmp_path / "job", ranks=40, ranks_per_host=1, clock_spread_ns=300_000)
     (few, whole) = (run_command(capsys, "collectives", job, "--skeletons", held)[1] for held in ("always", "never"))
     assert few == whole
-    assert few.count("was set back") == 16
-    assert "so were those of 7 more ranks" in few
+    assert few.count("was set back") == 10
+    assert re.search(r"and the clocks of \d+ ranks more, none by over ", few)
 
 
 @pytest.mark.parametrize("option", [["--near", "1%"], ["--overlay", "o.json"], ["--window", "0:1000000"]])

@@ -39,6 +39,7 @@ from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import folder_contents, run_command
 from tests.support.depth import deep
+from tests.support.engine_tasks import working_children
 from tests.support.processes import child_processes, is_running, wait_until
 from tests.support.shared_traces import SHARED
 
@@ -431,7 +432,7 @@ def test_an_error_ends_the_processes(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     found = hg.read_graphs(tmp_path, jobs=2)
     next(found)
-    workers = child_processes(os.getpid())
+    workers = working_children()
     assert workers
     with pytest.raises(TraceError) as kept:
         next(found)
@@ -443,7 +444,7 @@ def test_an_error_ends_the_processes(tmp_path: Path) -> None:
 def test_a_reader_that_is_given_up_ends_its_processes(tmp_path: Path) -> None:
     found = hg.read_graphs(job_folder(tmp_path, *range(4)), jobs=2)
     next(found)
-    workers = child_processes(os.getpid())
+    workers = working_children()
     assert workers
     found.close()  # type: ignore[attr-defined]
     assert not any(map(is_running, workers))

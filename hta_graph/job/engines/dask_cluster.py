@@ -164,19 +164,28 @@ def _local_client(started: ExitStack, workers: int) -> Client:
     # A worker that is lost is replaced; the last attempt is that of the last retry.
     started.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": RETRIES}))
     try:
-        cluster = distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:8787",
-            silence_logs=logging.CRITICAL,
-            memory_limit=0,  # a task bounds what it takes itself
-        )
+        cluster = _local_cluster(distributed, workers)
         started.enter_context(cluster)
         return started.enter_context(closing(distributed.Client(cluster, set_as_default=False)))
     except (OSError, RuntimeError, ValueError) as error:
         raise ClusterError(f"Dask's workers do not start here: {error}", GUARD) from None
+
+
+def _local_cluster(distributed: Any, workers: int) -> Any:
+    """Start workers; one that is lost before it has started is none that Dask replaces: all are started once more."""
+    options = {
+        "n_workers": workers,
+        "threads_per_worker": 1,
+        "processes": True,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:8787",
+        "silence_logs": logging.CRITICAL,
+        "memory_limit": 0,  # a task bounds what it takes itself
+    }
+    try:
+        return distributed.LocalCluster(**options)
+    except RuntimeError:
+        return distributed.LocalCluster(**options)
 
 
 def _client_of(started: ExitStack, address: str) -> Client:
