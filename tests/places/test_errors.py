@@ -17,9 +17,9 @@ from hta_graph.places.addresses import read_address
 from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.peek import peek_header
-from tests.places.conftest import Bucket, Web, begin_anew
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import run_command
+from tests.support.servers import Bucket, Web, begin_anew
 
 TRACE = b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1}]}'
 

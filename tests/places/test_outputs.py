@@ -16,8 +16,8 @@ from hta_graph.export.files import new_folder, write_file
 from hta_graph.export.targets import check_targets
 from hta_graph.places import file_systems, uploads
 from hta_graph.places.named_places import named_place
-from tests.places.conftest import Bucket
 from tests.support.command_line import run_command
+from tests.support.servers import Bucket
 from tests.support.small_job import small_job
 
 TRACE = b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1}]}'

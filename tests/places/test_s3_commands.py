@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import hta_graph as hg
-from tests.places.conftest import Bucket
 from tests.support.command_line import run_command
 from tests.support.depth import deep
 from tests.support.large_jobs import asked_with, generated_job
+from tests.support.servers import Bucket
 from tests.support.small_job import small_job
 
 SAMPLES = Path(__file__).parents[2] / "analyses" / "sample"

@@ -14,7 +14,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -350,8 +350,8 @@ def pause_in_writing(moment: str, target: Path, tells: int, hears: int) -> None:
         yield content[len(content) // 2 :]
 
     @contextmanager
-    def paused_folder(place: Path, check: Callable[[], None]) -> Iterator[Path]:
-        with new_folder(place, check) as new:
+    def paused_folder(place: Path, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
+        with new_folder(place, check, last) as new:
             pause(files.place_of(place))
             yield new
 
