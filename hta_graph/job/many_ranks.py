@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 
+from hta_graph.algorithms.replay.prediction import replay_elsewhere
 from hta_graph.algorithms.skeleton.whole_answers import whole_answers
+from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -15,6 +17,8 @@ from hta_graph.job.matching.collective_times import Collectives, match_collectiv
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.reading import Progress, Readers, read_files
+from hta_graph.job.replays.job_replay import JobReplay
+from hta_graph.job.replays.replay_question import ReplayQuestion
 from hta_graph.job.skeletons.job_paths import job_of_skeletons
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, file_has_changed
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
@@ -96,7 +100,22 @@ class JobReader:
                 lambda rank: RankQuestion(self.salvage, members=True, excerpt=questions[rank]),
             )
 
-        return job_of_skeletons(timed, matched, ask)
+        def ask_replay(
+            doing: str, ranks: Iterable[int], question: Callable[[int], ReplayQuestion]
+        ) -> dict[int, DependencyGraph]:
+            return self._asked_again(
+                doing,
+                {rank: timed[rank] for rank in ranks},
+                lambda rank: RankQuestion(self.salvage, members=True, replay=question(rank)),
+            )
+
+        job = job_of_skeletons(timed, matched, ask)
+
+        def replay(window: ResolvedWindow, asked: str) -> JobReplay:
+            return JobReplay(job, window, asked, self.question.annotations, matched, ask_replay)
+
+        remember(replay_elsewhere, job, replay)
+        return job
 
     def _asked_again(
         self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankQuestion]

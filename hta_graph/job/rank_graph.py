@@ -10,6 +10,8 @@ from typing import Any
 from hta_graph.build import build_graph
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.replays.make_replay import make_replay
+from hta_graph.job.replays.replay_question import ReplayQuestion
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
 from hta_graph.places.named_places import full_name, named_place
@@ -23,7 +25,7 @@ __all__ = ["RankQuestion", "graph_of_file", "rank_graph"]
 
 @dataclass(frozen=True)
 class RankQuestion:
-    """What is asked of a rank's file: its whole graph, a skeleton of it, or an excerpt.
+    """What is asked of a rank's file: its whole graph, a skeleton of it, an excerpt, or what its job's replay needs.
 
     ``salvage``: the whole events of a file that breaks off are read. ``members``: what the rank did with others is read
     too, while the text is at hand. ``cache`` is where skeletons are kept.
@@ -33,6 +35,7 @@ class RankQuestion:
     members: bool = False
     skeleton: SkeletonQuestion | None = None
     excerpt: ExcerptQuestion | None = None
+    replay: ReplayQuestion | None = None
     cache: Path | None = None
 
     def as_record(self) -> dict[str, Any]:
@@ -42,6 +45,7 @@ class RankQuestion:
             "members": self.members,
             "skeleton": self.skeleton and asdict(self.skeleton),
             "excerpt": self.excerpt and self.excerpt.as_record(),
+            "replay": self.replay and self.replay.as_record(),
             "cache": self.cache and full_name(self.cache),
         }
 
@@ -54,6 +58,7 @@ class RankQuestion:
             record["members"],
             few and SkeletonQuestion.of_record(few),
             more and ExcerptQuestion.of_record(more),
+            record["replay"] and ReplayQuestion.of_record(record["replay"]),
             cache and named_place(cache),
         )
 
@@ -78,11 +83,13 @@ def rank_graph(read: Callable[[], Trace], asked: RankQuestion) -> DependencyGrap
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    if not (asked.members or asked.skeleton or asked.excerpt):
+    if not (asked.members or asked.skeleton or asked.excerpt or asked.replay):
         return build_graph(read())
     with kept_text():
         graph = build_graph(read())
         read_members(graph)
         if asked.skeleton:
             return make_skeleton(graph, asked.skeleton)
+        if asked.replay:
+            return make_replay(graph, asked.replay)
         return make_excerpt(graph, asked.excerpt) if asked.excerpt else graph

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
 import hta_graph as hg
 from analyses.paths.path_report import path_document
+from hta_graph.algorithms.replay.prediction import replay_elsewhere
 from hta_graph.algorithms.time.step_table import step_rows
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.export.json_text import to_json
+from hta_graph.graph.remembered import remember
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.matching.collective_times import match_collectives
 from hta_graph.job.matching.read_members import read_members
+from hta_graph.job.replays.job_replay import JobReplay
+from hta_graph.job.replays.make_replay import make_replay
+from hta_graph.job.replays.replay_question import ReplayQuestion
 from hta_graph.job.skeletons.job_paths import job_of_skeletons
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
@@ -36,7 +41,16 @@ def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) ->
         again = {rank: ExcerptQuestion.of_record(asked.as_record()) for rank, asked in questions.items()}
         return {rank: _sent(make_excerpt(whole[rank], asked)) for rank, asked in again.items()}
 
-    return job_of_skeletons(few, matched, ask)
+    def ask_replay(
+        doing: str, ranks: Iterable[int], question: Callable[[int], ReplayQuestion]
+    ) -> dict[int, hg.DependencyGraph]:
+        del doing
+        again = {rank: json.loads(json.dumps(question(rank).as_record())) for rank in ranks}
+        return {rank: _sent(make_replay(whole[rank], ReplayQuestion.of_record(one))) for rank, one in again.items()}
+
+    job = job_of_skeletons(few, matched, ask)
+    remember(replay_elsewhere, job, lambda window, asked: JobReplay(job, window, asked, (), matched, ask_replay))
+    return job
 
 
 def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:

@@ -22,7 +22,7 @@ from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Ints
 
-__all__ = ["Change", "insert", "remove", "reroute", "scale", "weigh"]
+__all__ = ["Change", "Removal", "Scaling", "insert", "remove", "reroute", "scale", "weigh"]
 
 Change = Callable[[Draft], None]
 """What edits a draft."""
@@ -31,11 +31,14 @@ PointName = Literal["start", "end"]
 
 
 @dataclass(frozen=True)
-class _Scale:
+class Scaling:
+    """Something takes another time; see :func:`scale`."""
+
     what: What
     factor: float
 
     def __call__(self, draft: Draft) -> None:
+        """Change a draft."""
         # What grows beyond all numbers is refused when all changes are made.
         with np.errstate(over="ignore", invalid="ignore"):
             draft.factor[selected_parts(draft.base, self.what)] *= self.factor
@@ -58,7 +61,7 @@ def scale(what: str, factor: float) -> Change:
     number = _as_float(factor)
     if not 0 <= number < math.inf:
         raise UsageError(f"the factor of {what!r} is {factor}; give a finite number of at least 0")
-    return _Scale(What.of(what), number)
+    return Scaling(What.of(what), number)
 
 
 def _as_float(value: Any) -> float:
@@ -70,10 +73,13 @@ def _as_float(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class _Remove:
+class Removal:
+    """Something is not there; see :func:`remove`."""
+
     what: What
 
     def __call__(self, draft: Draft) -> None:
+        """Change a draft."""
         base, parts = draft.base, draft.base.parts
         gone = selected_parts(base, self.what)
         if self.what.kind not in ("class", "rank"):
@@ -103,7 +109,7 @@ def remove(what: str) -> Change:
     Raises:
         UsageError: what is meant cannot be read.
     """
-    return _Remove(What.of(what))
+    return Removal(What.of(what))
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,6 @@ __all__ = ["EdgeParts", "EdgeTimes", "divided_parts", "edge_times"]
 LONGEST_UNSEEN_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
 
-FEWEST_LAGS = 5
-
 ROUNDS = 2
 """How often what bound work is judged by usual lags, and these by what bound it; a third time changes hardly any."""
 
@@ -119,23 +117,31 @@ def _likeliest(graph: DependencyGraph, times_usual: Floats, bound_by: Ids) -> Id
 
 
 def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
-    """Return per rank and edge kind the median (ns) of the lags that bound something; a rank with few takes all's.
+    """Return per rank and edge kind the median (ns) of the lags that bound something, whatever they are on others.
 
     A kind that never bound anything has no usual lag: its least one counts, and no more than is usual for other kinds
     of its role (10 µs where these bound nothing either).
     """
-    kind, rank = graph.edge_table.kind, graph.part_of(event_of(graph.edge_table.target))
+    rank = graph.part_of(event_of(graph.edge_table.target))
+    order = np.argsort(rank, kind="stable")
+    first = np.searchsorted(rank[order], np.arange(len(graph.parts) + 1))
+    # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
     usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
+    for part in graph.parts:
+        own = order[first[part.place] : first[part.place + 1]]
+        own = own[measured[own] >= 0]
+        usual[part.place] = _usual_lags_of(graph.edge_table.kind[own], measured[own], binds[own])
+    return usual
+
+
+def _usual_lags_of(kind: Codes, measured: Ints, binds: Bools) -> Ints:
+    usual = np.zeros(len(EdgeKind), np.int64)
     for of in EdgeKind:
-        every = np.flatnonzero((kind == of) & (measured >= 0))
-        bound = every[binds[every]]
-        known = bound if len(bound) else np.flatnonzero((ROLE[kind] == ROLE[of]) & binds & (measured >= 0))
-        usual_of_role = int(np.median(measured[known])) if len(known) else LONGEST_UNSEEN_LAG_NS
-        usual[:, of] = usual_of_role if len(bound) else measured[every].min(initial=usual_of_role)
-        for part in graph.parts:
-            own = bound[rank[bound] == part.place]
-            if len(own) >= FEWEST_LAGS:
-                usual[part.place, of] = int(np.median(measured[own]))
+        every = kind == of
+        bound = every & binds
+        known = bound if bound.any() else (ROLE[kind] == ROLE[of]) & binds
+        usual_of_role = int(np.median(measured[known])) if known.any() else LONGEST_UNSEEN_LAG_NS
+        usual[of] = usual_of_role if bound.any() else measured[every].min(initial=usual_of_role)
     return usual
 
 

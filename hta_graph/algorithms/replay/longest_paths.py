@@ -21,14 +21,14 @@ from hta_graph.columns import first_of_runs, freeze, laid_out
 from hta_graph.errors import QueryError
 from hta_graph.model import Bools, Floats, Ids, Ints
 
-__all__ = ["UNREACHED", "LongestPaths"]
+__all__ = ["UNREACHED", "LongestPaths", "WayMeetings"]
 
 UNREACHED = -(2**61)
 """Below this a value (ns) says that no way leads to a point."""
 
 
 @dataclass(frozen=True)
-class _Meetings:
+class WayMeetings:
     """Where ways meet, in an order in which causes come first; ``node`` numbers these points and the roots.
 
     Entry by entry one edge: from the node ``head`` over the point ``source`` to a meeting; ``first`` and ``count`` are
@@ -73,7 +73,7 @@ class LongestPaths:
         self._points = lane_order[~self.is_root[lane_order]]
         self._make_runs()
         self._joins = used[self._meets[target[used]]]
-        self._meetings = self._ordered_meetings()
+        self.meetings = self._ordered_meetings()
 
     def _make_runs(self) -> None:
         """Cut the points into runs in which each follows its only cause, and find the node that each hangs on."""
@@ -104,7 +104,7 @@ class LongestPaths:
             hanging = hanging[~ready]
         self.head[points] = head_of_run[run]
 
-    def _ordered_meetings(self) -> _Meetings:
+    def _ordered_meetings(self) -> WayMeetings:
         joins = self._joins
         head = self.head[self.source[joins]]
         meeting = np.unique(self.target[joins])
@@ -113,14 +113,14 @@ class LongestPaths:
         joins, head = joins[order], head[order]
         first = np.flatnonzero(first_of_runs(self.target[joins]))
         node = np.full(len(self.is_root), -1, np.int32)
-        node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
+        node[self.nodes] = np.arange(len(self.nodes), dtype=np.int32)
         count = np.diff(np.append(first, len(joins)))
-        return _Meetings(
+        return WayMeetings(
             joins.astype(np.int32), self.source[joins], node[head], first, count, node[self.target[joins[first]]]
         )
 
     @cached_property
-    def _nodes(self) -> Ids:
+    def nodes(self) -> Ids:
         """The meetings, and the roots that anything hangs on."""
         return np.unique(np.concatenate([self.head[self.source[self._joins]], self.target[self._joins]]))
 
@@ -172,30 +172,53 @@ class LongestPaths:
             weight: of each edge (ns).
             start: the value of each point that is a root.
         """
-        behind, meets = self.offsets(weight), self._meetings
-        node_values = self._pass(start[self._nodes], behind[meets.source] + weight[meets.edge])
+        behind, meets = self.offsets(weight), self.meetings
+        node_values = self._pass(start[self.nodes], behind[meets.source] + weight[meets.edge])
         found = start.astype(weight.dtype)
-        found[self._nodes] = node_values
+        found[self.nodes] = node_values
         return found[self.head] + behind
 
     def many(self, weights: Iterable[Ints], start: Ints, points: Ids) -> Ints:
         """Return the values (ns) of some points under many weights, a row each: cheaper than one after the other."""
-        meets, joined, behind, count = self._meetings, [], [], 0
+        joined, behind = self.in_line(weights, points)
+        if not behind.size:
+            return behind.T
+        known = self._pass_of_many(start[self.nodes], joined)
+        node = np.full(len(self.is_root), -1, np.int32)
+        node[self.nodes] = np.arange(len(self.nodes), dtype=np.int32)
+        heads = node[self.head[points]]
+        found = np.repeat(start[self.head[points]][None], behind.shape[1], axis=0)
+        decided = heads >= 0
+        found[:, decided] = known[heads[decided]].T
+        found += behind.T
+        return found
+
+    def in_line(self, weights: Iterable[Ints], points: Ids) -> tuple[Ints, Ints]:
+        """Return under many weights, a column each, how far (ns) points lie behind nodes.
+
+        Returns:
+            of each entry of the meetings how far the meeting lies behind the entry's node, and of each of ``points``
+            how far it lies behind its own.
+        """
+        meets, joined, behind = self.meetings, list[Ints](), list[Ints]()
         for weight in weights:
             offset = self.offsets(weight)
             joined.append(offset[meets.source] + weight[meets.edge])
             behind.append(offset[points])
-            count += 1
-        if not count:
-            return np.empty((0, len(points)), np.int64)
-        known = self._pass_of_many(start[self._nodes], np.ascontiguousarray(np.stack(joined, axis=1)))
-        node = np.full(len(self.is_root), -1, np.int32)
-        node[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
-        heads = node[self.head[points]]
-        found = np.repeat(start[self.head[points]][None], count, axis=0)
-        decided = heads >= 0
-        found[:, decided] = known[heads[decided]].T
-        found += np.stack(behind)
+        if not behind:
+            return np.empty((len(meets.edge), 0), np.int64), np.empty((len(points), 0), np.int64)
+        return np.stack(joined, axis=1), np.stack(behind, axis=1)
+
+    def roots_of(self, weight: Ints, values: Ints, points: Ids) -> Ids:
+        """Return the root at which a longest path to each of some points begins."""
+        chosen = self._chosen(weight, values)
+        leads = np.arange(len(self.is_root), dtype=np.int32)
+        met = np.flatnonzero(chosen >= 0)
+        leads[met] = self.head[self.source[chosen[met]]]
+        # Twice as far in each round.
+        while not np.array_equal(further := leads[leads], leads):
+            leads = further
+        found: Ids = leads[self.head[points]]
         return found
 
     def trace_back(self, weight: Ints | Floats, values: Ints | Floats, point: int) -> Ids:
@@ -237,7 +260,7 @@ class LongestPaths:
 
     def _chosen(self, weight: Ints | Floats, values: Ints | Floats) -> Ids:
         """Return for each meeting the edge that decided, of equals the preferred one."""
-        meets = self._meetings
+        meets = self.meetings
         target = self.target[meets.edge]
         # Summed as when it was decided, so that rounding, where weights are no whole numbers, is the same.
         behind = self.offsets(weight)
@@ -250,7 +273,7 @@ class LongestPaths:
 
     def _pass_of_many(self, start: Ints, weight: Ints) -> Ints:
         """Decide at one meeting after the other, for all weights (columns) at once."""
-        meets, known = self._meetings, np.repeat(start[:, None], weight.shape[1], axis=1)
+        meets, known = self.meetings, np.repeat(start[:, None], weight.shape[1], axis=1)
         head, rows = meets.head.tolist(), list(weight)
         values = list(known)
         for node, first, count in zip(meets.node.tolist(), meets.first.tolist(), meets.count.tolist(), strict=True):
@@ -262,7 +285,7 @@ class LongestPaths:
 
     def _pass(self, value: Ints, weight: Ints | Floats) -> Any:
         """Decide at one meeting after the other; plain lists, since one number at a time is quicker in them."""
-        meets, known = self._meetings, value.tolist()
+        meets, known = self.meetings, value.tolist()
         entries = iter(zip(meets.head.tolist(), weight.tolist(), strict=True))
         for node, more in zip(meets.node.tolist(), (meets.count - 1).tolist(), strict=True):
             head, length = next(entries)

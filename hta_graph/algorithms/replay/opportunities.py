@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,25 @@ from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.columns import picked, summed_by
 from hta_graph.graph import DependencyGraph
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Opportunity", "listed_opportunities", "opportunities", "opportunity_frame"]
+__all__ = [
+    "WORTH_A_NAME",
+    "Opportunity",
+    "TimesByKind",
+    "best_first",
+    "is_worth_a_row",
+    "listed_opportunities",
+    "opportunities",
+    "opportunity_frame",
+    "things_worth_a_look",
+    "time_alone",
+    "times_on_path",
+]
 
 OF_A_KIND = 8
 """How many names of a kind are looked at, those with the most time on the path."""
@@ -87,25 +100,35 @@ def opportunity_frame(found: Sequence[Opportunity]) -> pd.DataFrame:
 def listed_opportunities(base: Replayable) -> list[Opportunity]:
     """Return the rows of :func:`opportunities`."""
     path, end = recorded_path(base)
-    found = [(what, meant, time) for what, meant in _candidates(base, path) if (time := _time_of(path, meant))]
-    least = LEAST_SHARE * base.length_ns
-    found = [one for one in found if one[2] >= least]
+    found = [(what, meant, path.time_of(meant)) for what, meant in _candidates(base, path)]
+    found = [one for one in found if is_worth_a_row(one[2], base.length_ns)]
     drafts = [_scaled(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
     values = base.paths.many((draft.weight for draft in drafts), base.times, base.window.sink.ends)
     tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
     saved = (end - base.ends_of(values, tails)).reshape(-1, 2).tolist() if drafts else []
-    alone = picked(without_partner(base.graph), base.parts.owner, otherwise=False)
     rows = [
-        Opportunity(what.kind, what.pattern, time, half, free, None, _time_of(path, meant & alone))
+        Opportunity(what.kind, what.pattern, time, half, free, None, time_alone(path, meant))
         for (what, meant, time), (half, free) in zip(found, saved, strict=True)
     ]
-    order = sorted(range(len(rows)), key=lambda at: (-rows[at].saved_half_ns, -rows[at].on_path_ns, rows[at].what))
+    order = best_first(rows)
     meant = {at: found[at][1] for at in order[:WORTH_A_NAME]}
     return [replace(rows[at], next=_what_is_next(base, path, meant[at])) if at in meant else rows[at] for at in order]
 
 
-def _time_of(path: PathTotals, meant: Bools) -> int:
-    return int(path.length[meant[path.rows]].sum())
+def is_worth_a_row(on_path_ns: int, window_ns: int) -> bool:
+    """Tell whether what lies on a path for so long is an opportunity."""
+    return on_path_ns > 0 and on_path_ns >= LEAST_SHARE * window_ns
+
+
+def best_first(rows: Sequence[Opportunity]) -> list[int]:
+    """Return the places of opportunities in the order of the table."""
+    return sorted(range(len(rows)), key=lambda at: (-rows[at].saved_half_ns, -rows[at].on_path_ns, rows[at].what))
+
+
+def time_alone(path: PathTotals, meant: Bools) -> int:
+    """Return how much (ns) of some parts on a path is communication whose partners are not known."""
+    alone = picked(without_partner(path.base.graph), path.base.parts.owner, otherwise=False)
+    return path.time_of(meant & alone)
 
 
 def _scaled(base: Replayable, meant: Bools, factor: float) -> Draft:
@@ -123,28 +146,52 @@ def _what_is_next(base: Replayable, path: PathTotals, meant: Bools) -> str | Non
 
 def _candidates(base: Replayable, path: PathTotals) -> Iterator[tuple[What, Bools]]:
     """Yield what takes most of the path, kind by kind, with the parts of time that are meant."""
-    for what in _named(base, path):
-        yield what, selected_parts(base, what)
+    for what in things_worth_a_look(times_on_path(path)):
+        if what.kind != "rank" or len(base.graph.parts) > 1:
+            yield what, selected_parts(base, what)
 
 
-def _named(base: Replayable, path: PathTotals) -> Iterator[What]:
+TimesByKind = Mapping[str, Mapping[str, int]]
+"""By kind of thing and name its time (ns) on a path."""
+
+
+def things_worth_a_look(times: TimesByKind) -> Iterator[What]:
+    """Yield of each kind what takes most time; of classes and ranks all."""
+    for kind, own in times.items():
+        if kind in ("class", "rank"):
+            yield from (What(kind, name) for name in own)
+        else:
+            longest = sorted((name for name in own if own[name]), key=lambda name: -own[name])
+            yield from (What(kind, name, "name") for name in longest[:OF_A_KIND])
+
+
+def times_on_path(path: PathTotals) -> TimesByKind:
+    """Add up what may change on a path by kind and name."""
+    base = path.base
     changeable = base.may_change[path.rows]
     rows, length = path.rows[changeable], path.length[changeable]
     parts = base.parts.take(rows)
-    for bound in BoundBy:
-        if bound != BoundBy.UNEXPLAINED and (parts.bound == bound).any():
-            yield What("class", bound.label)
     runs = (parts.part == TimePart.ACTIVITY) & picked(base.graph.is_gpu, parts.owner, otherwise=False)
-    talks = runs & (parts.bound == BoundBy.GPU_COMMUNICATION_BOUND)
-    yield from _longest(base, "kernel", parts.owner, np.where(runs & ~talks, length, 0))
     talks = (parts.part == TimePart.ACTIVITY) & (parts.bound == BoundBy.GPU_COMMUNICATION_BOUND)
-    yield from _longest(base, "collective", parts.owner, np.where(talks, length, 0))
-    for kind in ("operator", "module"):
-        yield from _longest(base, kind, _innermost(base, kind, parts.owner), length)
-    if len(base.graph.parts) > 1:
+    found = {
+        "class": {
+            bound.label: int(length[parts.bound == bound].sum())
+            for bound in BoundBy
+            if bound != BoundBy.UNEXPLAINED and (parts.bound == bound).any()
+        },
+        "kernel": _by_name(base, parts.owner, np.where(runs & ~talks, length, 0)),
+        "collective": _by_name(base, parts.owner, np.where(talks, length, 0)),
+        **{kind: _by_name(base, _innermost(base, kind, parts.owner), length) for kind in ("operator", "module")},
+    }
+    if isinstance(base.graph, JobGraph):
         shared = np.isin(parts.bound, (BoundBy.GPU_COMMUNICATION_BOUND, BoundBy.UNEXPLAINED))
-        here = base.part_rank[rows][~shared]
-        yield from (What("rank", str(part.rank)) for part in base.graph.parts if (here == part.place).any())
+        here, own = base.part_rank[rows][~shared], length[~shared]
+        found["rank"] = {
+            str(part.rank): int(own[here == part.place].sum())
+            for part in base.graph.parts
+            if (here == part.place).any()
+        }
+    return found
 
 
 def _innermost(base: Replayable, kind: str, owner: Ids) -> Ids:
@@ -162,11 +209,8 @@ def _innermost(base: Replayable, kind: str, owner: Ids) -> Ids:
     return found
 
 
-def _longest(base: Replayable, kind: str, owner: Ids, length: Ints) -> Iterator[What]:
-    """Yield the names with the most time (ns)."""
-    names = base.graph.event_table.name
-    code = picked(names, owner)
+def _by_name(base: Replayable, owner: Ids, length: Ints) -> dict[str, int]:
+    """Add up the time (ns) of owners by their names, in the order of these in the graph."""
+    code = picked(base.graph.event_table.name, owner)
     time = summed_by(code[code >= 0], length[code >= 0], len(base.graph.names))
-    for of in np.argsort(-time, kind="stable")[:OF_A_KIND].tolist():
-        if time[of]:
-            yield What(kind, base.graph.names[of])
+    return {base.graph.names[of]: int(time[of]) for of in np.flatnonzero(time).tolist()}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +18,33 @@ from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, texts_of_codes
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 
-__all__ = ["PathTotals", "frozen_share", "inferred_share", "path_of_draft", "recorded_path", "without_partner"]
+__all__ = [
+    "PathSums",
+    "PathTotals",
+    "frozen_share",
+    "frozen_time",
+    "inferred_share",
+    "inferred_time",
+    "path_of_draft",
+    "recorded_path",
+    "totals_of_edges",
+    "without_partner",
+]
+
+
+class PathSums(Protocol):
+    """What a path consists of, added up."""
+
+    @property
+    def by_bound_ns(self) -> Mapping[str, int]:
+        """Time (ns) per class, all ten."""
+
+    @property
+    def by_rank_ns(self) -> Mapping[int, int]:
+        """Time (ns) on each rank."""
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +75,10 @@ class PathTotals:
         sums[0] += self.unowned_ns
         return {part.rank: int(sums[part.place]) for part in parts}
 
+    def time_of(self, meant: Bools) -> int:
+        """Return how much time (ns) of the path is in some parts."""
+        return int(self.length[meant[self.rows]].sum())
+
     def by_name(self, meant: Bools | None = None) -> dict[str, Any]:
         """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first; of some parts or all."""
         base, graph = self.base, self.base.graph
@@ -76,16 +107,30 @@ def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, ta
         weight: the weights that led to these.
         tails: how long (ns) the window goes on after each of its ends.
     """
-    base = draft.base
-    edges, paths = draft.shape()
+    base, paths = draft.base, draft.shape()[1]
     last = base.last_of(values, tails)
     if last < 0:
         return PathTotals(base, np.empty(0, np.int64), np.empty(0, np.int64), base.length_ns)
     passed = paths.trace_back(weight, values, int(base.window.sink.ends[last]))
+    return totals_of_edges(draft, values, weight, passed, last)
+
+
+def totals_of_edges(draft: Draft, values: Ints | Floats, weight: Ints | Floats, passed: Ids, last: int) -> PathTotals:
+    """Find the parts that a path passes.
+
+    Args:
+        draft: a window with changes.
+        values: the times of all points with them.
+        weight: the weights that led to these.
+        passed: the edges of the path, latest first.
+        last: the place of its last point among the window's ends; -1 if it goes on elsewhere.
+    """
+    base, edges = draft.base, draft.shape()[0]
     kept = np.flatnonzero(~draft.dropped)
-    on_path = np.zeros(len(base.edges.row) + len(tails), np.bool_)
+    on_path = np.zeros(len(base.edges.row) + len(base.window.sink.ends), np.bool_)
     on_path[kept[passed[passed < len(kept)]]] = True
-    on_path[len(base.edges.row) + last] = True
+    if last >= 0:
+        on_path[len(base.edges.row) + last] = True
     rows = np.flatnonzero(on_path[base.parts.edge])
     length = draft.lengths[rows]
     back = np.flatnonzero(weight[passed] < 0)
@@ -140,9 +185,14 @@ def frozen_share(base: Replayable) -> float:
     That is what nothing explains, and communication whose partners are not known: it may have waited for them.
     """
     path, end = recorded_path(base)
-    parts, alone = base.parts.take(path.rows), without_partner(base.graph)
+    return frozen_time(path) / max(end - base.window.start_ns, 1)
+
+
+def frozen_time(path: PathTotals) -> int:
+    """Return how much (ns) of a path no change moves."""
+    parts, alone = path.base.parts.take(path.rows), without_partner(path.base.graph)
     frozen = (parts.bound == BoundBy.UNEXPLAINED) | picked(alone, parts.owner, otherwise=False)
-    return (path.unowned_ns + int(path.length[frozen].sum())) / max(end - base.window.start_ns, 1)
+    return path.unowned_ns + int(path.length[frozen].sum())
 
 
 def without_partner(graph: DependencyGraph) -> Bools:
@@ -157,6 +207,11 @@ def without_partner(graph: DependencyGraph) -> Bools:
 def inferred_share(base: Replayable) -> float:
     """Return the share of the recorded path's time that lies on edges which a rule deduced."""
     path, end = recorded_path(base)
+    return inferred_time(path) / max(end - base.window.start_ns, 1)
+
+
+def inferred_time(path: PathTotals) -> int:
+    """Return how much (ns) of a path lies on edges which a rule deduced."""
+    base = path.base
     row = picked(base.edges.row, np.where(base.parts.edge < len(base.edges.row), base.parts.edge, -1)[path.rows])
-    inferred = picked(base.graph.edge_table.inferred, row, otherwise=False)
-    return int(path.length[inferred].sum()) / max(end - base.window.start_ns, 1)
+    return int(path.length[picked(base.graph.edge_table.inferred, row, otherwise=False)].sum())

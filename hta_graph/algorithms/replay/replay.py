@@ -85,6 +85,11 @@ class Replayed:
         """By how much the window becomes shorter; below 0 it becomes longer."""
         return self.measured_ns - self.predicted_ns
 
+    @property
+    def path_before(self) -> PathTotals:
+        """What the window's path consists of as recorded."""
+        return recorded_path(self.draft.base)[0]
+
     @cached_property
     def path_after(self) -> PathTotals:
         """What the window's path consists of after the changes."""
@@ -99,6 +104,11 @@ class Replayed:
     def inferred_share(self) -> float:
         """The share of the recorded path's time on edges that a rule deduced."""
         return inferred_share(self.draft.base)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all changes together leave everything as it was."""
+        return self.draft.is_unchanged
 
     @property
     def events(self) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from hta_graph.algorithms.replay.edge_times import EdgeParts, divided_parts, edg
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.algorithms.time.carried_over import issued_times
+from hta_graph.algorithms.time.sinks import NO_POINTS
 from hta_graph.algorithms.time.stretches import Stretches, lane_runs
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.columns import freeze, picked
@@ -46,9 +47,21 @@ class Replayable:
     Points at or before its start and after its end keep their times. What has no cause in the graph keeps its distance
     to what came before it on the thread of its rank that does most, or, before that began, to the window's start: a
     point of its own behind those of the graph.
+
+    Args:
+        graph: one rank's or a job's.
+        window: the window.
+        decided_elsewhere: points whose times others decide: they keep those that they are given.
+        until: up to when (ns) points may change where others make that later than the window's end.
     """
 
-    def __init__(self, graph: DependencyGraph, window: ResolvedWindow) -> None:
+    def __init__(
+        self,
+        graph: DependencyGraph,
+        window: ResolvedWindow,
+        decided_elsewhere: Ids = NO_POINTS,
+        until: int | None = None,
+    ) -> None:
         self.graph = graph
         self.window = window
         self.answers: dict[Callable[[Any], Any], Any] = {}
@@ -56,7 +69,9 @@ class Replayable:
         self.start_point = len(graph.timeline.times)
         self.times = freeze(np.append(graph.timeline.times, window.start_ns))
         """The recorded times (ns) of all points, and last the window's start."""
-        self.is_inside = self._points_inside()
+        self.until = self._last_inside(window.end_ns if until is None else until)
+        """Up to when (ns) points may change."""
+        self.is_inside = self._points_inside(decided_elsewhere)
         self.edges = self._edges_inside()
 
     @property
@@ -64,20 +79,26 @@ class Replayable:
         """The window's length as recorded."""
         return self.window.end_ns - self.window.start_ns
 
-    def _points_inside(self) -> Bools:
+    def _last_inside(self, end: int) -> int:
         # What runs at the end of explicit times ends later.
-        end = int(self.times[self.window.sink.ends].max(initial=self.window.end_ns))
+        end = int(self.times[self.window.sink.ends].max(initial=end))
         table, times = self.graph.edge_table, self.times
         faults = np.flatnonzero(times[table.source] > times[table.target])
         causes, effects = times[table.source[faults]], times[table.target[faults]]
         # By a clock fault a cause inside may be stamped after the end, and so may its own.
         while (beyond := int(causes[effects <= end].max(initial=end))) > end:
             end = beyond
-        inside = (self.times > self.window.start_ns) & (self.times <= end)
-        if self.window.is_whole:
-            inside |= self.times == self.window.start_ns
-        inside[self.start_point] = False
+        return end
+
+    def _points_inside(self, decided_elsewhere: Ids) -> Bools:
+        inside = self.changes_at(self.times)
+        inside[self.start_point] = inside[decided_elsewhere] = False
         return freeze(inside)
+
+    def changes_at(self, times: Ints) -> Bools:
+        """Mark the times (ns) at which points may change."""
+        inside: Bools = (times > self.window.start_ns) & (times <= self.until)
+        return inside | (times == self.window.start_ns) if self.window.is_whole else inside
 
     def _edges_inside(self) -> ReplayEdges:
         known, table = edge_times(self.graph), self.graph.edge_table

@@ -19,7 +19,13 @@ from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
 from hta_graph.names import elided, there_are
 
-__all__ = ["SCENARIOS", "Scenario", "scenario"]
+__all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "scenario"]
+
+COMPARES_RANKS = ("like_median", "rank_like_others")
+"""Scenarios that lay all ranks beside each other."""
+
+RESHAPES = ("no_waiting", "no_host_syncs")
+"""Scenarios that leave out edges."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,14 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class _NamedScenario:
+class NamedScenario:
+    """A scenario with its argument, as a change."""
+
     name: str
     argument: str
 
     def __call__(self, draft: Draft) -> None:
+        """Change a draft."""
         SCENARIOS[self.name].change(draft, self.argument)
 
     def __str__(self) -> str:
@@ -63,7 +72,7 @@ def scenario(name: str, argument: str | int | float | None = None) -> Change:
         scale("class:gpu_communication_bound", _number(given or "", name))
     if name == "rank_like_others" and not names_a_rank(given or ""):
         raise UsageError(f"{elided(given or '', 60)!r} is no rank; give a number, such as rank_like_others=3")
-    return _NamedScenario(name, given or "")
+    return NamedScenario(name, given or "")
 
 
 def _number(text: str, name: str) -> float:
@@ -150,7 +159,7 @@ def _no_host_syncs(draft: Draft, _: str) -> None:
 def _fused(draft: Draft, operator: str) -> None:
     """Keep of each instance of an operator the first launch; its kernels run one after the other without gaps."""
     base, graph = draft.base, draft.base.graph
-    what = What("operator", operator)
+    what = What("operator", operator).read_in(base)
     selected_parts(base, what)
     inside = rows_inside(graph, what)
     on_cpu = issuing_rows(graph, base.parts.owner)

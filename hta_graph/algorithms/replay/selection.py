@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from hta_graph.algorithms.replay.nothing_meant import nothing_meant
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.algorithms.who.owners import owners
-from hta_graph.columns import picked
+from hta_graph.columns import distinct, picked
 from hta_graph.errors import UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
@@ -21,15 +21,32 @@ from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
 from hta_graph.names import elided, short_name, there_are
 from hta_graph.patterns import matched_names
 
-__all__ = ["OWNERS_OF_ROWS", "SELECTORS", "What", "issuing_calls", "issuing_rows", "own_events", "selected_parts"]
+__all__ = [
+    "OWNERS_OF_ROWS",
+    "READINGS",
+    "SELECTORS",
+    "What",
+    "issuing_calls",
+    "issuing_rows",
+    "own_events",
+    "reading_of",
+    "selected_parts",
+]
+
+READINGS = ("name", "short name", "expression")
+"""How a pattern may be meant; the first that fits anything is."""
 
 
 @dataclass(frozen=True)
 class What:
-    """A kind of thing (empty: any event) and a pattern: a name, whole or short, else a regular expression."""
+    """A kind of thing (empty: any event) and a pattern: a name, whole or short, else a regular expression.
+
+    ``reading`` (of :data:`READINGS`) is how the pattern is meant; empty: the first way that names anything of the kind.
+    """
 
     kind: str
     pattern: str
+    reading: str = ""
 
     @classmethod
     def of(cls, text: str) -> What:
@@ -66,12 +83,25 @@ class What:
         Raises:
             PatternError: it is neither a name nor a regular expression, or takes too long.
         """
-        exact = np.array([name == self.pattern for name in graph.names] or [False])
-        if not exact[codes].any():
-            exact = np.array([short_name(name) == self.pattern for name in graph.names] or [False])
-        if exact[codes].any():
-            return exact
-        return matched_names([self.pattern], graph.names)
+        marked = np.zeros(max(len(graph.names), 1), np.bool_)
+        for reading in (self.reading,) if self.reading else READINGS:
+            marked = self.read_as(reading, graph.names)
+            if marked[codes].any():
+                break
+        return marked
+
+    def read_as(self, reading: str, names: Sequence[str]) -> Bools:
+        """Mark the names that are meant if the pattern is read in one way."""
+        if reading == "name":
+            return np.array([name == self.pattern for name in names] or [False])
+        if reading == "short name":
+            return np.array([short_name(name) == self.pattern for name in names] or [False])
+        return matched_names([self.pattern], names)
+
+    def read_in(self, base: Replayable) -> What:
+        """Return the same, meant as it is read in a window; a pattern that names nothing there stays open."""
+        reading = "" if self.reading else reading_of(base, self)
+        return replace(self, reading=reading) if reading else self
 
 
 def names_a_rank(text: str) -> bool:
@@ -88,10 +118,30 @@ def selected_parts(base: Replayable, what: What) -> Bools:
     Raises:
         QueryError: it names nothing in the window.
     """
-    found = SELECTORS[what.kind](base, what) & base.may_change
+    found = SELECTORS[what.kind](base, what.read_in(base)) & base.may_change
     if not found.any():
         raise nothing_meant(base, what, SELECTORS)
     return found
+
+
+def reading_of(base: Replayable, what: What) -> str:
+    """Return how a pattern is to be read in a window (one of :data:`READINGS`); empty where nothing is called so."""
+    if what.kind in ("class", "rank"):
+        return ""
+    codes = distinct(_codes_of_kind(base, what.kind))
+    names = [base.graph.names[code] for code in codes.tolist()]
+    return next((reading for reading in READINGS if what.read_as(reading, names)[: len(names)].any()), "")
+
+
+def _codes_of_kind(base: Replayable, kind: str) -> Ids:
+    """Return the names (codes) that things of a kind have."""
+    graph, names = base.graph, base.graph.event_table.name
+    if kind == "kernel":
+        return names[graph.is_gpu]
+    if kind == "collective":
+        codes = names[base.parts.owner[_transfers(base)]]
+        return np.append(codes, graph.members.said) if isinstance(graph, JobGraph) else codes
+    return names[_of_kind(graph, kind)] if kind else names
 
 
 def _kernel_parts(base: Replayable, what: What) -> Bools:
@@ -112,18 +162,19 @@ def _owned(base: Replayable, what: What, of: Bools | None) -> Bools:
     return found
 
 
+def _transfers(base: Replayable) -> Bools:
+    talks: Bools = (base.parts.bound == BoundBy.GPU_COMMUNICATION_BOUND) & (base.parts.part == TimePart.ACTIVITY)
+    return talks
+
+
 def _collective_parts(base: Replayable, what: What) -> Bools:
     """Mark the transfers of communications: by the name of the row, of a job also of what it was and its group."""
-    talks = (base.parts.bound == BoundBy.GPU_COMMUNICATION_BOUND) & (base.parts.part == TimePart.ACTIVITY)
-    names = base.graph.event_table.name
-    codes = names[base.parts.owner[talks]]
+    talks, names = _transfers(base), base.graph.event_table.name
+    meant_names = what.names_in(base.graph, _codes_of_kind(base, "collective"))
+    meant = meant_names[names]
     if isinstance(base.graph, JobGraph):
         members = base.graph.members
-        meant_names = what.names_in(base.graph, np.append(codes, members.said))
-        meant = meant_names[names]
         meant[members.row[meant_names[members.said]]] = True
-    else:
-        meant = what.names_in(base.graph, codes)[names]
     found: Bools = talks & picked(meant, base.parts.owner, otherwise=False)
     return found
 
@@ -201,9 +252,13 @@ OWNERS_OF_ROWS = {kind: _owners_of_rows(kind) for kind in ("operator", "module",
 OWNER_KIND = {"operator": EventKind.CPU_OP, "annotation": EventKind.ANNOTATION, "module": EventKind.PYTHON_FUNCTION}
 
 
+def _of_kind(graph: DependencyGraph, kind: str) -> Bools:
+    found: Bools = graph.marks.module_frame if kind == "module" else graph.event_table.kind == OWNER_KIND[kind]
+    return found
+
+
 def _meant_rows(graph: DependencyGraph, what: What) -> Bools:
-    events = graph.event_table
-    of_kind = graph.marks.module_frame if what.kind == "module" else events.kind == OWNER_KIND[what.kind]
+    events, of_kind = graph.event_table, _of_kind(graph, what.kind)
     found: Bools = of_kind & what.names_in(graph, events.name[of_kind])[events.name]
     return found
 
@@ -227,7 +282,7 @@ def own_events(base: Replayable, what: What) -> Ints:
     """
     if what.kind in ("annotation", "class", "module", "rank"):
         raise UsageError(f"{str(what)!r} is no single event; name a kernel, an operator or a collective")
-    graph, events = base.graph, base.graph.event_table
+    graph, events, what = base.graph, base.graph.event_table, what.read_in(base)
     meant = what.names_in(graph, events.name)[events.name] & (graph.timeline.position[2 * np.arange(len(events))] >= 0)
     if what.kind in ("kernel", "collective"):
         meant &= graph.is_activity

@@ -8,11 +8,12 @@ length  |\                       the steeper, the more of it lies on the path
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from hta_graph.model import Bools, BoundBy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TOLERANCE_NS", "Curve", "next_on_path", "sensitivity"]
+__all__ = ["TOLERANCE_NS", "Curve", "next_by_name", "next_on_path", "sensitivity"]
 
 Corner = tuple[float, int, int, str | None]
 
@@ -156,16 +157,21 @@ def _lines_between(
 
 def next_on_path(before: PathTotals, after: PathTotals, meant: Bools) -> str | None:
     """Name what most time is spent with on a path that was not on another one; None where nothing came onto it."""
+    several = len(before.base.graph.parts) > 1
+    return next_by_name(before.by_name(~meant), after.by_name(~meant), several=several)
+
+
+def next_by_name(before: Mapping[str, Any], after: Mapping[str, Any], *, several: bool) -> str | None:
+    """Name the same, given the columns of :meth:`PathTotals.by_name` without what was changed; of several ranks?"""
     gained: dict[tuple[str, int | None], int] = {}
-    for sign, path in ((-1, before), (1, after)):
-        of = path.by_name(~meant)
-        for name, bound, rank, time in zip(of["name"], of["bound_by"], of["rank"], of["time_ns"].tolist(), strict=True):
+    for sign, of in ((-1, before), (1, after)):
+        for name, bound, rank, time in zip(of["name"], of["bound_by"], of["rank"], of["time_ns"], strict=True):
             key = (_said_of(name, bound), rank)
-            gained[key] = gained.get(key, 0) + sign * time
+            gained[key] = gained.get(key, 0) + sign * int(time)
     best = max(gained, key=lambda key: gained[key], default=None)
     if best is None or gained[best] <= 0:
         return None
-    return best[0] if len(before.base.graph.parts) == 1 else f"rank {best[1]}: {best[0]}"
+    return f"rank {best[1]}: {best[0]}" if several else best[0]
 
 
 def _said_of(name: str | None, bound: str) -> str:

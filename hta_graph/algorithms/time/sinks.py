@@ -16,6 +16,7 @@ from hta_graph.model import CPU_KINDS, EdgeKind, Ids, Ints, kind_mask
 from hta_graph.trace.table import Step
 
 __all__ = [
+    "NO_POINTS",
     "Sink",
     "ends_before_steps",
     "ends_of_steps",

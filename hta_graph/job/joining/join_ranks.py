@@ -30,7 +30,7 @@ from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import EdgeKind, Ints
 from hta_graph.shown import milliseconds
 
-__all__ = ["graphs_by_rank", "join_ranks"]
+__all__ = ["graphs_by_rank", "join_ranks", "said_of_members"]
 
 
 def join_ranks(
@@ -51,7 +51,7 @@ def join_ranks(
     host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
     met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
-    said = _said_of_members(members.values())
+    said = said_of_members(members.values())
     joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, said)
     timeline, notes = Timeline(joined.trace), Counter[str]()
     rendezvous = dict(
@@ -167,7 +167,7 @@ def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[st
     return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
 
 
-def _said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
+def said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
     """Name each member of each rank: what it did, and of which process group."""
     # A group of thousands of ranks has a long name: of equal texts one is kept.
     made: dict[tuple[str, str | None], str] = {}

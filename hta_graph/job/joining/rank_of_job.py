@@ -1,0 +1,103 @@
+r"""One rank of a job alone, in the job's time: what it did with others it did with instants whose times are known.
+
+rank     ...──[all-reduce ~~~~~~|====]──...
+                                ↑
+others             elsewhere ───┘       when the last one came, or the other side of a message: an instant without lane
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hta_graph.build import sound_edges
+from hta_graph.columns import Columns, pair_key
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.edges import EdgeTable, EventEdges
+from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.timeline import Timeline
+from hta_graph.job.joining.collective_wait import collective_wait
+from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.join_ranks import said_of_members
+from hta_graph.job.joining.joined_trace import Meetings, join_columns
+from hta_graph.job.matching.rank_members import RankMembers
+from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
+
+__all__ = ["FromElsewhere", "rank_of_job"]
+
+
+@dataclass(frozen=True, eq=False)
+class FromElsewhere(Columns):
+    """Edges from other ranks: from which instant (a place among given times) to which row's end, and how it is known.
+
+    ``is_message``: it is of a message, else of a collective. ``is_doubtful``: it tells of a wait below the clocks'
+    error.
+    """
+
+    instant: Ids
+    row: Ids
+    is_message: Bools
+    rule: Codes
+    is_doubtful: Bools
+
+
+def rank_of_job(
+    graph: DependencyGraph, members: RankMembers, number: Ints, times: Ints, edges: FromElsewhere
+) -> JobGraph:
+    """Return a rank as a job of its own; instants of other ranks stand behind its rows, in their order.
+
+    Args:
+        graph: the rank's, in the job's time.
+        members: what it did with others, in the same time.
+        number: with which collective of the job each member was matched (-1: none).
+        times: when (ns) what comes from elsewhere was.
+        edges: what it led to.
+    """
+    is_message = np.array(members.is_message, np.bool_)
+    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
+    work = work.take(~members.on_gpu)
+    (said,) = said_of_members([members])
+    instants = Meetings(np.arange(len(times)), ["elsewhere"] * len(times), times)
+    joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [said])
+    timeline, notes = Timeline(joined.trace), Counter[str]()
+    given = _given_edges(edges, joined.first_rendezvous)
+    added = EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work), *given])
+    table = sound_edges(added, timeline, notes, joined.edges)
+    between = np.flatnonzero(np.isin(table.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT)))
+    known = EventEdges.of_rows(table, between, timeline.times)
+    doubtful = edges.take(edges.is_doubtful)
+    is_doubtful = np.isin(
+        pair_key(known.source, known.target), pair_key(doubtful.instant + joined.first_rendezvous, doubtful.row)
+    )
+    notes.update({key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics})
+    return JobGraph(
+        joined.trace,
+        table,
+        joined.parts,
+        (graph,),
+        _members_of_rank(members, number, joined.said[0]),
+        Clocks.of(rank=[graph.rank or 0], offset=0, gpu_offset=0, drift_ppm=0.0, error=0, collectives=0),
+        doubtful=between[is_doubtful],
+        notes=dict(notes),
+        wait_calls=joined.wait_calls,
+    )
+
+
+def _given_edges(edges: FromElsewhere, first: int) -> Iterator[EdgeTable]:
+    for kind, own in (
+        (EdgeKind.COLLECTIVE, edges.take(~edges.is_message)),
+        (EdgeKind.POINT_TO_POINT, edges.take(edges.is_message)),
+    ):
+        yield EdgeTable.between(kind, own.instant + first, own.row, from_end=False, to_end=True, rule=own.rule)
+
+
+def _members_of_rank(members: RankMembers, number: Ints, said: Ids) -> Members:
+    """Lay out what a rank did with others; how long it waited is told by the job."""
+    return Members.of(
+        number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,
+        transfer=members.end - members.arrival, is_last=False, is_needed=False,
+        is_message=np.array(members.is_message, np.bool_), by=-1, said=said,
+    )  # fmt: skip

@@ -1,0 +1,191 @@
+r"""The ways of all ranks joined where they meet: when everything of a job would be, under many drafts at once.
+
+rank 0   met 1 ──▶ came to 2 ──┐
+                               ▼
+rank 1   met 1 ──▶ came to 2 ─▶ met 2 ──▶ end          met 2: the latest of those who came
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from hta_graph.algorithms.replay.longest_paths import UNREACHED
+from hta_graph.algorithms.skeleton.rank_replay import THE_END, Way
+from hta_graph.algorithms.skeleton.ways_between import ORIGIN, WaysBetween
+from hta_graph.columns import first_of_runs
+from hta_graph.errors import QueryError
+from hta_graph.job.replays.meeting_points import MeetingPoints
+from hta_graph.model import Ids, Ints
+
+__all__ = ["JobWays", "RankWay"]
+
+RankWay = tuple[int, Way]
+"""The place of a rank, and a way there."""
+
+NEVER = 2 * UNREACHED
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Edges into nodes, those of one node together and in order of preference; ``place``: of what is from elsewhere."""
+
+    source: Ids
+    target: Ids
+    place: Ids
+    weight: Ints
+
+
+@dataclass
+class JobWays:
+    """The ways of a job's ranks, in the order of these, for drafts that all ranks were given.
+
+    Args:
+        points: where the ranks meet.
+        ways: of each rank its ways.
+        given: of each rank the places of what others decide.
+    """
+
+    points: MeetingPoints
+    ways: Sequence[WaysBetween]
+    given: Sequence[Ids]
+    _first: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        first, self._first = 1 + len(self.points.rendezvous), []
+        for own in self.ways:
+            self._first.append(first)
+            first += own.nodes - 1 - own.given
+        self._count = first
+
+    # -- when ----------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def values(self) -> Ints:
+        """How far (ns) behind the window's start each node is, a column per draft."""
+        edges, drafts = self._edges, self.ways[0].drafts
+        found = np.full((self._count, drafts), NEVER, np.int64)
+        found[ORIGIN] = 0
+        for rows in self._levels():
+            reached = found[edges.source[rows]] + edges.weight[rows]
+            begins = np.flatnonzero(first_of_runs(edges.target[rows]))
+            found[edges.target[rows[begins]]] = np.maximum.reduceat(reached, begins, axis=0)
+        return found
+
+    @property
+    def ends(self) -> Ints:
+        """How far behind the window's start (ns) each rank ends, a column per draft."""
+        last = [first + own.nodes - 2 - own.given for first, own in zip(self._first, self.ways, strict=True)]
+        return self.values[last]
+
+    def given_times(self, place: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
+        """Return when (ns) what comes to a rank from elsewhere is under a draft; what nobody decides stays."""
+        found = recorded.copy()
+        nodes = self._nodes_of_given(place)
+        found[self.given[place]] = self.values[nodes, draft] + start_ns
+        return found
+
+    # -- on which way --------------------------------------------------------------------------------------------------
+
+    def way_back(self, place: int, draft: int) -> Iterator[RankWay]:
+        """Yield the ways of a longest path under a draft, from the end on a rank back, latest first."""
+        edges, values = self._edges, self.values[:, draft]
+        node, begins = self._first[place] + self.ways[place].nodes - 2 - self.ways[place].given, THE_END
+        while True:
+            own = slice(*np.searchsorted(edges.target, (node, node + 1)).tolist())
+            reached = values[edges.source[own]] + edges.weight[own, draft]
+            at = own.start + int(np.flatnonzero(reached == values[node])[0])
+            source, given = int(edges.source[at]), int(edges.place[at])
+            if source == ORIGIN or given >= 0:
+                yield place, (begins, given)
+            if source == ORIGIN:
+                return
+            node = source
+            if node <= len(self.points.rendezvous):
+                node = self._decided_by(node, draft)
+            if given >= 0:
+                place, begins = self._asked_of(node)
+
+    def _decided_by(self, node: int, draft: int) -> int:
+        """Return the node with which a rendezvous was reached."""
+        edges = self._edges
+        own = slice(*np.searchsorted(edges.target, (node, node + 1)).tolist())
+        came = edges.source[own]
+        return int(came[np.flatnonzero(self.values[came, draft] == self.values[node, draft])[0]])
+
+    def _asked_of(self, node: int) -> tuple[int, int]:
+        """Return of which rank, and which of its asked points, a node is."""
+        place = int(np.searchsorted(self._first, node, side="right")) - 1
+        own = self.ways[place]
+        return place, node - self._first[place] - (own.nodes - 2 - own.given - own.asked)
+
+    # -- as one graph --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _edges(self) -> _Edges:
+        drafts = self.ways[0].drafts
+        meets = self.points.comes
+        source, target = [self._node_of_asked(meets.part, meets.asked)], [1 + meets.rendezvous.astype(np.int64)]
+        places = [np.full(len(meets), -1)]
+        weight = [np.zeros((len(meets), drafts), np.int64)]
+        for place, own in enumerate(self.ways):
+            nodes = np.arange(own.nodes) - 1 - own.given + self._first[place]
+            nodes[ORIGIN] = ORIGIN
+            nodes[1 : 1 + own.given] = self._nodes_of_given(place)
+            source.append(nodes[own.source])
+            target.append(nodes[own.target])
+            from_elsewhere = (own.source > ORIGIN) & (own.source <= own.given)
+            given = np.append(self.given[place], -1)
+            places.append(np.where(from_elsewhere, given[np.where(from_elsewhere, own.source - 1, -1)], -1))
+            weight.append(own.weights)
+        targets = np.concatenate(target)
+        order = np.argsort(targets, kind="stable")
+        return _Edges(
+            np.concatenate(source)[order].astype(np.int32), targets[order].astype(np.int32),
+            np.concatenate(places)[order].astype(np.int32), np.concatenate(weight)[order],
+        )  # fmt: skip
+
+    def _nodes_of_given(self, place: int) -> Ints:
+        """Return the nodes of what comes to a rank from elsewhere: rendezvous, or asked points of other ranks."""
+        known = self.points.instants[place].take(self.given[place])
+        asked = self._node_of_asked(known.part.clip(min=0), known.asked)
+        return np.where(known.rendezvous >= 0, 1 + known.rendezvous, asked)
+
+    def _node_of_asked(self, part: Ids, asked: Ids) -> Ints:
+        own = [way.nodes - 2 - way.given - way.asked + first for first, way in zip(self._first, self.ways, strict=True)]
+        return np.array(own, np.int64)[part] + asked
+
+    def _levels(self) -> Iterator[Ints]:
+        """Yield the edges in rounds: those into the nodes of whose causes all are known, by node.
+
+        Raises:
+            QueryError: they form a cycle.
+        """
+        edges = self._edges
+        missing = np.bincount(edges.target, minlength=self._count)
+        by_source = np.argsort(edges.source, kind="stable")
+        first = np.searchsorted(edges.source[by_source], np.arange(self._count + 1))
+        into = np.searchsorted(edges.target, np.arange(self._count + 1))
+        ready, known = np.flatnonzero(missing == 0), 0
+        while len(ready):
+            known += len(ready)
+            target = edges.target[by_source[_ranges(first[ready], first[ready + 1])]]
+            np.subtract.at(missing, target, 1)
+            ready = np.unique(target[missing[target] == 0])
+            if len(ready):
+                yield _ranges(into[ready], into[ready + 1])
+        if known < self._count:
+            raise QueryError("the ranks' dependencies form a cycle: one would have to wait for itself")
+
+
+def _ranges(first: Ints, past: Ints) -> Ints:
+    """Lay ranges of numbers end to end.
+
+    >>> _ranges(np.array([0, 7]), np.array([2, 9])).tolist()
+    [0, 1, 7, 8]
+    """
+    count = past - first
+    return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))

@@ -1,0 +1,133 @@
+"""What a rank is asked about its job's replay, and what it answers: both travel between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from hta_graph.algorithms.replay.changes import Change, Removal, Scaling
+from hta_graph.algorithms.replay.prediction import WHOLE_GRAPHS
+from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS, NamedScenario
+from hta_graph.algorithms.replay.selection import What
+from hta_graph.algorithms.time.windows import ResolvedWindow
+from hta_graph.columns import column_types
+from hta_graph.errors import QueryError
+from hta_graph.job.joining.rank_of_job import FromElsewhere
+
+__all__ = ["AskedPath", "ReplayAnswer", "ReplayQuestion", "change_of_record", "record_of_change"]
+
+ChangeRecord = dict[str, Any]
+
+
+def record_of_change(change: Change) -> ChangeRecord:
+    """Return a change as JSON.
+
+    Raises:
+        QueryError: it compares ranks, or is a function of one's own: it needs all rows of all ranks.
+    """
+    if isinstance(change, Scaling):
+        return {"scale": asdict(change.what), "factor": change.factor}
+    if isinstance(change, Removal):
+        return {"remove": asdict(change.what)}
+    if isinstance(change, NamedScenario) and change.name not in COMPARES_RANKS:
+        return {"scenario": change.name, "argument": change.argument}
+    raise QueryError(f"{change} takes all rows of all ranks", WHOLE_GRAPHS)
+
+
+def change_of_record(record: ChangeRecord) -> Change:
+    """Undo :func:`record_of_change`."""
+    if "scale" in record:
+        return Scaling(What(**record["scale"]), record["factor"])
+    if "remove" in record:
+        return Removal(What(**record["remove"]))
+    return NamedScenario(record["scenario"], record["argument"])
+
+
+@dataclass(frozen=True)
+class AskedPath:
+    """A path of which the rank tells what it passes there.
+
+    ``draft`` is the place of its changes (-1: as recorded) and ``ways`` where it goes (:data:`Way`), latest first, with
+    the times (ns) of what comes from elsewhere in ``given`` (None: as recorded). ``without`` are places of drafts: what
+    the path consists of is also told without what each changes, and how long that is. ``named``: what may change on it
+    is told by kind and name.
+    """
+
+    draft: int
+    ways: list[list[int]]
+    given: list[int] | None = None
+    without: tuple[int, ...] = ()
+    named: bool = False
+
+
+@dataclass(frozen=True)
+class ReplayQuestion:
+    """What a rank is asked: its longest ways under drafts, and what paths pass on it.
+
+    ``window`` holds the fields of the job's :class:`ResolvedWindow` and ``asked``, the question that the rank's own
+    answers. ``numbers`` are the collectives of its members, ``times`` (ns) those of what comes from elsewhere and
+    ``edges`` where that leads. ``asked_rows`` are rows that others wait for, for their end if ``at_end``. ``drafts``
+    are lists of changes; each of ``groups`` are places of drafts of one shape.
+    """
+
+    window: dict[str, Any]
+    annotations: tuple[dict[str, Any], ...]
+    until: int
+    clock: dict[str, Any]
+    content: str
+    numbers: list[int]
+    times: list[int]
+    edges: FromElsewhere
+    asked_rows: list[int]
+    at_end: list[bool]
+    drafts: list[list[ChangeRecord]]
+    groups: list[list[int]]
+    paths: list[AskedPath]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths")}
+        edges = {name: getattr(self.edges, name).tolist() for name in column_types(FromElsewhere)}
+        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths]}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> ReplayQuestion:
+        """Undo :meth:`as_record`."""
+        edges = FromElsewhere.of(**record["edges"])
+        paths = [AskedPath(**{**path, "without": tuple(path["without"])}) for path in record["paths"]]
+        return cls(**{**record, "edges": edges, "paths": paths, "annotations": tuple(record["annotations"])})
+
+    @staticmethod
+    def window_record(window: ResolvedWindow, asked: str) -> dict[str, Any]:
+        """Return a job's window as JSON."""
+        names = ("start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "cpu_start_ns", "is_named", "step", "form")
+        return {"asked": asked, **{name: getattr(window, name) for name in names}}
+
+
+@dataclass(frozen=True)
+class ReplayAnswer:
+    """A rank's answer.
+
+    ``given`` are the places of what comes from elsewhere in the window. Of each group the contracted ways stand one
+    behind the other: ``counts`` are its numbers of drafts, nodes and edges, the columns are those of
+    :class:`WaysBetween`. ``roots`` are on what the asked points and, last, the end rest as recorded. ``until``: as
+    :class:`Replayable` has it. ``meant`` are the drafts and places of changes that concern anything here, ``readings``
+    tell of each how its pattern was read, ``refused`` what was said of those that concern nothing, in Python and on the
+    command line. ``told`` is what paths pass, in their order.
+    """
+
+    until: int
+    given: np.ndarray[Any, np.dtype[np.int32]]
+    counts: list[list[int]]
+    source: np.ndarray[Any, np.dtype[np.int32]]
+    target: np.ndarray[Any, np.dtype[np.int32]]
+    weight: np.ndarray[Any, np.dtype[np.int64]]
+    roots: np.ndarray[Any, np.dtype[np.int32]]
+    has_end: bool
+    meant: list[list[int]]
+    readings: list[list[Any]]
+    refused: list[list[Any]]
+    told: list[dict[str, Any]]

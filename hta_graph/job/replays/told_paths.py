@@ -1,0 +1,63 @@
+"""What ranks told of a path that comes by them, added up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from hta_graph.algorithms.replay.prediction import PathOfRanks
+from hta_graph.graph.job_graph import JobGraph
+
+__all__ = ["ToldPath"]
+
+
+class ToldPath:
+    """A path of a job.
+
+    ``frozen_ns`` is how much of it no change moves, ``inferred_ns`` how much lies on deduced edges; ``times`` (ns) are
+    by kind and name of what may change; ``sums`` tell by draft how long what that changes is on it, and how much of
+    that is communication without partners.
+    """
+
+    def __init__(self, job: JobGraph) -> None:
+        self._job = job
+        self._rows: list[tuple[str | None, str, int, int]] = []
+        self.frozen_ns = self.inferred_ns = 0
+        self.times: dict[str, dict[str, int]] = {}
+        self.sums: dict[int, dict[str, int]] = {}
+        self._without: dict[int, list[tuple[str | None, str, int, int]]] = defaultdict(list)
+
+    def add(self, rank: int, told: Mapping[str, Any]) -> None:
+        """Add what a rank told."""
+        self._rows += _rows_of(told["by_name"], rank)
+        self.frozen_ns += told["frozen_ns"]
+        self.inferred_ns += told["inferred_ns"]
+        for kind, times in told["times"].items():
+            own = self.times.setdefault(kind, {})
+            for name, time in times.items():
+                own[name] = own.get(name, 0) + time
+        for at, other in told["without"]:
+            self._without[at] += _rows_of(other["by_name"], rank)
+            sums = self.sums.setdefault(at, {"on_path_ns": 0, "alone_ns": 0})
+            for key in sums:
+                sums[key] += other[key]
+
+    @cached_property
+    def path(self) -> PathOfRanks:
+        """The path."""
+        return PathOfRanks.of(self._job.rank_of_part.tolist(), self._rows)
+
+    @property
+    def without(self) -> dict[int, dict[str, Any]]:
+        """By draft the path without what that changes, as columns."""
+        ranks = self._job.rank_of_part.tolist()
+        return {at: PathOfRanks.of(ranks, rows).by_name() for at, rows in self._without.items()}
+
+
+def _rows_of(columns: Mapping[str, list[Any]], rank: int) -> list[tuple[str | None, str, int, int]]:
+    return [
+        (name, bound, rank, time)
+        for name, bound, time in zip(columns["name"], columns["bound_by"], columns["time_ns"], strict=True)
+    ]

@@ -1,0 +1,145 @@
+"""A job whose ranks are asked one by one predicts what the job of whole graphs predicts: to the nanosecond."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hta_graph as hg
+from hta_graph.algorithms.replay.changes import Change
+from hta_graph.algorithms.replay.opportunities import listed_opportunities
+from hta_graph.algorithms.replay.prediction import ReplayElsewhere, replay_elsewhere
+from hta_graph.algorithms.replay.replay import replay, replayable
+from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS, SCENARIOS
+from hta_graph.algorithms.replay.sensitivity import next_on_path
+from hta_graph.algorithms.time.median_step import median_step
+from hta_graph.algorithms.time.windows import Window
+from hta_graph.errors import QueryError
+from tests.ranks_proof import DAMAGES, random_shape
+from tests.ranks_proof import SCENARIOS as JOBS
+from tests.simulator.ranks import record_job, simulate_job
+from tests.support.depth import cases
+from tests.support.shared_traces import SHARED
+from tests.support.skeleton_job import skeleton_job
+
+QUICK = [("ddp", "nccl", "none"), ("pipeline", "gloo", "clocks"), ("fsdp", "nccl", "windows")]
+DEEP = [
+    (scenario, backend, damage)
+    for scenario in JOBS
+    for backend in ("nccl", "gloo")
+    for damage in DAMAGES
+    if scenario != "wide"
+]
+REAL = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
+NAMED = {
+    name: hg.scenario(name)
+    for name, known in SCENARIOS.items()
+    if known.argument is None and name not in COMPARES_RANKS
+}
+
+
+def recorded(folder: Path, scenario: str, backend: str, damage: str, seed: int) -> list[hg.DependencyGraph]:
+    job = simulate_job(JOBS[scenario](random_shape(scenario, backend, seed)))
+    return list(hg.read_graphs(record_job(job, DAMAGES[damage].recording(job, random.Random(seed)), folder).paths))
+
+
+def said_by_whole(job: hg.JobGraph, changes: Sequence[Change], window: Window) -> dict[str, Any]:
+    found = replay(job, changes, window)
+    base = found.draft.base
+    following = next_on_path(found.path_before, found.path_after, found.draft.factor != 1.0) if changes else None
+    return {**said_of(found), "next": following, "window": base.window.label}
+
+
+def said_by_ranks(elsewhere: ReplayElsewhere, changes: Sequence[Change]) -> dict[str, Any]:
+    found = elsewhere.predict(changes)
+    return {**said_of(found), "next": found.next, "window": found.window.label}
+
+
+def said_of(found: Any) -> dict[str, Any]:
+    return {
+        "lengths": (found.measured_ns, found.identity_ns, found.predicted_ns, found.saved_ns),
+        "shares": (found.frozen_share, found.inferred_share),
+        "classes": [dict(path.by_bound_ns) for path in (found.path_before, found.path_after)],
+        "ranks": [dict(path.by_rank_ns) for path in (found.path_before, found.path_after)],
+        "names": [
+            sorted(zip(*(column.tolist() for column in path.by_name().values()), strict=True), key=str)
+            for path in (found.path_before, found.path_after)
+        ],
+    }
+
+
+def outlook_of_whole(job: hg.JobGraph, window: Window) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    listed, saved = [vars(one) for one in listed_opportunities(replayable(job, window))], {}
+    for name, change in NAMED.items():
+        with suppress(QueryError):
+            saved[name] = replay(job, change, window).saved_ns
+    return listed, saved
+
+
+def answer_or_error(question: Callable[..., Any], *given: Any) -> Any:
+    """Return what a question is answered with, be it an error."""
+    try:
+        return question(*given)
+    except hg.HtaGraphError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> None:
+    try:
+        whole = hg.build_job(graphs)
+    except hg.HtaGraphError:
+        return  # the job of skeletons is refused with the same words: see its own tests
+    few = skeleton_job(graphs)
+    elsewhere = replay_elsewhere(few)
+    assert elsewhere is not None
+    windows = [median_step(), hg.whole(), *(hg.step(item.number) for item in whole.steps()[:1])]
+    for window in windows[:most_windows]:
+        resolved = answer_or_error(window, few)
+        if isinstance(resolved, str):
+            assert resolved == answer_or_error(window, whole)
+            continue
+        asked = elsewhere(resolved, window.asked)
+        listed, saved = outlook_of_whole(whole, window)
+        outlook = asked.opportunities(NAMED)
+        assert [vars(one) for one in outlook.opportunities] == listed
+        assert outlook.saved == saved
+        kernels = [one["name"] for one in listed if one["kind"] == "kernel"][:1]
+        for changes in [
+            *([change] for change in NAMED.values()),
+            *([hg.scale(f"kernel:{name}", 0.25), hg.remove("operator:aten::add")] for name in kernels),
+            [hg.scale("rank:0", 0.5), hg.scale("class:cpu_bound", 2.0)],
+            [hg.scale("kernel:nothing_has_this_name", 0.5)],
+            [hg.scenario("rank_like_others", "1")] if window is windows[0] else [],
+        ]:
+            other = answer_or_error(said_by_ranks, asked, changes)
+            if isinstance(other, str) and "takes all rows of all ranks" in other:
+                assert any(str(change).partition("=")[0] in COMPARES_RANKS for change in changes)
+                continue
+            said = answer_or_error(said_by_whole, whole, changes, window)
+            assert other == said
+
+
+@pytest.mark.parametrize(("scenario", "backend", "damage"), QUICK)
+def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
+    assert_same(recorded(tmp_path, scenario, backend, damage, 1), most_windows=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scenario", "backend", "damage"), DEEP)
+def test_jobs_of_all_kinds_predict_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
+    for seed in range(cases(4)):
+        (folder := tmp_path / str(seed)).mkdir()
+        assert_same(recorded(folder, scenario, backend, damage, seed))
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.parametrize("job", [*sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))[::4], *REAL])
+def test_real_jobs_predict_the_same(job: str) -> None:
+    folder = SHARED / ("traces" if job in REAL else "gloo") / job
+    assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)
