@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 
-SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.25"))
+SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.1"))
 """The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
 LEAST_EXAMPLES = 3
 """How many examples of a property the quick run looks at, however few the deep one has."""

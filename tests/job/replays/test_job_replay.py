@@ -23,7 +23,7 @@ from hta_graph.errors import QueryError
 from tests.ranks_proof import DAMAGES, random_shape
 from tests.ranks_proof import SCENARIOS as JOBS
 from tests.simulator.ranks import record_job, simulate_job
-from tests.support.depth import cases
+from tests.support.depth import SHARE, cases
 from tests.support.shared_traces import SHARED
 from tests.support.skeleton_job import skeleton_job
 
@@ -34,7 +34,7 @@ DEEP = [
     for backend in ("nccl", "gloo")
     for damage in DAMAGES
     if scenario != "wide"
-]
+][:: 1 if SHARE >= 1 else 9]
 REAL = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 NAMED = {
     name: hg.scenario(name)
@@ -139,7 +139,7 @@ def test_jobs_of_all_kinds_predict_the_same(tmp_path: Path, scenario: str, backe
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize("job", [*sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))[::4], *REAL])
+@pytest.mark.parametrize("job", [*sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))[::8], *REAL[1:]])
 def test_real_jobs_predict_the_same(job: str) -> None:
     folder = SHARED / ("traces" if job in REAL else "gloo") / job
     assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)
