@@ -12,7 +12,7 @@ from analyses.paths.asked_changes import AskedChange, asked_scenario
 from analyses.paths.near_report import near_record
 from analyses.paths.step_records import step_records, window_record
 from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities
-from hta_graph.algorithms.replay.path_totals import PathTotals, recorded_path
+from hta_graph.algorithms.replay.path_totals import PathTotals
 from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.scenarios import SCENARIOS
 from hta_graph.algorithms.replay.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
@@ -55,11 +55,6 @@ class WhatIf:
         """The table of steps beside a window that nobody named."""
         return step_rows(self.graph) if self.replayed.window.is_default else []
 
-    @property
-    def path_before(self) -> PathTotals:
-        """What the window's path consists of as recorded."""
-        return recorded_path(self.replayed.draft.base)[0]
-
 
 def what_if(
     graph: DependencyGraph,
@@ -93,7 +88,7 @@ def what_if(
     return WhatIf(
         replayed,
         asked,
-        next_on_path(recorded_path(base)[0], replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
+        next_on_path(replayed.path_before, replayed.path_after, replayed.draft.factor != 1.0) if asked else None,
         listed,
         [] if asked else _named_changes(graph, window, listed),
         None if curve is None else sensitivity(graph, curve, window, within_ns=within_ns),
@@ -136,7 +131,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "next": found.next,
         "opportunities": [vars(one) for one in found.opportunities],
         "scenarios": [{**one.as_record(), "saved_ns": saved} for one, saved in found.scenarios],
-        "path_before": _path_record(found.path_before),
+        "path_before": _path_record(replayed.path_before),
         "path_after": _path_record(replayed.path_after),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),
         **({"near": near_record(found.near)} if found.near else {}),

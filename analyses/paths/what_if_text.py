@@ -192,7 +192,7 @@ def _change_lines(found: WhatIf) -> list[Line]:
 
 def _class_lines(found: WhatIf) -> list[Line]:
     """List the classes of both paths, those of the recorded one that take longest first."""
-    before, after = found.path_before.by_bound_ns, found.replayed.path_after.by_bound_ns
+    before, after = found.replayed.path_before.by_bound_ns, found.replayed.path_after.by_bound_ns
     shown = sorted((bound for bound in before if before[bound] or after[bound]), key=lambda bound: -before[bound])
     meanings = meanings_in(found.graph)
     rows = [[*_three_times(before[bound], after[bound]), bound, meanings[bound]] for bound in shown]
@@ -206,7 +206,7 @@ def _three_times(before_ns: int, after_ns: int) -> list[str]:
 
 
 def _rank_lines(found: WhatIf) -> list[Line]:
-    before, after = found.path_before.by_rank_ns, found.replayed.path_after.by_rank_ns
+    before, after = found.replayed.path_before.by_rank_ns, found.replayed.path_after.by_rank_ns
     shown = sorted((rank for rank in before if before[rank] or after[rank]), key=lambda rank: -after[rank])
     if len(before) < 2 or not shown:
         return []

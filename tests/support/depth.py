@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.1"))
 """The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
+Kind = TypeVar("Kind")
 LEAST_EXAMPLES = 3
 """How many examples of a property the quick run looks at, however few the deep one has."""
 
@@ -56,3 +57,8 @@ def cases(count: int) -> int:
 def deep(*values: Any) -> Any:
     """Mark a parameter's value as one for the deep run, or a row of values if there are several parameters."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def some_of(kinds: Sequence[Kind]) -> list[Kind]:
+    """Return those of a deep test's kinds of cases, evenly spread, that this run looks at."""
+    return list(kinds[:: round(1 / min(SHARE, 1.0))])

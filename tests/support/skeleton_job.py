@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
@@ -23,8 +25,35 @@ from hta_graph.job.replays.replay_question import ReplayQuestion
 from hta_graph.job.skeletons.job_paths import job_of_skeletons
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
+from tests.ranks_proof import DAMAGES, SCENARIOS, random_shape
+from tests.simulator.ranks import record_job, simulate_job
 
-__all__ = ["said_of_path", "skeleton_job"]
+__all__ = ["ALL_KINDS", "SKELETON_KINDS", "answer_or_error", "recorded_ranks", "said_of_path", "skeleton_job"]
+
+SKELETON_KINDS = [("ddp", "nccl", "none"), ("pipeline", "gloo", "clocks"), ("fsdp", "nccl", "windows")]
+"""Scenarios, backends and damages that the quick run looks at."""
+ALL_KINDS = [
+    (scenario, backend, damage)
+    for scenario in SCENARIOS
+    for backend in ("nccl", "gloo")
+    for damage in DAMAGES
+    if scenario != "wide"
+]
+
+
+def recorded_ranks(folder: Path, scenario: str, backend: str, damage: str, seed: int) -> list[hg.DependencyGraph]:
+    """Record the ranks of a random job of a kind, with a kind of damage."""
+    job = simulate_job(SCENARIOS[scenario](random_shape(scenario, backend, seed)))
+    recording = DAMAGES[damage].recording(job, random.Random(seed))
+    return list(hg.read_graphs(record_job(job, recording, folder).paths, members=True))
+
+
+def answer_or_error(question: Callable[..., Any], *given: Any) -> Any:
+    """Return what a question is answered with, be it an error."""
+    try:
+        return question(*given)
+    except hg.HtaGraphError as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) -> hg.JobGraph:

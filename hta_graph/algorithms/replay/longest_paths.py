@@ -112,9 +112,7 @@ class LongestPaths:
         order = np.lexsort((-self._place[self.source[joins]], ~self._preferred[joins], place[self.target[joins]]))
         joins, head = joins[order], head[order]
         first = np.flatnonzero(first_of_runs(self.target[joins]))
-        node = np.full(len(self.is_root), -1, np.int32)
-        node[self.nodes] = np.arange(len(self.nodes), dtype=np.int32)
-        count = np.diff(np.append(first, len(joins)))
+        node, count = self._node_of_point, np.diff(np.append(first, len(joins)))
         return WayMeetings(
             joins.astype(np.int32), self.source[joins], node[head], first, count, node[self.target[joins[first]]]
         )
@@ -123,6 +121,13 @@ class LongestPaths:
     def nodes(self) -> Ids:
         """The meetings, and the roots that anything hangs on."""
         return np.unique(np.concatenate([self.head[self.source[self._joins]], self.target[self._joins]]))
+
+    @cached_property
+    def _node_of_point(self) -> Ids:
+        """The place of each point among the nodes (-1: it is none)."""
+        found = np.full(len(self.is_root), -1, np.int32)
+        found[self.nodes] = np.arange(len(self.nodes), dtype=np.int32)
+        return found
 
     def _causes_first(self, meeting: Ids, head: Ids, target: Ids) -> Ints:
         """Return for each point a place such that causes of meetings stand before them."""
@@ -184,9 +189,7 @@ class LongestPaths:
         if not behind.size:
             return behind.T
         known = self._pass_of_many(start[self.nodes], joined)
-        node = np.full(len(self.is_root), -1, np.int32)
-        node[self.nodes] = np.arange(len(self.nodes), dtype=np.int32)
-        heads = node[self.head[points]]
+        heads = self._node_of_point[self.head[points]]
         found = np.repeat(start[self.head[points]][None], behind.shape[1], axis=0)
         decided = heads >= 0
         found[:, decided] = known[heads[decided]].T

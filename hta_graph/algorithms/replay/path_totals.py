@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from hta_graph.graph.views import labels, texts_of_codes
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 
 __all__ = [
-    "PathSums",
     "PathTotals",
     "frozen_share",
     "frozen_time",
@@ -30,21 +28,6 @@ __all__ = [
     "totals_of_edges",
     "without_partner",
 ]
-
-
-class PathSums(Protocol):
-    """What a path consists of, added up."""
-
-    @property
-    def by_bound_ns(self) -> Mapping[str, int]:
-        """Time (ns) per class, all ten."""
-
-    @property
-    def by_rank_ns(self) -> Mapping[int, int]:
-        """Time (ns) on each rank."""
-
-    def by_name(self) -> dict[str, Any]:
-        """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first."""
 
 
 @dataclass(frozen=True)

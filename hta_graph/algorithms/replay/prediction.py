@@ -11,7 +11,6 @@ import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.opportunities import Opportunity
-from hta_graph.algorithms.replay.path_totals import PathSums
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.errors import Remedy
 from hta_graph.graph import DependencyGraph
@@ -23,61 +22,12 @@ __all__ = [
     "JobOutlook",
     "JobPrediction",
     "PathOfRanks",
-    "Prediction",
     "ReplayElsewhere",
     "replay_elsewhere",
 ]
 
 WHOLE_GRAPHS = Remedy("name fewer ranks", "name some ranks with --rank, or ask with --skeletons never")
 """What helps where a question needs the whole graphs of all ranks."""
-
-
-class Prediction(Protocol):
-    """A window after changes; times are ns."""
-
-    @property
-    def graph(self) -> DependencyGraph:
-        """The graph that is replayed."""
-
-    @property
-    def window(self) -> ResolvedWindow:
-        """The window."""
-
-    @property
-    def measured_ns(self) -> int:
-        """The window's length as recorded."""
-
-    @property
-    def identity_ns(self) -> int:
-        """The window's length in replay without any change."""
-
-    @property
-    def predicted_ns(self) -> int:
-        """The window's length after the changes."""
-
-    @property
-    def saved_ns(self) -> int:
-        """By how much the window becomes shorter."""
-
-    @property
-    def frozen_share(self) -> float:
-        """The share of the recorded path that no change moves."""
-
-    @property
-    def inferred_share(self) -> float:
-        """The share of the recorded path's time on edges that a rule deduced."""
-
-    @property
-    def path_before(self) -> PathSums:
-        """What the window's path consists of as recorded."""
-
-    @property
-    def path_after(self) -> PathSums:
-        """What the window's path consists of after the changes."""
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether all changes together leave everything as it was."""
 
 
 class ReplayElsewhere(Protocol):
@@ -142,7 +92,7 @@ class PathOfRanks:
 
 @dataclass(frozen=True)
 class JobPrediction:
-    """A window of a job after changes, as its ranks told (:class:`Prediction`).
+    """A window of a job after changes, as its ranks told.
 
     ``next`` is what most time would be spent with after the changes that is not on the path today.
     """
@@ -163,12 +113,6 @@ class JobPrediction:
     def saved_ns(self) -> int:
         """By how much the window becomes shorter; below 0 it becomes longer."""
         return self.measured_ns - self.predicted_ns
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the changes leave the path as it was."""
-        before: Mapping[str, int] = self.path_before.by_bound_ns
-        return self.predicted_ns == self.measured_ns and before == self.path_after.by_bound_ns
 
 
 @dataclass(frozen=True)

@@ -106,11 +106,6 @@ class Replayed:
         return inferred_share(self.draft.base)
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether all changes together leave everything as it was."""
-        return self.draft.is_unchanged
-
-    @property
     def events(self) -> pd.DataFrame:
         """The events of the window that have points, with their predicted times.
 

@@ -46,6 +46,16 @@ class WaysBetween:
     weight: Ints
 
     @property
+    def first_asked(self) -> int:
+        """The node of the first asked point; the others follow it, and then the end."""
+        return self.nodes - 1 - self.asked
+
+    @property
+    def end(self) -> int:
+        """The node of the end."""
+        return self.nodes - 1
+
+    @property
     def weights(self) -> Ints:
         """The weights (ns), a row per edge and a column per draft."""
         return self.weight.reshape(-1, self.drafts)
@@ -103,8 +113,9 @@ class _Nodes:
     def __init__(self, paths: LongestPaths, start: Ints, given: Ids) -> None:
         self.first = 1 + len(given)
         """The number of the first node where ways meet."""
+        met: list[int] = paths.nodes[paths.meetings.node].tolist()
         self._start, self._number = start, {point: place for place, point in enumerate(given.tolist(), 1)}
-        self._number |= {point: place for place, point in enumerate(_points_of_meetings(paths), self.first)}
+        self._number |= {point: place for place, point in enumerate(met, self.first)}
 
     def entries(self, ways: Iterable[tuple[int, Weights]]) -> Entries:
         """Return the entries of a node to which ways lead from points, each so far (ns) behind it."""
@@ -113,11 +124,6 @@ class _Nodes:
             node = self._number.get(point, ORIGIN)
             _add(found, node, weight if node else weight + self._start[point])
         return found
-
-
-def _points_of_meetings(paths: LongestPaths) -> list[int]:
-    found: list[int] = paths.nodes[paths.meetings.node].tolist()
-    return found
 
 
 def _add(entries: Entries, node: int, weight: Weights) -> None:

@@ -86,7 +86,7 @@ class JobReplay:
         self._refuse_nothing(solved, 1)
         paths = {-1: self._recorded_ways(solved.answers), 1: solved.path(1)}
         told = self._told(solved, paths, dict.fromkeys(paths, (1,)))
-        following = next_by_name(told[-1].without[1], told[1].without[1], several=True) if changes else None
+        following = next_by_name(told[-1].without(1), told[1].without(1), several=True) if changes else None
         return self._prediction(changes, solved, told[-1], told[1], following)
 
     def opportunities(self, scenarios: Mapping[str, Change]) -> JobOutlook:
@@ -135,7 +135,7 @@ class JobReplay:
         paths = {draft: solved.path(draft) for draft, _ in listed[:WORTH_A_NAME]}
         after = self._told(solved, paths, {draft: (draft,) for draft in paths})
         following = {
-            draft: next_by_name(recorded.without[draft], after[draft].without[draft], several=True) for draft in paths
+            draft: next_by_name(recorded.without(draft), after[draft].without(draft), several=True) for draft in paths
         }
         return [replace(row, next=following.get(draft)) for draft, row in listed]
 

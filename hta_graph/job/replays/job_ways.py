@@ -16,7 +16,7 @@ import numpy as np
 from hta_graph.algorithms.replay.longest_paths import UNREACHED
 from hta_graph.algorithms.skeleton.rank_replay import THE_END, Way
 from hta_graph.algorithms.skeleton.ways_between import ORIGIN, WaysBetween
-from hta_graph.columns import first_of_runs
+from hta_graph.columns import first_of_runs, laid_out
 from hta_graph.errors import QueryError
 from hta_graph.job.replays.meeting_points import MeetingPoints
 from hta_graph.model import Ids, Ints
@@ -52,14 +52,20 @@ class JobWays:
     points: MeetingPoints
     ways: Sequence[WaysBetween]
     given: Sequence[Ids]
-    _first: list[int] = field(init=False)
+    _first: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        first, self._first = 1 + len(self.points.rendezvous), []
-        for own in self.ways:
-            self._first.append(first)
-            first += own.nodes - 1 - own.given
-        self._count = first
+        # Origin and rendezvous are nodes of all; behind them come each rank's own, which has no others before them.
+        own = np.array([ways.nodes - 1 - ways.given for ways in self.ways], np.int64)
+        past = 1 + len(self.points.rendezvous) + np.cumsum(own)
+        self._first, self._count = past - own, int(past[-1])
+        self._first_asked = np.array(
+            [self._node(place, ways.first_asked) for place, ways in enumerate(self.ways)], np.int64
+        )
+
+    def _node(self, place: int, own: int) -> int:
+        """Return the node of the job that one of a rank's own nodes is."""
+        return int(self._first[place]) + own - 1 - self.ways[place].given
 
     # -- when ----------------------------------------------------------------------------------------------------------
 
@@ -78,8 +84,7 @@ class JobWays:
     @property
     def ends(self) -> Ints:
         """How far behind the window's start (ns) each rank ends, a column per draft."""
-        last = [first + own.nodes - 2 - own.given for first, own in zip(self._first, self.ways, strict=True)]
-        return self.values[last]
+        return self.values[[self._node(place, ways.end) for place, ways in enumerate(self.ways)]]
 
     def given_times(self, place: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
         """Return when (ns) what comes to a rank from elsewhere is under a draft; what nobody decides stays."""
@@ -93,7 +98,7 @@ class JobWays:
     def way_back(self, place: int, draft: int) -> Iterator[RankWay]:
         """Yield the ways of a longest path under a draft, from the end on a rank back, latest first."""
         edges, values = self._edges, self.values[:, draft]
-        node, begins = self._first[place] + self.ways[place].nodes - 2 - self.ways[place].given, THE_END
+        node, begins = self._node(place, self.ways[place].end), THE_END
         while True:
             own = slice(*np.searchsorted(edges.target, (node, node + 1)).tolist())
             reached = values[edges.source[own]] + edges.weight[own, draft]
@@ -119,8 +124,7 @@ class JobWays:
     def _asked_of(self, node: int) -> tuple[int, int]:
         """Return of which rank, and which of its asked points, a node is."""
         place = int(np.searchsorted(self._first, node, side="right")) - 1
-        own = self.ways[place]
-        return place, node - self._first[place] - (own.nodes - 2 - own.given - own.asked)
+        return place, node - int(self._first_asked[place])
 
     # -- as one graph --------------------------------------------------------------------------------------------------
 
@@ -155,8 +159,8 @@ class JobWays:
         return np.where(known.rendezvous >= 0, 1 + known.rendezvous, asked)
 
     def _node_of_asked(self, part: Ids, asked: Ids) -> Ints:
-        own = [way.nodes - 2 - way.given - way.asked + first for first, way in zip(self._first, self.ways, strict=True)]
-        return np.array(own, np.int64)[part] + asked
+        found: Ints = self._first_asked[part] + asked
+        return found
 
     def _levels(self) -> Iterator[Ints]:
         """Yield the edges in rounds: those into the nodes of whose causes all are known, by node.
@@ -172,20 +176,10 @@ class JobWays:
         ready, known = np.flatnonzero(missing == 0), 0
         while len(ready):
             known += len(ready)
-            target = edges.target[by_source[_ranges(first[ready], first[ready + 1])]]
+            target = edges.target[by_source[laid_out(first[ready], first[ready + 1] - first[ready])[1]]]
             np.subtract.at(missing, target, 1)
             ready = np.unique(target[missing[target] == 0])
             if len(ready):
-                yield _ranges(into[ready], into[ready + 1])
+                yield laid_out(into[ready], into[ready + 1] - into[ready])[1]
         if known < self._count:
             raise QueryError("the ranks' dependencies form a cycle: one would have to wait for itself")
-
-
-def _ranges(first: Ints, past: Ints) -> Ints:
-    """Lay ranges of numbers end to end.
-
-    >>> _ranges(np.array([0, 7]), np.array([2, 9])).tolist()
-    [0, 1, 7, 8]
-    """
-    count = past - first
-    return np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))

@@ -16,7 +16,6 @@ from hta_graph.algorithms.replay.path_totals import PathTotals, frozen_time, inf
 from hta_graph.algorithms.replay.selection import reading_of
 from hta_graph.algorithms.skeleton.rank_replay import RankReplay
 from hta_graph.algorithms.skeleton.ways_between import WaysBetween
-from hta_graph.algorithms.skeleton.whole_answers import fingerprint
 from hta_graph.algorithms.time.sinks import Sink
 from hta_graph.algorithms.time.windows import ResolvedWindow, step, whole
 from hta_graph.errors import PatternError, QueryError, TraceError
@@ -27,8 +26,8 @@ from hta_graph.graph.remembered import remember, remembered
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.rank_of_job import rank_of_job
 from hta_graph.job.replays.replay_question import AskedPath, ReplayAnswer, ReplayQuestion, change_of_record
-from hta_graph.job.skeletons.rank_excerpt import file_has_changed
-from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, rank_in_time
+from hta_graph.job.skeletons.rank_excerpt import unchanged_rank
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.trace.table import Flows, SyncTable
 
 __all__ = ["make_replay", "replay_answer", "ways_of_answer"]
@@ -46,9 +45,7 @@ def make_replay(graph: DependencyGraph, asked: ReplayQuestion) -> DependencyGrap
     Raises:
         TraceError: the file has changed since.
     """
-    if fingerprint(graph) != asked.content:
-        raise file_has_changed(graph.path)
-    rank = rank_in_time(graph, asked.clock)
+    rank = unchanged_rank(graph, asked.content, asked.clock)
     times = np.array(asked.times, np.int64)
     job = rank_of_job(rank.graph, rank.members, np.array(asked.numbers, np.int64), times, asked.edges)
     replay = RankReplay(

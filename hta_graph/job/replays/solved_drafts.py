@@ -52,6 +52,7 @@ class SolvedDrafts:
             draft: (number, column) for number, group in enumerate(groups) for column, draft in enumerate(group)
         }
         every = [answers[rank] for rank in self._ranks]
+        self._meant = {(draft, place) for answer in every for draft, place in answer.meant}
         ways = [ways_of_answer(answer, len(points.ranks[place].asked_rows)) for place, answer in enumerate(every)]
         given = [answer.given for answer in every]
         self._groups = [JobWays(points, [own[number] for own in ways], given) for number in range(len(groups))]
@@ -59,7 +60,7 @@ class SolvedDrafts:
 
     def concerns_any(self, draft: int, place: int = 0) -> bool:
         """Tell whether a change of a draft concerns anything on any rank."""
-        return any([draft, place] in answer.meant for answer in self.answers.values())
+        return (draft, place) in self._meant
 
     def refusal(self, draft: int, place: int) -> tuple[int, str, str]:
         """Return which rank said first, and how, in Python and on the command line, that a change concerns nothing."""

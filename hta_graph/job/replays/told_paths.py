@@ -49,11 +49,9 @@ class ToldPath:
         """The path."""
         return PathOfRanks.of(self._job.rank_of_part.tolist(), self._rows)
 
-    @property
-    def without(self) -> dict[int, dict[str, Any]]:
-        """By draft the path without what that changes, as columns."""
-        ranks = self._job.rank_of_part.tolist()
-        return {at: PathOfRanks.of(ranks, rows).by_name() for at, rows in self._without.items()}
+    def without(self, draft: int) -> dict[str, Any]:
+        """Return the path without what a draft changes, as columns."""
+        return PathOfRanks.of(self._job.rank_of_part.tolist(), self._without[draft]).by_name()
 
 
 def _rows_of(columns: Mapping[str, list[Any]], rank: int) -> list[tuple[str | None, str, int, int]]:

@@ -17,10 +17,10 @@ from hta_graph.columns import column_types, freeze, picked
 from hta_graph.errors import TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remember, remembered
-from hta_graph.job.skeletons.rank_skeleton import few_rows, rank_in_time
+from hta_graph.job.skeletons.rank_skeleton import RankInTime, few_rows, rank_in_time
 from hta_graph.model import Ids
 
-__all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "pieces_on_rank"]
+__all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "pieces_on_rank", "unchanged_rank"]
 
 
 @remembered
@@ -65,15 +65,24 @@ def file_has_changed(path: Path) -> TraceError:
     return TraceError(path, "has changed while it was asked about", "ask again")
 
 
+def unchanged_rank(graph: DependencyGraph, content: str, clock: Mapping[str, Any] | None) -> RankInTime:
+    """Return a rank in the time that a clock says, of a file that holds what it did when it was read first.
+
+    Raises:
+        TraceError: the file has changed since.
+    """
+    if fingerprint(graph) != content:
+        raise file_has_changed(graph.path)
+    return rank_in_time(graph, clock)
+
+
 def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGraph:
     """Tell what hops pass on a rank, given its whole graph: a graph of few rows with :func:`pieces_on_rank`.
 
     Raises:
         TraceError: the file has changed since.
     """
-    if fingerprint(graph) != asked.content:
-        raise file_has_changed(graph.path)
-    rank = rank_in_time(graph, asked.clock)
+    rank = unchanged_rank(graph, asked.content, asked.clock)
     found = pieces_of_hops(rank.local, asked.hops, asked.data_load)
     inside = np.zeros(asked.size, np.bool_)
     inside[asked.rows] = True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,32 +19,16 @@ from hta_graph.algorithms.replay.sensitivity import next_on_path
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
-from tests.ranks_proof import DAMAGES, random_shape
-from tests.ranks_proof import SCENARIOS as JOBS
-from tests.simulator.ranks import record_job, simulate_job
-from tests.support.depth import SHARE, cases
+from tests.support.depth import cases, some_of
 from tests.support.shared_traces import SHARED
-from tests.support.skeleton_job import skeleton_job
+from tests.support.skeleton_job import ALL_KINDS, SKELETON_KINDS, answer_or_error, recorded_ranks, skeleton_job
 
-QUICK = [("ddp", "nccl", "none"), ("pipeline", "gloo", "clocks"), ("fsdp", "nccl", "windows")]
-DEEP = [
-    (scenario, backend, damage)
-    for scenario in JOBS
-    for backend in ("nccl", "gloo")
-    for damage in DAMAGES
-    if scenario != "wide"
-][:: 1 if SHARE >= 1 else 9]
 REAL = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
 NAMED = {
     name: hg.scenario(name)
     for name, known in SCENARIOS.items()
     if known.argument is None and name not in COMPARES_RANKS
 }
-
-
-def recorded(folder: Path, scenario: str, backend: str, damage: str, seed: int) -> list[hg.DependencyGraph]:
-    job = simulate_job(JOBS[scenario](random_shape(scenario, backend, seed)))
-    return list(hg.read_graphs(record_job(job, DAMAGES[damage].recording(job, random.Random(seed)), folder).paths))
 
 
 def said_by_whole(job: hg.JobGraph, changes: Sequence[Change], window: Window) -> dict[str, Any]:
@@ -81,20 +64,11 @@ def outlook_of_whole(job: hg.JobGraph, window: Window) -> tuple[list[dict[str, A
     return listed, saved
 
 
-def answer_or_error(question: Callable[..., Any], *given: Any) -> Any:
-    """Return what a question is answered with, be it an error."""
-    try:
-        return question(*given)
-    except hg.HtaGraphError as error:
-        return f"{type(error).__name__}: {error}"
-
-
 def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> None:
-    try:
-        whole = hg.build_job(graphs)
-    except hg.HtaGraphError:
-        return  # the job of skeletons is refused with the same words: see its own tests
-    few = skeleton_job(graphs)
+    whole, few = (answer_or_error(join, graphs) for join in (hg.build_job, skeleton_job))
+    if isinstance(whole, str):
+        assert few == whole
+        return
     elsewhere = replay_elsewhere(few)
     assert elsewhere is not None
     windows = [median_step(), hg.whole(), *(hg.step(item.number) for item in whole.steps()[:1])]
@@ -124,22 +98,22 @@ def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> N
             assert other == said
 
 
-@pytest.mark.parametrize(("scenario", "backend", "damage"), QUICK)
+@pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
 def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
-    assert_same(recorded(tmp_path, scenario, backend, damage, 1), most_windows=1)
+    assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1), most_windows=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scenario", "backend", "damage"), DEEP)
+@pytest.mark.parametrize(("scenario", "backend", "damage"), some_of(ALL_KINDS))
 def test_jobs_of_all_kinds_predict_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
     for seed in range(cases(4)):
         (folder := tmp_path / str(seed)).mkdir()
-        assert_same(recorded(folder, scenario, backend, damage, seed))
+        assert_same(recorded_ranks(folder, scenario, backend, damage, seed))
 
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize("job", [*sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))[::8], *REAL[1:]])
+@pytest.mark.parametrize("job", some_of([*REAL[::-1], *sorted(path.name for path in (SHARED / "gloo").glob("*_*r_*"))]))
 def test_real_jobs_predict_the_same(job: str) -> None:
     folder = SHARED / ("traces" if job in REAL else "gloo") / job
     assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)

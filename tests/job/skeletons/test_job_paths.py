@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,31 +15,16 @@ from tests.ranks_proof import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.depth import cases
 from tests.support.shared_traces import SHARED
-from tests.support.skeleton_job import said_of_path, skeleton_job
+from tests.support.skeleton_job import (
+    ALL_KINDS,
+    SKELETON_KINDS,
+    answer_or_error,
+    recorded_ranks,
+    said_of_path,
+    skeleton_job,
+)
 
-QUICK = [("ddp", "nccl", "none"), ("pipeline", "gloo", "clocks"), ("fsdp", "nccl", "windows")]
-DEEP = [
-    (scenario, backend, damage)
-    for scenario in SCENARIOS
-    for backend in ("nccl", "gloo")
-    for damage in DAMAGES
-    if scenario != "wide"
-]
 JOBS = ("nanogpt_ddp_8xh100", "dlrm_8xv100", "megatron_tp2_v100")
-
-
-def recorded(folder: Path, scenario: str, backend: str, damage: str, seed: int) -> list[hg.DependencyGraph]:
-    job = simulate_job(SCENARIOS[scenario](random_shape(scenario, backend, seed)))
-    recording = DAMAGES[damage].recording(job, random.Random(seed))
-    return list(hg.read_graphs(record_job(job, recording, folder).paths, members=True))
-
-
-def answer_or_error(question: Callable[[], Any]) -> Any:
-    """Return what a question is answered with, be it an error."""
-    try:
-        return question()
-    except hg.HtaGraphError as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def assert_same(graphs: list[hg.DependencyGraph]) -> None:
@@ -59,17 +42,17 @@ def assert_same(graphs: list[hg.DependencyGraph]) -> None:
         assert np.array_equal(getattr(other.charge(), name), getattr(own.charge(), name))
 
 
-@pytest.mark.parametrize(("scenario", "backend", "damage"), QUICK)
+@pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
 def test_a_job_of_skeletons_says_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
-    assert_same(recorded(tmp_path, scenario, backend, damage, 1))
+    assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scenario", "backend", "damage"), DEEP)
+@pytest.mark.parametrize(("scenario", "backend", "damage"), ALL_KINDS)
 def test_jobs_of_all_kinds_say_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
     for seed in range(cases(4)):
         (folder := tmp_path / str(seed)).mkdir()
-        assert_same(recorded(folder, scenario, backend, damage, seed))
+        assert_same(recorded_ranks(folder, scenario, backend, damage, seed))
 
 
 @pytest.mark.slow
@@ -81,7 +64,7 @@ def test_real_jobs_say_the_same(job: str) -> None:
 
 
 def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
-    graphs = recorded(tmp_path, "ddp", "nccl", "none", 3)
+    graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 3)
     every, fewer = (WaitCauses(skeleton_job(graphs, doings)) for doings in (1 << 20, 4))
     assert len(fewer.doings) < len(every.doings)
     # All waiting is charged, to the nanosecond, whatever is told apart.
@@ -89,7 +72,7 @@ def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
 
 
 def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:
-    few = skeleton_job(recorded(tmp_path, "ddp", "nccl", "none", 1))
+    few = skeleton_job(recorded_ranks(tmp_path, "ddp", "nccl", "none", 1))
     start = int(few.event_table.start.min())
     with pytest.raises(hg.HtaGraphError, match="takes all rows of all ranks"):
         hg.critical_path(few, hg.between(start, start + 1_000))
