@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class What:
 
     kind: str
     pattern: str
-    reading: str = ""
+    reading: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, text: str) -> What:
