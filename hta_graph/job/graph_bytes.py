@@ -21,8 +21,7 @@ from hta_graph.graph.timeline import Timeline
 from hta_graph.job.causes.rank_ways import RankWays, known_ways
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.job.replays.make_replay import replay_answer
-from hta_graph.job.replays.replay_question import ReplayAnswer
+from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
 from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
 from hta_graph.places.named_places import full_name, named_place
 from hta_graph.trace.table import Trace

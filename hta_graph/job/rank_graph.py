@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hta_graph.build import build_graph
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.job.replays.make_replay import make_replay
-from hta_graph.job.replays.replay_question import ReplayQuestion
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
 from hta_graph.places.named_places import full_name, named_place
@@ -19,6 +17,9 @@ from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
 from hta_graph.trace.source import kept_text
 from hta_graph.trace.table import Trace
+
+if TYPE_CHECKING:
+    from hta_graph.job.replays.replay_question import ReplayQuestion
 
 __all__ = ["RankQuestion", "graph_of_file", "rank_graph"]
 
@@ -53,12 +54,17 @@ class RankQuestion:
     def of_record(cls, record: Mapping[str, Any]) -> RankQuestion:
         """Undo :meth:`as_record`."""
         few, more, cache = record["skeleton"], record["excerpt"], record["cache"]
+        replay = None
+        if record["replay"]:
+            from hta_graph.job.replays.replay_question import ReplayQuestion  # only who replays needs what replays
+
+            replay = ReplayQuestion.of_record(record["replay"])
         return cls(
             record["salvage"],
             record["members"],
             few and SkeletonQuestion.of_record(few),
             more and ExcerptQuestion.of_record(more),
-            record["replay"] and ReplayQuestion.of_record(record["replay"]),
+            replay,
             cache and named_place(cache),
         )
 
@@ -91,5 +97,7 @@ def rank_graph(read: Callable[[], Trace], asked: RankQuestion) -> DependencyGrap
         if asked.skeleton:
             return make_skeleton(graph, asked.skeleton)
         if asked.replay:
+            from hta_graph.job.replays.make_replay import make_replay  # only who replays needs what replays
+
             return make_replay(graph, asked.replay)
         return make_excerpt(graph, asked.excerpt) if asked.excerpt else graph

@@ -33,9 +33,9 @@ from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.matching.collective_times import Collectives
-from hta_graph.job.replays.make_replay import replay_answer
 from hta_graph.job.replays.meeting_points import meeting_points
-from hta_graph.job.replays.replay_question import AskedPath, ReplayAnswer, ReplayQuestion, record_of_change
+from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
+from hta_graph.job.replays.replay_question import AskedPath, ReplayQuestion, record_of_change
 from hta_graph.job.replays.solved_drafts import SolvedDrafts, WaysOfRanks, last_rank
 from hta_graph.job.replays.told_paths import ToldPath
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion

@@ -18,25 +18,20 @@ from hta_graph.algorithms.skeleton.rank_replay import RankReplay
 from hta_graph.algorithms.skeleton.ways_between import WaysBetween
 from hta_graph.algorithms.time.sinks import Sink
 from hta_graph.algorithms.time.windows import ResolvedWindow, step, whole
-from hta_graph.errors import PatternError, QueryError, TraceError
+from hta_graph.errors import PatternError, QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remember, remembered
+from hta_graph.graph.remembered import remember
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.rank_of_job import rank_of_job
-from hta_graph.job.replays.replay_question import AskedPath, ReplayAnswer, ReplayQuestion, change_of_record
+from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
+from hta_graph.job.replays.replay_question import AskedPath, ReplayQuestion, change_of_record
 from hta_graph.job.skeletons.rank_excerpt import unchanged_rank
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.trace.table import Flows, SyncTable
 
-__all__ = ["make_replay", "replay_answer", "ways_of_answer"]
-
-
-@remembered
-def replay_answer(graph: DependencyGraph) -> ReplayAnswer:
-    """Return what a rank answered about its job's replay."""
-    raise TraceError(graph.path, "was not asked about replay")
+__all__ = ["make_replay", "ways_of_answer"]
 
 
 def make_replay(graph: DependencyGraph, asked: ReplayQuestion) -> DependencyGraph:

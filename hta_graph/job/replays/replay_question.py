@@ -1,12 +1,10 @@
-"""What a rank is asked about its job's replay, and what it answers: both travel between processes."""
+"""What a rank is asked about its job's replay; it travels between processes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
-
-import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change, Removal, Scaling
 from hta_graph.algorithms.replay.prediction import WHOLE_GRAPHS
@@ -17,7 +15,7 @@ from hta_graph.columns import column_types
 from hta_graph.errors import QueryError
 from hta_graph.job.joining.rank_of_job import FromElsewhere
 
-__all__ = ["AskedPath", "ReplayAnswer", "ReplayQuestion", "change_of_record", "record_of_change"]
+__all__ = ["AskedPath", "ReplayQuestion", "change_of_record", "record_of_change"]
 
 ChangeRecord = dict[str, Any]
 
@@ -105,29 +103,3 @@ class ReplayQuestion:
         """Return a job's window as JSON."""
         names = ("start_ns", "end_ns", "label", "cpu_ns", "gpu_ns", "cpu_start_ns", "is_named", "step", "form")
         return {"asked": asked, **{name: getattr(window, name) for name in names}}
-
-
-@dataclass(frozen=True)
-class ReplayAnswer:
-    """A rank's answer.
-
-    ``given`` are the places of what comes from elsewhere in the window. Of each group the contracted ways stand one
-    behind the other: ``counts`` are its numbers of drafts, nodes and edges, the columns are those of
-    :class:`WaysBetween`. ``roots`` are on what the asked points and, last, the end rest as recorded. ``until``: as
-    :class:`Replayable` has it. ``meant`` are the drafts and places of changes that concern anything here, ``readings``
-    tell of each how its pattern was read, ``refused`` what was said of those that concern nothing, in Python and on the
-    command line. ``told`` is what paths pass, in their order.
-    """
-
-    until: int
-    given: np.ndarray[Any, np.dtype[np.int32]]
-    counts: list[list[int]]
-    source: np.ndarray[Any, np.dtype[np.int32]]
-    target: np.ndarray[Any, np.dtype[np.int32]]
-    weight: np.ndarray[Any, np.dtype[np.int64]]
-    roots: np.ndarray[Any, np.dtype[np.int32]]
-    has_end: bool
-    meant: list[list[int]]
-    readings: list[list[Any]]
-    refused: list[list[Any]]
-    told: list[dict[str, Any]]

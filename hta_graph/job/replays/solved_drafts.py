@@ -13,7 +13,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.replays.job_ways import JobWays
 from hta_graph.job.replays.make_replay import ways_of_answer
 from hta_graph.job.replays.meeting_points import MeetingPoints
-from hta_graph.job.replays.replay_question import ReplayAnswer
+from hta_graph.job.replays.replay_answer import ReplayAnswer
 
 __all__ = ["SolvedDrafts", "WaysOfRanks", "last_rank"]
 

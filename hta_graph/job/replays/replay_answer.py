@@ -1,0 +1,46 @@
+"""What a rank answers about its job's replay; apart from what answers it, which only those load who replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hta_graph.errors import TraceError
+from hta_graph.graph import DependencyGraph
+from hta_graph.graph.remembered import remembered
+
+__all__ = ["ReplayAnswer", "replay_answer"]
+
+
+@dataclass(frozen=True)
+class ReplayAnswer:
+    """A rank's answer.
+
+    ``given`` are the places of what comes from elsewhere in the window. Of each group the contracted ways stand one
+    behind the other: ``counts`` are its numbers of drafts, nodes and edges, the columns are those of
+    :class:`WaysBetween`. ``roots`` are on what the asked points and, last, the end rest as recorded. ``until``: as
+    :class:`Replayable` has it. ``meant`` are the drafts and places of changes that concern anything here, ``readings``
+    tell of each how its pattern was read, ``refused`` what was said of those that concern nothing, in Python and on the
+    command line. ``told`` is what paths pass, in their order.
+    """
+
+    until: int
+    given: np.ndarray[Any, np.dtype[np.int32]]
+    counts: list[list[int]]
+    source: np.ndarray[Any, np.dtype[np.int32]]
+    target: np.ndarray[Any, np.dtype[np.int32]]
+    weight: np.ndarray[Any, np.dtype[np.int64]]
+    roots: np.ndarray[Any, np.dtype[np.int32]]
+    has_end: bool
+    meant: list[list[int]]
+    readings: list[list[Any]]
+    refused: list[list[Any]]
+    told: list[dict[str, Any]]
+
+
+@remembered
+def replay_answer(graph: DependencyGraph) -> ReplayAnswer:
+    """Return what a rank answered about its job's replay."""
+    raise TraceError(graph.path, "was not asked about replay")
