@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hta_graph.algorithms.replay.changes import insert, remove, reroute, scale, weigh
     from hta_graph.algorithms.replay.opportunities import opportunities
+    from hta_graph.algorithms.replay.prediction import predict
     from hta_graph.algorithms.replay.replay import replay
     from hta_graph.algorithms.replay.scenarios import scenario
     from hta_graph.algorithms.replay.sensitivity import sensitivity
@@ -61,6 +62,7 @@ _HOME = {
     "weigh": "algorithms.replay.changes",
     "near_critical": "algorithms.replay.slack",
     "opportunities": "algorithms.replay.opportunities",
+    "predict": "algorithms.replay.prediction",
     "scenario": "algorithms.replay.scenarios",
     "sensitivity": "algorithms.replay.sensitivity",
     "slack": "algorithms.replay.slack",
@@ -87,6 +89,7 @@ __all__ = [
     "load_graph",
     "near_critical",
     "opportunities",
+    "predict",
     "read_graphs",
     "read_job",
     "read_trace",

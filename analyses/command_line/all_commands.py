@@ -168,7 +168,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "what-if",
         "How long a window would be after changes; without any, which changes would gain most.",
-        (add_inputs, add_jobs, add_flight, add_json, add_stretch, add_changes, add_near),
+        (add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, add_changes, add_near),
         what_if,
     ),
     Command(

@@ -60,12 +60,14 @@ def what_if(options: argparse.Namespace) -> None:
     from analyses.paths.what_if_text import what_if_lines
     from hta_graph.algorithms.replay.selection import What
 
-    window = Stretch.of(options).window()
+    stretch = Stretch.of(options)
+    window = stretch.window()
     # What is written wrongly is refused before anything is read.
     asked = _read_changes(options.changes or [])
     if options.curve is not None:
         What.of(options.curve)
-    found = asking.what_if(AskedRanks.of(options).job_or_graph(), window, asked, curve=options.curve, near=options.near)
+    graph = AskedRanks.of(options).job_or_graph(stretch.skeleton())
+    found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
         write_json(options.json, asking.what_if_document(found))
     else:

@@ -13,10 +13,12 @@ from analyses.paths.near_report import near_record
 from analyses.paths.step_records import step_records, window_record
 from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities
 from hta_graph.algorithms.replay.path_totals import PathTotals
+from hta_graph.algorithms.replay.prediction import JobPrediction, PathOfRanks, ReplayElsewhere, replay_elsewhere
 from hta_graph.algorithms.replay.replay import Replayed, replay
-from hta_graph.algorithms.replay.scenarios import SCENARIOS
+from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS, SCENARIOS
 from hta_graph.algorithms.replay.sensitivity import TOLERANCE_NS, Curve, next_on_path, sensitivity
 from hta_graph.algorithms.replay.slack import NearCritical, near_critical
+from hta_graph.algorithms.time.critical_path import refuse_few_rows
 from hta_graph.algorithms.time.step_table import StepRow, step_rows
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
@@ -37,7 +39,7 @@ class WhatIf:
     ``scenarios`` are named changes with what each would save (ns).
     """
 
-    replayed: Replayed
+    replayed: Replayed | JobPrediction
     asked: Sequence[AskedChange]
     next: str | None
     opportunities: Sequence[Opportunity]
@@ -75,9 +77,16 @@ def what_if(
         near: also what is within this share of the window of being critical.
 
     Raises:
-        QueryError: the window or what a change names is not in the trace.
+        QueryError: the window or what a change names is not in the trace; or a job of few rows is asked what takes all
+            rows of all ranks: a curve, what is near, changes that compare ranks.
         UsageError: a pattern is neither a name nor a regular expression.
     """
+    elsewhere = replay_elsewhere(graph)
+    if elsewhere is not None:
+        for option, value in (("a curve", curve), ("what is nearly critical", near)):
+            if value is not None:
+                refuse_few_rows(graph, option)
+        return _asked_of_ranks(elsewhere(window(graph), window.asked), asked)
     replayed = replay(graph, [one.change for one in asked], window)
     base = replayed.draft.base
     within_ns = TOLERANCE_NS
@@ -96,11 +105,26 @@ def what_if(
     )
 
 
+def _asked_of_ranks(elsewhere: ReplayElsewhere, asked: Sequence[AskedChange]) -> WhatIf:
+    """Answer for a job of few rows, whose ranks are asked one by one."""
+    if asked:
+        predicted = elsewhere.predict([one.change for one in asked])
+        return WhatIf(predicted, asked, predicted.next, [], [])
+    named = {one.asked: one for one in _scenarios_without_choice() if one.asked not in COMPARES_RANKS}
+    outlook = elsewhere.opportunities({name: one.change for name, one in named.items()})
+    saved = sorted(((named[name], saved) for name, saved in outlook.saved.items()), key=lambda item: -item[1])
+    return WhatIf(outlook.recorded, asked, None, outlook.opportunities, saved)
+
+
+def _scenarios_without_choice() -> list[AskedChange]:
+    return [asked_scenario(name) for name, known in SCENARIOS.items() if known.argument is None]
+
+
 def _named_changes(
     graph: DependencyGraph, window: Window, listed: Sequence[Opportunity]
 ) -> list[tuple[AskedChange, int]]:
     """Replay the named scenarios that apply and need no choice, of a job also the rank to gain most like the others."""
-    asked = [asked_scenario(name) for name, known in SCENARIOS.items() if known.argument is None]
+    asked = _scenarios_without_choice()
     asked += [asked_scenario("rank_like_others", one.name) for one in listed if one.kind == "rank"][:1]
     found = []
     for one in asked:
@@ -139,7 +163,7 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
     }
 
 
-def _path_record(path: PathTotals) -> dict[str, Any]:
+def _path_record(path: PathTotals | PathOfRanks) -> dict[str, Any]:
     events = {key: column.tolist() for key, column in path.by_name().items()}
     return {
         "by_bound_ns": path.by_bound_ns,

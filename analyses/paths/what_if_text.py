@@ -51,7 +51,7 @@ def _conclusion_of(found: WhatIf) -> str:
     if not found.asked:
         return _best_of(found)
     if not replayed.saved_ns:
-        why = "nothing changes by that" if replayed.draft.is_unchanged else "other work decides how long it is"
+        why = "nothing changes by that" if replayed.is_unchanged else "other work decides how long it is"
         return f"{name} would take {brief_duration(replayed.measured_ns)} as before: {why}."
     change = -replayed.saved_ns / max(replayed.measured_ns, 1)
     after, before = _told_apart(replayed.predicted_ns, replayed.measured_ns)

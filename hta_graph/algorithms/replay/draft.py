@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
 from hta_graph.algorithms.replay.replayable import Replayable, ReplayEdges
+from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.columns import first_of_runs, numbered_runs
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, Floats, Ids, Ints
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "refuse_too_long"]
 
 
 @dataclass
@@ -65,22 +67,13 @@ class Draft:
         same_edges = not self.is_reshaped and np.array_equal(self.weight, self.base.edges.weight)
         return same_edges and np.array_equal(self.tails, self.base.window.sink.tails)
 
-    def refuse_too_long(self) -> None:
-        """Refuse changes that add more time than whole nanoseconds can count on every path.
-
-        Raises:
-            QueryError: they add more than a year.
-        """
+    @property
+    def added_ns(self) -> float:
+        """How much time all changes together may add at most."""
         with np.errstate(over="ignore", invalid="ignore"):
             added = float(self.base.parts.length @ (self.factor - 1.0).clip(min=0.0))
             added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
-            added += sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
-        # Written so that no number at all, infinity times nothing, is refused as well.
-        if not added <= LONGEST_NS:
-            raise QueryError(
-                f"{self.base.graph.path}: with these changes {self.base.window.label} would have more than a year of "
-                "further work", "give smaller factors"
-            )  # fmt: skip
+            return added + sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
 
     @property
     def weight(self) -> Ints:
@@ -144,6 +137,20 @@ class Draft:
                 f"{self.base.graph.path}: without these edges nothing would come before {name!r}; leave it another "
                 "cause, or add an edge to it"
             )
+
+
+def refuse_too_long(added_ns: float, path: Path, window: ResolvedWindow) -> None:
+    """Refuse changes that add more time than whole nanoseconds can count on every path.
+
+    Raises:
+        QueryError: they add more than a year.
+    """
+    # Written so that no number at all, infinity times nothing, is refused as well.
+    if not added_ns <= LONGEST_NS:
+        raise QueryError(
+            f"{path}: with these changes {window.label} would have more than a year of further work",
+            "give smaller factors",
+        )
 
 
 def _saved(length: Ints, factor: Floats) -> Ints:

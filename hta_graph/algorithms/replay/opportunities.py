@@ -40,6 +40,8 @@ __all__ = [
 
 OF_A_KIND = 8
 """How many names of a kind are looked at, those with the most time on the path."""
+OF_RANKS = 32
+"""How many ranks are looked at, those with the most time on the path."""
 
 WORTH_A_NAME = 10
 """For so many rows it is found what would come next."""
@@ -156,12 +158,14 @@ TimesByKind = Mapping[str, Mapping[str, int]]
 
 
 def things_worth_a_look(times: TimesByKind) -> Iterator[What]:
-    """Yield of each kind what takes most time; of classes and ranks all."""
+    """Yield of each kind what takes most time; of classes all."""
     for kind, own in times.items():
-        if kind in ("class", "rank"):
-            yield from (What(kind, name) for name in own)
+        longest = sorted((name for name in own if own[name]), key=lambda name: (-own[name], name))
+        if kind == "class":
+            yield from (What(kind, name) for name in longest)
+        elif kind == "rank":
+            yield from (What(kind, name) for name in longest[:OF_RANKS])
         else:
-            longest = sorted((name for name in own if own[name]), key=lambda name: -own[name])
             yield from (What(kind, name, "name") for name in longest[:OF_A_KIND])
 
 

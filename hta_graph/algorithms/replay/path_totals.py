@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,11 +19,13 @@ from hta_graph.graph.views import labels, texts_of_codes
 from hta_graph.model import Bools, BoundBy, Floats, Ids, Ints
 
 __all__ = [
+    "PathRow",
     "PathTotals",
     "frozen_share",
     "frozen_time",
     "inferred_share",
     "inferred_time",
+    "longest_first",
     "path_of_draft",
     "recorded_path",
     "totals_of_edges",
@@ -71,14 +74,27 @@ class PathTotals:
         ranks = len(graph.parts)
         key = ((names + 1).astype(np.int64) * len(BoundBy) + base.parts.bound[rows]) * ranks + base.part_rank[rows]
         time = summed_by(key, length, (len(graph.names) + 1) * len(BoundBy) * ranks)
-        order = np.flatnonzero(time)[np.argsort(-time[time != 0], kind="stable")]
-        name, bound, rank = order // ranks // len(BoundBy) - 1, order // ranks % len(BoundBy), order % ranks
-        return {
-            "name": texts_of_codes(graph.names, name),
-            "bound_by": labels(BoundBy, bound.astype(np.int8)),
-            "rank": np.array([part.rank for part in graph.parts], object)[rank],
-            "time_ns": time[order],
-        }
+        found = np.flatnonzero(time)
+        bound = labels(BoundBy, (found // ranks % len(BoundBy)).astype(np.int8))
+        names = texts_of_codes(graph.names, found // ranks // len(BoundBy) - 1)
+        of_rank = np.array([part.rank for part in graph.parts], object)[found % ranks]
+        return longest_first(zip(names, bound, of_rank, time[found].tolist(), strict=True))
+
+
+PathRow = tuple[str | None, str, int, int]
+"""Whose the time is (None: nobody's), its class, the rank, and how long it is (ns)."""
+
+
+def longest_first(rows: Iterable[PathRow]) -> dict[str, Any]:
+    """Return what a path consists of as columns name, bound_by, rank, time_ns; of equally long rows by name and so on.
+
+    >>> longest_first([("b", "cpu_bound", 0, 5), ("a", "cpu_bound", 0, 5)])["name"].tolist()
+    ['a', 'b']
+    """
+    listed = sorted(rows, key=lambda row: (-row[3], row[0] or "", row[2], row[1]))
+    columns = list(zip(*listed, strict=True)) or [(), (), (), ()]
+    names, bounds, ranks = (np.array(column, object) for column in columns[:3])
+    return {"name": names, "bound_by": bounds, "rank": ranks, "time_ns": np.array(columns[3], np.int64)}
 
 
 def path_of_draft(draft: Draft, values: Ints | Floats, weight: Ints | Floats, tails: Ints | Floats) -> PathTotals:

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
-
 from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.opportunities import Opportunity
-from hta_graph.algorithms.time.windows import ResolvedWindow
-from hta_graph.errors import Remedy
+from hta_graph.algorithms.replay.path_totals import PathRow, longest_first
+from hta_graph.algorithms.replay.replay import Replayed, replay
+from hta_graph.algorithms.time.median_step import median_step
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import BoundBy
 
 __all__ = [
-    "WHOLE_GRAPHS",
     "JobOutlook",
     "JobPrediction",
     "PathOfRanks",
     "ReplayElsewhere",
+    "predict",
     "replay_elsewhere",
 ]
-
-WHOLE_GRAPHS = Remedy("name fewer ranks", "name some ranks with --rank, or ask with --skeletons never")
-"""What helps where a question needs the whole graphs of all ranks."""
 
 
 class ReplayElsewhere(Protocol):
@@ -51,21 +48,12 @@ def replay_elsewhere(graph: DependencyGraph) -> Callable[[ResolvedWindow, str], 
     return None
 
 
-PathRow = tuple[str | None, str, int, int]
-"""Whose the time is (None: nobody's), its class, the rank, and how long it is (ns)."""
-
-
 @dataclass(frozen=True)
 class PathOfRanks:
-    """What a path consists of, as its ranks told: rows with distinct names, classes and ranks, longest first."""
+    """What a path consists of, as its ranks told: rows with distinct names, classes and ranks."""
 
-    ranks: tuple[int, ...]
-    rows: tuple[PathRow, ...]
-
-    @classmethod
-    def of(cls, ranks: Iterable[int], rows: Iterable[PathRow]) -> PathOfRanks:
-        """Order rows of some ranks."""
-        return cls(tuple(ranks), tuple(sorted(rows, key=lambda row: (-row[3], row[2]))))
+    ranks: Sequence[int]
+    rows: Sequence[PathRow]
 
     @cached_property
     def by_bound_ns(self) -> dict[str, int]:
@@ -85,16 +73,15 @@ class PathOfRanks:
 
     def by_name(self) -> dict[str, Any]:
         """Return the columns name (whose the time is), bound_by, rank, time_ns, longest first."""
-        columns = list(zip(*self.rows, strict=True)) or [(), (), (), ()]
-        names, bounds, ranks = (np.array(column, object) for column in columns[:3])
-        return {"name": names, "bound_by": bounds, "rank": ranks, "time_ns": np.array(columns[3], np.int64)}
+        return longest_first(self.rows)
 
 
 @dataclass(frozen=True)
 class JobPrediction:
     """A window of a job after changes, as its ranks told.
 
-    ``next`` is what most time would be spent with after the changes that is not on the path today.
+    ``next`` is what most time would be spent with after the changes that is not on the path today. ``is_unchanged``: as
+    :class:`Replayed` has it.
     """
 
     graph: DependencyGraph
@@ -107,6 +94,7 @@ class JobPrediction:
     inferred_share: float
     path_before: PathOfRanks
     path_after: PathOfRanks
+    is_unchanged: bool
     next: str | None = None
 
     @property
@@ -125,3 +113,29 @@ class JobOutlook:
     recorded: JobPrediction
     opportunities: Sequence[Opportunity]
     saved: Mapping[str, int]
+
+
+def predict(
+    graph: DependencyGraph, changes: Sequence[Change] | Change = (), window: Window | None = None
+) -> Replayed | JobPrediction:
+    """Predict a window after changes as :func:`replay` does, also of a job that holds few rows of its ranks.
+
+    Args:
+        graph: one rank's or a job's; of a job of few rows (``read_job(…, skeletons=True)``) the ranks' files are read
+            once more.
+        changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and such
+            :func:`scenario` as compare no ranks.
+        window: as for :func:`critical_path`.
+
+    Returns:
+        lengths, shares and the new path; of a graph at hand also the times of all points.
+
+    Raises:
+        QueryError: the window is not in the trace, or a change names nothing in it or takes all rows of all ranks.
+        HtaGraphError: a file cannot be read once more, or has changed.
+    """
+    elsewhere = replay_elsewhere(graph)
+    if elsewhere is None:
+        return replay(graph, changes, window)
+    asked = window or median_step()
+    return elsewhere(asked(graph), asked.asked).predict([changes] if callable(changes) else list(changes))

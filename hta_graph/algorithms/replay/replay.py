@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change
-from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.draft import Draft, refuse_too_long
 from hta_graph.algorithms.replay.path_totals import (
     PathTotals,
     frozen_share,
@@ -18,6 +18,7 @@ from hta_graph.algorithms.replay.path_totals import (
     recorded_path,
 )
 from hta_graph.algorithms.replay.replayable import Replayable
+from hta_graph.algorithms.time.critical_path import refuse_few_rows
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.columns import freeze
@@ -38,7 +39,7 @@ class Replayed:
     def __init__(self, draft: Draft, changes: Sequence[Change]) -> None:
         self.draft = draft
         self.changes = tuple(changes)
-        draft.refuse_too_long()
+        refuse_too_long(draft.added_ns, draft.base.graph.path, draft.base.window)
         self.window = draft.base.window
         self._paths = draft.shape()[1]
 
@@ -96,6 +97,11 @@ class Replayed:
         return path_of_draft(self.draft, self._values, self._weight, self.draft.tails)
 
     @property
+    def is_unchanged(self) -> bool:
+        """Whether all changes together leave everything as long as it was."""
+        return self.draft.is_unchanged
+
+    @property
     def frozen_share(self) -> float:
         """The share of the recorded path that no change moves: unexplained, or communication without a partner."""
         return frozen_share(self.draft.base)
@@ -122,8 +128,9 @@ def replayable(graph: DependencyGraph, window: Window | None = None) -> Replayab
     """Make a window of a graph ready for replay; one window is kept with the graph.
 
     Raises:
-        QueryError: the window is not in the trace.
+        QueryError: the window is not in the trace, or the graph holds few rows of its ranks.
     """
+    refuse_few_rows(graph, "the replay of every point")
     resolved = (window or median_step())(graph)
     kept = graph.answers.get(replayable)
     if kept is None or kept.window != resolved:

@@ -18,7 +18,7 @@ from hta_graph.algorithms.time.replays import replays_with_hole
 from hta_graph.algorithms.time.walk_path import Chain, walk_back
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, known_windows
 from hta_graph.columns import first_of_runs, picked, summed_by
-from hta_graph.errors import DefectError, QueryError, UsageError
+from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.graph.views import labels, none_where, texts_of_codes
@@ -28,8 +28,20 @@ from hta_graph.shown import html_table, milliseconds
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CriticalPath", "critical_path", "critical_paths", "is_told_elsewhere", "paths_elsewhere"]
+__all__ = [
+    "WHOLE_GRAPHS",
+    "CriticalPath",
+    "critical_path",
+    "critical_paths",
+    "is_told_elsewhere",
+    "paths_elsewhere",
+    "refuse_few_rows",
+]
 
+WHOLE_GRAPHS = Remedy(
+    "read fewer ranks, or the job without skeletons", "name one with --rank, or ask with --skeletons never"
+)
+"""What helps where a question needs the whole graphs of all ranks."""
 
 TOP_EVENTS = 10
 """How many events a notebook shows of a path."""
@@ -322,6 +334,16 @@ def paths_elsewhere(graph: DependencyGraph) -> FindPaths | None:
 def is_told_elsewhere(graph: DependencyGraph) -> bool:
     """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
     return paths_elsewhere(graph) is not None
+
+
+def refuse_few_rows(graph: DependencyGraph, what: str) -> None:
+    """Refuse to answer a question by a graph that holds few rows of its ranks.
+
+    Raises:
+        QueryError: it does.
+    """
+    if is_told_elsewhere(graph):
+        raise QueryError(f"{graph.path}: {what} takes all rows of all ranks", WHOLE_GRAPHS)
 
 
 def critical_path(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change, Removal, Scaling
+from hta_graph.algorithms.replay.draft import refuse_too_long
 from hta_graph.algorithms.replay.opportunities import (
     WORTH_A_NAME,
     Opportunity,
@@ -84,6 +85,7 @@ class JobReplay:
         """
         solved = self._solved([[], list(changes)])
         self._refuse_nothing(solved, 1)
+        refuse_too_long(solved.added_ns(1), self.job.path, self.window)
         paths = {-1: self._recorded_ways(solved.answers), 1: solved.path(1)}
         told = self._told(solved, paths, dict.fromkeys(paths, (1,)))
         following = next_by_name(told[-1].without(1), told[1].without(1), several=True) if changes else None
@@ -158,6 +160,7 @@ class JobReplay:
             inferred_share=before.inferred_ns / max(solved.end(0), 1),
             path_before=before.path,
             path_after=after.path,
+            is_unchanged=not changes or solved.is_unchanged(1),
             next=following,
         )
 

@@ -29,6 +29,7 @@ from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
 from hta_graph.job.replays.replay_question import AskedPath, ReplayQuestion, change_of_record
 from hta_graph.job.skeletons.rank_excerpt import unchanged_rank
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
+from hta_graph.model import LONGEST_NS
 from hta_graph.trace.table import Flows, SyncTable
 
 __all__ = ["make_replay", "ways_of_answer"]
@@ -75,10 +76,12 @@ class _Answering:
         self._meant: list[list[int]] = []
         self._readings: list[list[Any]] = []
         self._refused: list[list[Any]] = []
+        self._unchanged: list[int] = []
+        self._added: list[list[Any]] = []
 
     def answer(self) -> ReplayAnswer:
         base, asked = self._replay.base, self._asked
-        ways = [self._replay.ways([self._draft(at, tell=True) for at in group]) for group in asked.groups]
+        ways = [self._ways(group) for group in asked.groups]
         roots, end = self._replay.recorded_roots() if asked.groups else (np.empty(0, np.int32), -1)
         told = [self._told(path) for path in asked.paths]
         return ReplayAnswer(
@@ -93,8 +96,18 @@ class _Answering:
             meant=self._meant,
             readings=self._readings,
             refused=self._refused,
+            unchanged=self._unchanged,
+            added_ns=self._added,
             told=told,
         )
+
+    def _ways(self, group: Sequence[int]) -> WaysBetween:
+        drafts = [self._draft(at, tell=True) for at in group]
+        self._added += [[at, draft.added_ns] for at, draft in zip(group, drafts, strict=True)]
+        # What adds years is refused by who asks: until then nothing has changed.
+        drafts = [draft if draft.added_ns <= LONGEST_NS else Draft(self._replay.base) for draft in drafts]
+        self._unchanged += [at for at, draft in zip(group, drafts, strict=True) if draft.is_unchanged]
+        return self._replay.ways(drafts)
 
     def _draft(self, at: int, *, tell: bool = False) -> Draft:
         """Make the changes of a draft as far as they concern this rank, and keep what is to be told of that."""

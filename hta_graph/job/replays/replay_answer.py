@@ -23,7 +23,8 @@ class ReplayAnswer:
     :class:`WaysBetween`. ``roots`` are on what the asked points and, last, the end rest as recorded. ``until``: as
     :class:`Replayable` has it. ``meant`` are the drafts and places of changes that concern anything here, ``readings``
     tell of each how its pattern was read, ``refused`` what was said of those that concern nothing, in Python and on the
-    command line. ``told`` is what paths pass, in their order.
+    command line. ``unchanged`` are the drafts under which everything here is as long as it was, ``added_ns`` tells how
+    much time each draft adds at most. ``told`` is what paths pass, in their order.
     """
 
     until: int
@@ -37,6 +38,8 @@ class ReplayAnswer:
     meant: list[list[int]]
     readings: list[list[Any]]
     refused: list[list[Any]]
+    unchanged: list[int]
+    added_ns: list[list[Any]]
     told: list[dict[str, Any]]
 
 

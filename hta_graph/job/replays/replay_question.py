@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from hta_graph.algorithms.replay.changes import Change, Removal, Scaling
-from hta_graph.algorithms.replay.prediction import WHOLE_GRAPHS
 from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS, NamedScenario
 from hta_graph.algorithms.replay.selection import What
+from hta_graph.algorithms.time.critical_path import WHOLE_GRAPHS
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.columns import column_types
 from hta_graph.errors import QueryError

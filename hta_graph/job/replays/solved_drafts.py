@@ -71,6 +71,14 @@ class SolvedDrafts:
             if (at, of) == (draft, place)
         )
 
+    def is_unchanged(self, draft: int) -> bool:
+        """Tell whether a draft leaves everything as long as it was, on all ranks."""
+        return all(draft in answer.unchanged for answer in self.answers.values())
+
+    def added_ns(self, draft: int) -> float:
+        """Return how much time a draft adds at most, on all ranks together."""
+        return float(sum(added for answer in self.answers.values() for at, added in answer.added_ns if at == draft))
+
     def end(self, draft: int) -> int:
         """Return how long (ns) the window is under a draft."""
         number, column = self._at[draft]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from hta_graph.algorithms.replay.path_totals import PathRow, longest_first
 from hta_graph.algorithms.replay.prediction import PathOfRanks
 from hta_graph.graph.job_graph import JobGraph
 
@@ -23,11 +24,11 @@ class ToldPath:
 
     def __init__(self, job: JobGraph) -> None:
         self._job = job
-        self._rows: list[tuple[str | None, str, int, int]] = []
+        self._rows: list[PathRow] = []
         self.frozen_ns = self.inferred_ns = 0
         self.times: dict[str, dict[str, int]] = {}
         self.sums: dict[int, dict[str, int]] = {}
-        self._without: dict[int, list[tuple[str | None, str, int, int]]] = defaultdict(list)
+        self._without: dict[int, list[PathRow]] = defaultdict(list)
 
     def add(self, rank: int, told: Mapping[str, Any]) -> None:
         """Add what a rank told."""
@@ -47,14 +48,14 @@ class ToldPath:
     @cached_property
     def path(self) -> PathOfRanks:
         """The path."""
-        return PathOfRanks.of(self._job.rank_of_part.tolist(), self._rows)
+        return PathOfRanks(self._job.rank_of_part.tolist(), self._rows)
 
     def without(self, draft: int) -> dict[str, Any]:
         """Return the path without what a draft changes, as columns."""
-        return PathOfRanks.of(self._job.rank_of_part.tolist(), self._without[draft]).by_name()
+        return longest_first(self._without[draft])
 
 
-def _rows_of(columns: Mapping[str, list[Any]], rank: int) -> list[tuple[str | None, str, int, int]]:
+def _rows_of(columns: Mapping[str, list[Any]], rank: int) -> list[PathRow]:
     return [
         (name, bound, rank, time)
         for name, bound, time in zip(columns["name"], columns["bound_by"], columns["time_ns"], strict=True)
