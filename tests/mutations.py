@@ -1907,8 +1907,8 @@ JOINED = (
     Mutation(
         "an operation more anywhere makes places unlike",
         "hta_graph/algorithms/replay/same_places.py",
-        "pair_key(events.name, _paths_around(graph, call))",
-        "pair_key(events.name, np.zeros(len(events), np.int64))",
+        "_paths_around(graph, call), picked",
+        "np.zeros(len(events), np.int64), picked",
         ("tests/algorithms/replay/test_same_places.py",),
     ),
     Mutation(
@@ -2053,8 +2053,8 @@ CHANGES = (
     Mutation(
         "changes may add more time than can be counted",
         "hta_graph/algorithms/replay/draft.py",
-        "        if not added <= LONGEST_NS:",
-        "        if added == -1:",
+        "    if not added_ns <= LONGEST_NS:",
+        "    if added_ns == -1:",
         ("tests/algorithms/replay/test_replay.py",),
     ),
     Mutation(
@@ -2173,8 +2173,8 @@ REPLAYED = (
     Mutation(
         "steps of other shapes are compared",
         "hta_graph/algorithms/replay/same_places.py",
-        "numbered_runs(*(column[among] for column in kind), count[among], nth[among])",
-        "numbered_runs(*(column[among] for column in kind), nth[among])",
+        "mixed_key(alike, among, nth)",
+        "mixed_key(alike, nth)",
         REPLAY,
     ),
 )

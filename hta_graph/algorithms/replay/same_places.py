@@ -20,11 +20,12 @@ from hta_graph.columns import (
     first_of_runs,
     freeze,
     looked_up,
-    numbered_runs,
+    mixed_key,
     pair_key,
     picked,
     ranked_by,
     summed_by,
+    text_keys,
 )
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
@@ -52,31 +53,46 @@ class SamePlaces(Columns):
 @remembered
 def same_places(graph: DependencyGraph) -> SamePlaces:
     """Find the edges at the same place: of equal kind, between points of events that stand at the same place."""
-    edges, step = graph.edge_table, _issuing_steps(graph)
-    place, alike = _places_of_events(graph, step)
-    target = event_of(edges.target)
+    keys = place_keys(graph)
+    place, alike = (freeze(_numbered(column)) for column in (keys.place, keys.alike))
+    return SamePlaces(place, alike, keys.part, keys.step)
+
+
+@remembered
+def place_keys(graph: DependencyGraph) -> SamePlaces:
+    """Find the same with large numbers that the graphs of other ranks give to the same places, each on its own."""
+    step = _issuing_steps(graph)
+    place, alike = _keys_of_events(graph, step)
+    target = event_of(graph.edge_table.target)
     return SamePlaces(
         freeze(_between(graph, place)), freeze(_between(graph, alike)), freeze(graph.part_of(target)),
         freeze(step[target]),
     )  # fmt: skip
 
 
-def _between(graph: DependencyGraph, number: Ints) -> Ints:
-    """Number the edges by the numbers of the events that they lead between; -1 where one has none."""
+def _numbered(keys: Ints) -> Ints:
+    """Number keys; -1 stays."""
+    known = np.flatnonzero(keys >= 0)
+    found = np.full(len(keys), -1, np.int64)
+    found[known] = np.unique(keys[known], return_inverse=True)[1]
+    return found
+
+
+def _between(graph: DependencyGraph, key: Ints) -> Ints:
+    """Give keys to edges by those of the events that they lead between; -1 where one has none."""
     edges = graph.edge_table
-    source, target = event_of(edges.source), event_of(edges.target)
+    source, target = key[event_of(edges.source)], key[event_of(edges.target)]
     # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    begins = 2 * np.where(from_others, graph.event_table.name[source], number[source]) + (edges.source & 1)
-    ends = 2 * number[target] + (edges.target & 1)
-    order = np.lexsort((edges.kind, begins, ends))
-    same = np.full(len(edges), -1, np.int64)
-    same[order] = numbered_runs(ends[order], begins[order], edges.kind[order])
-    return np.where((ends >= 0) & (begins >= 0), same, -1)
+    names = text_keys(graph.names)[graph.event_table.name[event_of(edges.source)]]
+    begins = np.where(from_others, mixed_key(names), source)
+    side = np.where(from_others, 0, edges.source & 1)
+    known = (begins >= 0) & (target >= 0)
+    return np.where(known, mixed_key(edges.kind, begins, side, target, edges.target & 1), -1)
 
 
-def _places_of_events(graph: DependencyGraph, step: Ints) -> tuple[Ints, Ints]:
-    """Number the places of events, which those of other steps and ranks share, and the kinds of events alike.
+def _keys_of_events(graph: DependencyGraph, step: Ints) -> tuple[Ints, Ints]:
+    """Give keys to the places of events, which those of other steps and ranks share, and to the kinds of events alike.
 
     Those alike have one name and lie inside the same operators and annotations on a like lane; at one place are those
     that are the n-th such of n. What was issued in no step has neither (-1).
@@ -84,26 +100,21 @@ def _places_of_events(graph: DependencyGraph, step: Ints) -> tuple[Ints, Ints]:
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     call, part = issuing_rows(graph, rows), graph.part_of(rows)
-    lane = picked(_like_lanes(graph), events.lane)
-    what = pair_key(events.name, _paths_around(graph, call)), lane
+    alike = mixed_key(
+        text_keys(graph.names)[events.name], _paths_around(graph, call), picked(_like_lanes(graph), events.lane)
+    )
     owner = pair_key(part, step)
     # In the order of issue: which of several workers is free first is chance.
     issued = graph.timeline.position[start_point(np.where(call >= 0, call, rows))]
-    order = np.lexsort((events.start, issued, owner, *what))
-    kind = tuple(column[order] for column in what)
-    run = numbered_runs(*kind, owner[order])
-    first = np.flatnonzero(first_of_runs(run))
-    nth = np.arange(len(order)) - first[run]
-    # The n-th of m: only steps and ranks with as many of a kind are compared.
-    count = np.diff(np.append(first, len(order)))[run]
-    among = np.lexsort((nth, count, *kind))
-    place = np.full(len(events), -1, np.int64)
-    place[order[among]] = numbered_runs(*(column[among] for column in kind), count[among], nth[among])
-    alike = np.full(len(events), -1, np.int64)
-    by_kind = np.lexsort(what)
-    alike[by_kind] = numbered_runs(*(column[by_kind] for column in what))
+    order = np.lexsort((events.start, issued, owner, alike))
+    first = np.flatnonzero(first_of_runs(alike[order], owner[order]))
+    count = np.diff(np.append(first, len(order)))
+    nth, among = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    nth[order] = np.arange(len(order)) - np.repeat(first, count)
+    among[order] = np.repeat(count, count)
     known = (part >= 0) & (step >= 0)
-    return np.where(known, place, -1), np.where(known, alike, -1)
+    # The n-th of m: only steps and ranks with as many of a kind are compared.
+    return np.where(known, mixed_key(alike, among, nth), -1), np.where(known, alike, -1)
 
 
 def _issuing_steps(graph: DependencyGraph) -> Ints:
@@ -125,12 +136,13 @@ def _issuing_steps(graph: DependencyGraph) -> Ints:
     return found
 
 
-def _paths_around(graph: DependencyGraph, call: Ids) -> Ids:
-    """Number the operators and annotations around calls; a call that is one itself lies inside those around it."""
-    own, parent = CallPaths().of(graph), graph.nesting(*FRAMES).parent
+def _paths_around(graph: DependencyGraph, call: Ids) -> Ints:
+    """Give keys to operators and annotations around calls; a call that is one itself lies inside those around it."""
+    paths = CallPaths()
+    own, parent = paths.of(graph), graph.nesting(*FRAMES).parent
     is_frame = picked(kind_mask(graph.event_table.kind, FRAMES), call, otherwise=False)
     around = np.where(is_frame, picked(parent, call), graph.enclosing(call, *FRAMES))
-    found: Ids = picked(own, around, otherwise=0)
+    found: Ints = paths.keys()[picked(own, around, otherwise=0)]
     return found
 
 

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from hta_graph.columns import laid_out
+from hta_graph.columns import laid_out, mixed_key, text_keys
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.marks import is_step
-from hta_graph.model import EventKind, Ids, kind_mask
+from hta_graph.model import EventKind, Ids, Ints, kind_mask
 
 __all__ = ["NUMBER", "CallPaths"]
 
@@ -40,6 +40,15 @@ class CallPaths:
             found.append(self._name[path])
             path = self._parent[path]
         return found[::-1]
+
+    def keys(self) -> Ints:
+        """Return for each path a number that is its own in every trace."""
+        names, found = text_keys(self._name), np.zeros(len(self), np.int64)
+        # A path comes behind the one around it, so that this one's number is known.
+        for path, around in enumerate(self._parent):
+            if path != TOP:
+                found[path] = mixed_key(found[around : around + 1], names[path : path + 1])[0]
+        return found
 
     def label(self, path: int) -> str:
         """Return a path as text; the top is empty."""

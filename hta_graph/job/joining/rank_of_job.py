@@ -8,7 +8,7 @@ others             elsewhere ───┘       when the last one came, or the o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,12 @@ class FromElsewhere(Columns):
 
 
 def rank_of_job(
-    graph: DependencyGraph, members: RankMembers, number: Ints, times: Ints, edges: FromElsewhere
+    graph: DependencyGraph,
+    members: RankMembers,
+    number: Ints,
+    times: Ints,
+    names: Sequence[str],
+    edges: FromElsewhere,
 ) -> JobGraph:
     """Return a rank as a job of its own; instants of other ranks stand behind its rows, in their order.
 
@@ -54,13 +59,14 @@ def rank_of_job(
         members: what it did with others, in the same time.
         number: with which collective of the job each member was matched (-1: none).
         times: when (ns) what comes from elsewhere was.
+        names: what it is called.
         edges: what it led to.
     """
     is_message = np.array(members.is_message, np.bool_)
     work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
     work = work.take(~members.on_gpu)
     (said,) = said_of_members([members])
-    instants = Meetings(np.arange(len(times)), ["elsewhere"] * len(times), times)
+    instants = Meetings(np.arange(len(times)), names, times)
     joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [said])
     timeline, notes = Timeline(joined.trace), Counter[str]()
     given = _given_edges(edges, joined.first_rendezvous)

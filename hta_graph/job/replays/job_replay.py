@@ -267,6 +267,7 @@ class JobReplay:
                 content=content,
                 numbers=members.number[first[part.place] : first[part.place + 1]].tolist(),
                 times=self._points.instants[part.place].time.tolist(),
+                names=told.names,
                 edges=told.edges,
                 asked_rows=told.asked_rows.tolist(),
                 at_end=told.at_end.tolist(),

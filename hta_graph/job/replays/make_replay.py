@@ -43,7 +43,8 @@ def make_replay(graph: DependencyGraph, asked: ReplayQuestion) -> DependencyGrap
     """
     rank = unchanged_rank(graph, asked.content, asked.clock)
     times = np.array(asked.times, np.int64)
-    job = rank_of_job(rank.graph, rank.members, np.array(asked.numbers, np.int64), times, asked.edges)
+    numbers = np.array(asked.numbers, np.int64)
+    job = rank_of_job(rank.graph, rank.members, numbers, times, asked.names, asked.edges)
     replay = RankReplay(
         job, _window_of(job, asked), np.array(asked.asked_rows, np.int32), np.array(asked.at_end, np.bool_), asked.until
     )

@@ -41,9 +41,13 @@ class Instants(Columns):
 
 @dataclass(frozen=True)
 class RankPoints:
-    """What one rank is told: the edges from elsewhere, and the rows of its whole graph that are asked about."""
+    """What one rank is told: the edges from elsewhere, and the rows of its whole graph that are asked about.
+
+    ``names`` are those of the instants from which the edges come.
+    """
 
     edges: FromElsewhere
+    names: list[str]
     asked_rows: Ids
     at_end: Bools
 
@@ -137,5 +141,6 @@ def _of_ranks(
         )  # fmt: skip
         mine = asked.of_rank[own.place]
         rows = picked(kept, own.of_rank(asked.row[mine]))
-        ranks.append(RankPoints(given, rows.astype(np.int32), asked.at_end[mine]))
+        names = [job.name_of(row) for row in edges.source[told].tolist()]
+        ranks.append(RankPoints(given, names, rows.astype(np.int32), asked.at_end[mine]))
     return instants, ranks

@@ -66,9 +66,9 @@ class ReplayQuestion:
     """What a rank is asked: its longest ways under drafts, and what paths pass on it.
 
     ``window`` holds the fields of the job's :class:`ResolvedWindow` and ``asked``, the question that the rank's own
-    answers. ``numbers`` are the collectives of its members, ``times`` (ns) those of what comes from elsewhere and
-    ``edges`` where that leads. ``asked_rows`` are rows that others wait for, for their end if ``at_end``. ``drafts``
-    are lists of changes; each of ``groups`` are places of drafts of one shape.
+    answers. ``numbers`` are the collectives of its members, ``times`` (ns) and ``names`` those of what comes from
+    elsewhere and ``edges`` where that leads. ``asked_rows`` are rows that others wait for, for their end if ``at_end``.
+    ``drafts`` are lists of changes; each of ``groups`` are places of drafts of one shape.
     """
 
     window: dict[str, Any]
@@ -78,6 +78,7 @@ class ReplayQuestion:
     content: str
     numbers: list[int]
     times: list[int]
+    names: list[str]
     edges: FromElsewhere
     asked_rows: list[int]
     at_end: list[bool]
