@@ -2165,9 +2165,9 @@ REPLAYED = (
     ),
     Mutation(
         "the other ranks' median is one's own",
-        "hta_graph/algorithms/replay/same_places.py",
-        "found = median_weights(graph, known.part != part)",
-        "found = median_weights(graph, known.part == part)",
+        "hta_graph/algorithms/replay/scenarios.py",
+        "for part in graph.parts if part.place != place]",
+        "for part in graph.parts if part.place == place]",
         REPLAY,
     ),
     Mutation(

@@ -121,6 +121,11 @@ class AskedRanks:
 
         return build_job(graphs)
 
+    @property
+    def holds_few(self) -> bool:
+        """Whether a job is asked about of which few rows of each rank are held."""
+        return self.rank is None and (count := _count_files(self.inputs)) > 1 and self._holds_few(count)
+
     def _holds_few(self, count: int) -> bool:
         """Tell whether only few rows are held of each of so many ranks."""
         from hta_graph.job.many_ranks import MANY_RANKS

@@ -44,16 +44,15 @@ def info(options: argparse.Namespace) -> None:
 def critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
     from analyses.paths.path_report import path_document, path_lines
-    from hta_graph.algorithms.time.critical_path import is_told_elsewhere
 
     if options.merge_runs and (options.per_step or not options.json):
         raise UsageError("--merge-runs goes with --json of one path")
     if options.per_step:
         _path_per_step(options)
         return
+    if (options.near is not None or options.overlay) and AskedRanks.of(options).holds_few:
+        raise UsageError("--near and --overlay take all rows of all ranks; name one with --rank, or --skeletons never")
     path = _asked_path(options)
-    if is_told_elsewhere(path.graph) and (options.near is not None or options.overlay):
-        raise UsageError("--near and --overlay take all rows of all ranks; name some with --rank, or --skeletons never")
     steps = _steps_beside(path, options, every=bool(options.json))
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:

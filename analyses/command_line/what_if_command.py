@@ -66,7 +66,10 @@ def what_if(options: argparse.Namespace) -> None:
     asked = _read_changes(options.changes or [])
     if options.curve is not None:
         What.of(options.curve)
-    graph = AskedRanks.of(options).job_or_graph(stretch.skeleton())
+    ranks = AskedRanks.of(options)
+    if (options.near is not None or options.curve is not None) and ranks.holds_few:
+        raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
+    graph = ranks.job_or_graph(stretch.skeleton())
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
         write_json(options.json, asking.what_if_document(found))

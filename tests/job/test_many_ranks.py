@@ -20,7 +20,7 @@ from tests.support.depth import deep
 from tests.support.engine_tasks import working_children
 from tests.support.large_jobs import asked_with, comparable, generated_job, only_difference
 
-COMMANDS = ("stragglers", "collectives", "critical-path")
+COMMANDS = ("stragglers", "collectives", "critical-path", "what-if")
 NAMED = ("--annotation", "Optimizer.step#AdamW.step")
 JOBS: dict[str, dict[str, Any]] = {
     "fsdp": {},
@@ -37,11 +37,19 @@ QUESTIONS = {
         ["--step", "2", "--gpu-window"], NAMED, [*NAMED, "--instance", "2"], [*NAMED, "--cpu-window"],
         ["--annotation", "Opt.*", "--regex"], ["--annotation", "x"], ["--merge-runs"], ["--data-load", "augment"],
     ),
+    "what-if": (
+        [], ["--step", "1", "--scenario", "rank_like_others=5"], ["--step", "9"],
+        ["--whole", "--scale", "rank:1=0.5", "class:cpu_gap=0"],
+        [*NAMED, "--remove", "kernel:.*sgemm.*"], ["--cpu-window", "--scenario", "no_waiting"],
+        ["--scale", "kernel:x=0.5"], ["--step", "2", "--gpu-window", "--scenario", "communication=0.5"],
+        ["--scale", "class:cpu_bound=999999", "class:cpu_bound=999999", "class:cpu_bound=999999"],
+    ),
 }  # fmt: skip
 QUICK = {
     ("stragglers", "clocks"): [[]],
     ("collectives", "clocks"): [[], ["--step", "2"]],
     ("critical-path", "clocks"): [[], ["--step", "9"], NAMED],
+    ("what-if", "clocks"): [[], ["--step", "1", "--scenario", "rank_like_others=5"]],
 }
 ASKED = [
     *((command, job, asked) for (command, job), asked in QUICK.items()),
@@ -73,7 +81,7 @@ def test_few_rows_answer_as_all_do(
     for words in asked:
         few, whole = (asked_with(capsys, held, job_of(job), command, *words) for held in ("always", "never"))
         assert comparable(few) == comparable(whole), words
-        assert few[0] == int("9" in words or "x" in words)
+        assert few[0] == int(any(word in ("9", "x", "kernel:x=0.5") or "999999" in word for word in words))
 
 
 def test_of_steps_few_rows_tell_those_of_the_job(
@@ -105,16 +113,27 @@ def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path
     assert re.search(r"and the clocks of \d+ ranks more, none by over ", few)
 
 
-@pytest.mark.parametrize("option", [["--near", "1%"], ["--overlay", "o.json"], ["--window", "0:1000000"]])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("critical-path", ["--near", "1%"]),
+        ("critical-path", ["--overlay", "o.json"]),
+        ("critical-path", ["--window", "0:1000000"]),
+        ("what-if", ["--near", "1%"]),
+        ("what-if", ["--curve", "rank:1"]),
+        ("what-if", ["--scenario", "like_median"]),
+    ],
+)
 def test_what_needs_all_rows_is_refused_in_a_line(
     capsys: pytest.CaptureFixture[str],
     job_of: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    command: str,
     option: list[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    status, out, err = asked_with(capsys, "always", job_of("fsdp"), "critical-path", *option)
+    status, out, err = asked_with(capsys, "always", job_of("fsdp"), command, *option)
     assert (status in (1, 2), out, err.count("\n")) == (True, "", 0), err
     assert list(tmp_path.iterdir()) == []
 

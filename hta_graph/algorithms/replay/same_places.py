@@ -19,20 +19,18 @@ from hta_graph.columns import (
     Columns,
     first_of_runs,
     freeze,
-    looked_up,
     mixed_key,
     pair_key,
     picked,
     ranked_by,
-    summed_by,
     text_keys,
 )
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import ROLE, Bools, EdgeKind, EdgeRole, Ids, Ints, kind_mask
+from hta_graph.model import Bools, EdgeKind, Ids, Ints, kind_mask
 
-__all__ = ["SamePlaces", "median_weights", "same_places", "weights_of_others"]
+__all__ = ["SamePlaces", "median_weights", "place_keys", "same_places"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,31 +166,4 @@ def median_weights(graph: DependencyGraph, among: Bools) -> Ints:
     has = np.bincount(places[chosen], minlength=count) > 0
     known = picked(has, places, otherwise=False)
     found: Ints = np.where(known, picked(median, places), weight)
-    return found
-
-
-def weights_of_others(graph: DependencyGraph, part: int) -> Ints:
-    """Return for each edge of a rank what it weighs (ns) on the others: the median of those at its place.
-
-    Where a lane's own time has no partner there, since the rank does something more often or it alone, all that is
-    alike in its step takes together what the others take for that, in the median: nothing, if they do it never.
-    """
-    known, weight = same_places(graph), edge_times(graph).weight
-    found = median_weights(graph, known.part != part)
-    shared = np.zeros(int(known.place.max(initial=-1)) + 1, np.bool_)
-    shared[known.place[(known.part != part) & (known.place >= 0)]] = True
-    of_lane = np.isin(ROLE[graph.edge_table.kind], (EdgeRole.THREAD, EdgeRole.ACTIVITY))
-    has_time = of_lane & (known.alike >= 0) & (weight > 0)
-    alone = np.flatnonzero(has_time & (known.part == part) & ~picked(shared, known.place, otherwise=False))
-    if not len(alone):
-        return found
-    kind = pair_key(known.alike, known.step)
-    kinds, own = np.unique(kind[alone], return_inverse=True)
-    at = looked_up(kind, kinds)
-    rows = np.flatnonzero(has_time & (at >= 0))
-    parts = len(graph.parts)
-    totals = summed_by(at[rows] * parts + known.part[rows], weight[rows], len(kinds) * parts).reshape(-1, parts)
-    usual = np.sort(np.delete(totals, part, axis=1), axis=1)[:, (parts - 2) // 2]
-    # Never more than it took: what the others do besides has no place here.
-    found[alone] = weight[alone] * np.minimum(usual, totals[:, part])[own] // totals[own, part]
     return found

@@ -9,7 +9,8 @@ import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change, reroute, scale, weigh
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.same_places import median_weights, same_places, weights_of_others
+from hta_graph.algorithms.replay.like_others import LikeOthers, asked_of_others, taken_there
+from hta_graph.algorithms.replay.same_places import median_weights, same_places
 from hta_graph.algorithms.replay.selection import What, issuing_rows, names_a_rank, rows_inside, selected_parts
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.columns import picked
@@ -123,11 +124,12 @@ def _like_median(draft: Draft, _: str) -> None:
 
 def _rank_like_others(draft: Draft, rank: str) -> None:
     graph = _of_job(draft, "rank_like_others")
-    place, known = graph.place_of_rank(int(rank)), same_places(graph)
+    place = graph.place_of_rank(int(rank))
     if len(graph.parts) < 2:
         raise QueryError(f"{graph.path}: rank_like_others compares ranks; there is only one")
-    rows = np.flatnonzero(known.part == place)
-    weigh(rows, weights_of_others(graph, place)[rows])(draft)
+    asked = asked_of_others(draft.base, place)
+    taken = [taken_there(graph, part.place, asked) for part in graph.parts if part.place != place]
+    LikeOthers.of(int(rank), asked, taken)(draft)
 
 
 def _communication(draft: Draft, factor: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from hta_graph.algorithms.replay.changes import Change, Removal, Scaling
 from hta_graph.algorithms.replay.draft import refuse_too_long
+from hta_graph.algorithms.replay.like_others import AskedOfOthers
 from hta_graph.algorithms.replay.opportunities import (
     WORTH_A_NAME,
     Opportunity,
@@ -34,6 +35,7 @@ from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.matching.collective_times import Collectives
+from hta_graph.job.replays.beside_others import with_others
 from hta_graph.job.replays.meeting_points import meeting_points
 from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
 from hta_graph.job.replays.replay_question import AskedPath, ReplayQuestion, record_of_change
@@ -83,7 +85,7 @@ class JobReplay:
             QueryError: they name nothing in the window, or need all rows of all ranks.
             HtaGraphError: a file cannot be read once more.
         """
-        solved = self._solved([[], list(changes)])
+        solved = self._solved([[], with_others(self.job, changes, self._beside)])
         self._refuse_nothing(solved, 1)
         refuse_too_long(solved.added_ns(1), self.job.path, self.window)
         paths = {-1: self._recorded_ways(solved.answers), 1: solved.path(1)}
@@ -193,6 +195,11 @@ class JobReplay:
                 return SolvedDrafts(self.job, self.window, self._points, answers, groups, read)
             self._until, read = until, agreed or read
 
+    def _beside(self, doing: str, ranks: list[int], asked: AskedOfOthers | None) -> dict[int, ReplayAnswer]:
+        """Ask ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
+        plain = self._questions([], (), lambda _: [])
+        return self._ask(doing, ranks, lambda rank: replace(plain(rank), asks_others=asked is None, asked=asked))
+
     def _told(
         self,
         solved: SolvedDrafts,
@@ -251,7 +258,6 @@ class JobReplay:
         groups: Sequence[Sequence[int]],
         paths: Callable[[int], list[AskedPath]],
     ) -> Callable[[int], ReplayQuestion]:
-        records = [[record_of_change(change) for change in own] for own in drafts]
         members, clocks = self.job.members, self.matched.clocks.by_rank
         first = np.searchsorted(members.part, np.arange(len(self.job.parts) + 1)).tolist()
 
@@ -271,7 +277,7 @@ class JobReplay:
                 edges=told.edges,
                 asked_rows=told.asked_rows.tolist(),
                 at_end=told.at_end.tolist(),
-                drafts=records,
+                drafts=[[record_of_change(change, rank) for change in own] for own in drafts],
                 groups=[list(group) for group in groups],
                 paths=paths(rank),
             )

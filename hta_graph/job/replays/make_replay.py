@@ -11,6 +11,7 @@ import numpy as np
 
 from hta_graph.algorithms.replay.changes import Removal, Scaling
 from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.like_others import AskedOfOthers, TakenThere, asked_of_others, taken_there
 from hta_graph.algorithms.replay.opportunities import time_alone, times_on_path
 from hta_graph.algorithms.replay.path_totals import PathTotals, frozen_time, inferred_time
 from hta_graph.algorithms.replay.selection import reading_of
@@ -69,6 +70,10 @@ def _window_of(job: JobGraph, asked: ReplayQuestion) -> ResolvedWindow:
     return ResolvedWindow(sink=sink, **given)
 
 
+NONE = np.empty(0, np.int64)
+NOTHING_ASKED, NOTHING_TAKEN = AskedOfOthers(NONE, NONE), TakenThere(NONE, NONE, NONE)
+
+
 class _Answering:
     """Answers one question."""
 
@@ -100,6 +105,8 @@ class _Answering:
             unchanged=self._unchanged,
             added_ns=self._added,
             told=told,
+            asked=asked_of_others(base, 0) if asked.asks_others else NOTHING_ASKED,
+            taken=taken_there(base.graph, 0, asked.asked) if asked.asked else NOTHING_TAKEN,
         )
 
     def _ways(self, group: Sequence[int]) -> WaysBetween:
@@ -114,6 +121,8 @@ class _Answering:
         """Make the changes of a draft as far as they concern this rank, and keep what is to be told of that."""
         draft = Draft(self._replay.base)
         for place, record in enumerate(self._asked.drafts[at] if at >= 0 else ()):
+            if not record:
+                continue  # another rank's
             change = change_of_record(record)
             if tell and isinstance(change, Scaling | Removal) and not change.what.reading:
                 self._readings.append([at, place, reading_of(self._replay.base, change.what)])

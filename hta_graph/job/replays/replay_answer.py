@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.algorithms.replay.like_others import AskedOfOthers, TakenThere
 from hta_graph.errors import TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
@@ -24,7 +25,8 @@ class ReplayAnswer:
     :class:`Replayable` has it. ``meant`` are the drafts and places of changes that concern anything here, ``readings``
     tell of each how its pattern was read, ``refused`` what was said of those that concern nothing, in Python and on the
     command line. ``unchanged`` are the drafts under which everything here is as long as it was, ``added_ns`` tells how
-    much time each draft adds at most. ``told`` is what paths pass, in their order.
+    much time each draft adds at most. ``told`` is what paths pass, in their order. ``asked`` is what
+    others are asked if the rank is to be like them, ``taken`` what it takes for what another one asks.
     """
 
     until: int
@@ -41,6 +43,8 @@ class ReplayAnswer:
     unchanged: list[int]
     added_ns: list[list[Any]]
     told: list[dict[str, Any]]
+    asked: AskedOfOthers
+    taken: TakenThere
 
 
 @remembered

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from hta_graph.algorithms.replay.changes import Change, Removal, Scaling
+from hta_graph.algorithms.replay.like_others import AskedOfOthers, LikeOthers
 from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS, NamedScenario
 from hta_graph.algorithms.replay.selection import What
 from hta_graph.algorithms.time.critical_path import WHOLE_GRAPHS
@@ -20,8 +23,8 @@ __all__ = ["AskedPath", "ReplayQuestion", "change_of_record", "record_of_change"
 ChangeRecord = dict[str, Any]
 
 
-def record_of_change(change: Change) -> ChangeRecord:
-    """Return a change as JSON.
+def record_of_change(change: Change, rank: int) -> ChangeRecord:
+    """Return a change as JSON for a rank; empty if it is another one's.
 
     Raises:
         QueryError: it compares ranks, or is a function of one's own: it needs all rows of all ranks.
@@ -30,13 +33,34 @@ def record_of_change(change: Change) -> ChangeRecord:
         return {"scale": asdict(change.what), "factor": change.factor}
     if isinstance(change, Removal):
         return {"remove": asdict(change.what)}
+    if isinstance(change, LikeOthers):
+        return _record_of_others(change) if change.rank == rank else {}
     if isinstance(change, NamedScenario) and change.name not in COMPARES_RANKS:
         return {"scenario": change.name, "argument": change.argument}
     raise QueryError(f"{change} takes all rows of all ranks", WHOLE_GRAPHS)
 
 
+def _record_of_others(change: LikeOthers) -> ChangeRecord:
+    columns = {name: getattr(change, name).tolist() for name in ("is_shared", "median", "usual")}
+    return {
+        "like_others": change.rank,
+        "place": change.asked.place.tolist(),
+        "kind": change.asked.kind.tolist(),
+        **columns,
+    }
+
+
+def asked_of_record(record: Mapping[str, Any]) -> AskedOfOthers:
+    """Read what others are asked."""
+    return AskedOfOthers(np.array(record["place"], np.int64), np.array(record["kind"], np.int64))
+
+
 def change_of_record(record: ChangeRecord) -> Change:
-    """Undo :func:`record_of_change`."""
+    """Undo :func:`record_of_change` for a change that is the rank's."""
+    if "like_others" in record:
+        median, usual = np.array(record["median"], np.int64), np.array(record["usual"], np.int64)
+        is_shared = np.array(record["is_shared"], np.bool_)
+        return LikeOthers(record["like_others"], asked_of_record(record), is_shared, median, usual)
     if "scale" in record:
         return Scaling(What(**record["scale"]), record["factor"])
     if "remove" in record:
@@ -68,7 +92,8 @@ class ReplayQuestion:
     ``window`` holds the fields of the job's :class:`ResolvedWindow` and ``asked``, the question that the rank's own
     answers. ``numbers`` are the collectives of its members, ``times`` (ns) and ``names`` those of what comes from
     elsewhere and ``edges`` where that leads. ``asked_rows`` are rows that others wait for, for their end if ``at_end``.
-    ``drafts`` are lists of changes; each of ``groups`` are places of drafts of one shape.
+    ``drafts`` are lists of changes; each of ``groups`` are places of drafts of one shape. ``asks_others``: the rank is
+    to be like the others, and tells what these are asked, who get that as ``asked``.
     """
 
     window: dict[str, Any]
@@ -85,19 +110,24 @@ class ReplayQuestion:
     drafts: list[list[ChangeRecord]]
     groups: list[list[int]]
     paths: list[AskedPath]
+    asks_others: bool = False
+    asked: AskedOfOthers | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths")}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths", "asked")}
         edges = {name: getattr(self.edges, name).tolist() for name in column_types(FromElsewhere)}
-        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths]}
+        asked = self.asked and {"place": self.asked.place.tolist(), "kind": self.asked.kind.tolist()}
+        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths], "asked": asked}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> ReplayQuestion:
         """Undo :meth:`as_record`."""
         edges = FromElsewhere.of(**record["edges"])
         paths = [AskedPath(**{**path, "without": tuple(path["without"])}) for path in record["paths"]]
-        return cls(**{**record, "edges": edges, "paths": paths, "annotations": tuple(record["annotations"])})
+        asked = record["asked"] and asked_of_record(record["asked"])
+        annotations = tuple(record["annotations"])
+        return cls(**{**record, "edges": edges, "paths": paths, "asked": asked, "annotations": annotations})
 
     @staticmethod
     def window_record(window: ResolvedWindow, asked: str) -> dict[str, Any]:
