@@ -40,7 +40,7 @@ QUESTIONS = {
     "what-if": (
         [], ["--step", "1", "--scenario", "rank_like_others=5"], ["--step", "9"],
         ["--whole", "--scale", "rank:1=0.5", "class:cpu_gap=0"],
-        [*NAMED, "--remove", "kernel:.*sgemm.*"], ["--cpu-window", "--scenario", "no_waiting"],
+        [*NAMED, "--scale", "class:cpu_bound=0.5"], ["--cpu-window", "--scenario", "no_waiting"],
         ["--scale", "kernel:x=0.5"], ["--step", "2", "--gpu-window", "--scenario", "communication=0.5"],
         ["--scale", "class:cpu_bound=999999", "class:cpu_bound=999999", "class:cpu_bound=999999"],
     ),
