@@ -71,7 +71,8 @@ class Draft:
     def added_ns(self) -> float:
         """How much time all changes together may add at most."""
         with np.errstate(over="ignore", invalid="ignore"):
-            added = float(self.base.parts.length @ (self.factor - 1.0).clip(min=0.0))
+            grows = np.flatnonzero(~(self.factor <= 1.0))
+            added = float((self.base.parts.length[grows] * (self.factor[grows] - 1.0)).sum())
             added += sum(float(np.abs(own).sum(dtype=np.float64)) for own in (self.extra, self.weighed))
             return added + sum(float(np.abs(lag).sum(dtype=np.float64)) for _, _, lag in self.added)
 

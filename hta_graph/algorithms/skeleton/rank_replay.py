@@ -6,7 +6,7 @@ that other ranks did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -81,19 +81,31 @@ class RankReplay:
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
-    def ways(self, drafts: Sequence[Draft]) -> WaysBetween:
-        """Return the longest ways under some drafts, all of one shape."""
+    def ways(self, drafts: Sequence[Draft]) -> tuple[WaysBetween, list[bool]]:
+        """Return the longest ways under some drafts, all of one shape, and which of these leave all as it was."""
         paths = drafts[0].shape()[1]
         chosen = self._telling_ends()
-        return ways_between(
+        unchanged: list[bool] = []
+
+        def weights() -> Iterator[Ints]:
+            # One after the other: together they may be large.
+            for draft in drafts:
+                weight = draft.weight
+                unchanged.append(not draft.is_reshaped and np.array_equal(weight, self.base.edges.weight))
+                yield weight
+
+        tails = np.stack([draft.tails for draft in drafts])
+        found = ways_between(
             paths,
-            (draft.weight for draft in drafts),
+            weights(),
             self.base.times - self.window.start_ns,
             given=self.given,
             asked=self._asked,
             ends=self.window.sink.ends[chosen],
-            tails=np.stack([draft.tails[chosen] for draft in drafts]),
+            tails=tails[:, chosen],
         )
+        same_tails = (tails == self.window.sink.tails).all(axis=1).tolist()
+        return found, [same and tail for same, tail in zip(unchanged, same_tails, strict=True)]
 
     def _telling_ends(self) -> Ints:
         """Leave out ends behind which more of their stream follows that ends in the window too: they decide nothing."""

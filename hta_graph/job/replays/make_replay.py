@@ -114,8 +114,9 @@ class _Answering:
         self._added += [[at, draft.added_ns] for at, draft in zip(group, drafts, strict=True)]
         # What adds years is refused by who asks: until then nothing has changed.
         drafts = [draft if draft.added_ns <= LONGEST_NS else Draft(self._replay.base) for draft in drafts]
-        self._unchanged += [at for at, draft in zip(group, drafts, strict=True) if draft.is_unchanged]
-        return self._replay.ways(drafts)
+        found, unchanged = self._replay.ways(drafts)
+        self._unchanged += [at for at, same in zip(group, unchanged, strict=True) if same]
+        return found
 
     def _draft(self, at: int, *, tell: bool = False) -> Draft:
         """Make the changes of a draft as far as they concern this rank, and keep what is to be told of that."""
