@@ -83,15 +83,16 @@ class RankReplay:
 
     def ways(self, drafts: Sequence[Draft]) -> WaysBetween:
         """Return the longest ways under some drafts, all of one shape."""
-        paths = drafts[0].shape()[1]
+        paths, sink = drafts[0].shape()[1], self.window.sink
         chosen = self._telling_ends()
+        chosen = chosen[np.argsort(sink.ends[chosen] != sink.point, kind="stable")]
         return ways_between(
             paths,
             (draft.weight for draft in drafts),
             self.base.times - self.window.start_ns,
             given=self.given,
             asked=self._asked,
-            ends=self.window.sink.ends[chosen],
+            ends=sink.ends[chosen],
             tails=np.stack([draft.tails[chosen] for draft in drafts]),
         )
 

@@ -250,6 +250,7 @@ class JobReplay:
     ) -> Callable[[int], ReplayQuestion]:
         records = [[record_of_change(change) for change in own] for own in drafts]
         members, clocks = self.job.members, self.matched.clocks.by_rank
+        last = last_rank(self.job, self.window)
         first = np.searchsorted(members.part, np.arange(len(self.job.parts) + 1)).tolist()
 
         def question(rank: int) -> ReplayQuestion:
@@ -258,6 +259,7 @@ class JobReplay:
             content = fingerprint(self.job.graph(rank)) if answers is None else answers.content
             return ReplayQuestion(
                 window=ReplayQuestion.window_record(self.window, self.asked),
+                is_last=part.place == last,
                 annotations=self.annotations,
                 until=self._until,
                 clock=SkeletonQuestion.clock_record(clocks[rank]),

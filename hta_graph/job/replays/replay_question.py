@@ -66,12 +66,14 @@ class ReplayQuestion:
     """What a rank is asked: its longest ways under drafts, and what paths pass on it.
 
     ``window`` holds the fields of the job's :class:`ResolvedWindow` and ``asked``, the question that the rank's own
-    answers. ``numbers`` are the collectives of its members, ``times`` (ns) those of what comes from elsewhere and
-    ``edges`` where that leads. ``asked_rows`` are rows that others wait for, for their end if ``at_end``. ``drafts``
-    are lists of changes; each of ``groups`` are places of drafts of one shape.
+    answers; ``is_last``: it ends on this rank as recorded. ``numbers`` are the collectives of its members, ``times``
+    (ns) those of what comes from elsewhere and ``edges`` where that leads. ``asked_rows`` are rows that others wait
+    for, for their end if ``at_end``. ``drafts`` are lists of changes; each of ``groups`` are places of drafts of one
+    shape.
     """
 
     window: dict[str, Any]
+    is_last: bool
     annotations: tuple[dict[str, Any], ...]
     until: int
     clock: dict[str, Any]
