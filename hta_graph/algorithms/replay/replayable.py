@@ -243,14 +243,18 @@ class Replayable:
         return (values + tails).max(axis=1)
 
     def last_of(self, values: Ints | Floats, tails: Ints | Floats) -> int:
-        """Return the place among the window's ends of the one with which it ends; -1 if it waits for none."""
+        """Return the place among the window's ends of the one with which it ends; -1 if it waits for none.
+
+        Of several it is the one with which it ends as recorded, else one of the same rank.
+        """
         sink = self.window.sink
         if not len(sink.ends):
             return -1
         reached = values[sink.ends] + tails
         latest = np.flatnonzero(reached == reached.max())
-        usual = latest[sink.ends[latest] == sink.point]
-        return int(usual[0] if len(usual) else latest[0])
+        rank = self.graph.part_of(event_of(np.append(sink.ends[latest], np.int32(sink.point))))
+        is_usual, of_its_rank = sink.ends[latest] == sink.point, rank[:-1] == rank[-1]
+        return int(latest[np.lexsort((~of_its_rank, ~is_usual))[0]])
 
 
 def _busiest_threads(graph: DependencyGraph) -> list[Ids]:

@@ -83,8 +83,9 @@ class RankReplay:
 
     def ways(self, drafts: Sequence[Draft]) -> tuple[WaysBetween, list[bool]]:
         """Return the longest ways under some drafts, all of one shape, and which of these leave all as it was."""
-        paths = drafts[0].shape()[1]
+        paths, sink = drafts[0].shape()[1], self.window.sink
         chosen = self._telling_ends()
+        chosen = chosen[np.argsort(sink.ends[chosen] != sink.point, kind="stable")]
         unchanged: list[bool] = []
 
         def weights() -> Iterator[Ints]:
@@ -101,10 +102,10 @@ class RankReplay:
             self.base.times - self.window.start_ns,
             given=self.given,
             asked=self._asked,
-            ends=self.window.sink.ends[chosen],
+            ends=sink.ends[chosen],
             tails=tails[:, chosen],
         )
-        same_tails = (tails == self.window.sink.tails).all(axis=1).tolist()
+        same_tails = (tails == sink.tails).all(axis=1).tolist()
         return found, [same and tail for same, tail in zip(unchanged, same_tails, strict=True)]
 
     def _telling_ends(self) -> Ints:

@@ -9,13 +9,13 @@ A node goes while that makes no more edges than it had: without any of them ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hta_graph.algorithms.replay.longest_paths import LongestPaths
-from hta_graph.columns import freeze
+from hta_graph.columns import distinct, first_of_runs, freeze
 from hta_graph.model import Ids, Ints
 
 __all__ = ["ORIGIN", "WaysBetween", "ways_between"]
@@ -23,10 +23,8 @@ __all__ = ["ORIGIN", "WaysBetween", "ways_between"]
 ORIGIN = 0
 """The node of what is given."""
 
-Weights = Ints
-Entries = dict[int, Weights]
-"""From which nodes ways lead to one, and how far (ns) it lies behind each, a number per draft; first what is preferred
-of several that are equally late."""
+WIDEST_SPAN = 1 << 40
+"""From here on orders are numbered anew: as numbers of 64 bits they can be put in order once more."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class WaysBetween:
     """Edges between nodes: the origin, so many ``given`` points, nodes in between, the ``asked`` points, the end.
 
     ``source``, ``target``: nodes, edges into one node together, causes first; ``weight`` (ns): one per draft, row by
-    row. What comes from the origin weighs from the window's start on.
+    row. What comes from the origin weighs from the window's start on. ``order``, as ``weight``: of the edges by which
+    a node is equally late that with the least number is preferred.
     """
 
     given: int
@@ -44,6 +43,7 @@ class WaysBetween:
     source: Ids
     target: Ids
     weight: Ints
+    order: Ids
 
     @property
     def first_asked(self) -> int:
@@ -59,6 +59,26 @@ class WaysBetween:
     def weights(self) -> Ints:
         """The weights (ns), a row per edge and a column per draft."""
         return self.weight.reshape(-1, self.drafts)
+
+    @property
+    def orders(self) -> Ids:
+        """The orders of preference, a row per edge and a column per draft."""
+        return self.order.reshape(-1, self.drafts)
+
+
+Row = tuple[int, Ints, Ints | int]
+"""From which node a way leads, how far (ns) what it leads to lies behind it, and its order: both per draft."""
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The longest ways to a node, by the node from which they lead: how far (ns) it lies behind that, and their order.
+
+    Both are per draft; orders are whole numbers below ``span``, the least one that of what is preferred.
+    """
+
+    ways: dict[int, tuple[Ints, Ints | int]]
+    span: int
 
 
 def ways_between(
@@ -79,24 +99,21 @@ def ways_between(
         start: the values (ns, behind the window's start) of points that are roots.
         given: points, all of them roots, whose values others decide.
         asked: points whose values are asked for.
-        ends: points of which the latest, with its tail, is the window's end.
+        ends: points of which the latest, with its tail, is the window's end; of several the first one is preferred.
         tails: how long (ns) the window goes on behind each end, a row per draft.
     """
     points = np.concatenate([asked, ends]).astype(np.int32)
     joined, behind = paths.in_line(weights, points)
     behind[len(asked) :] += tails.T
     nodes = _Nodes(paths, start, given)
-    every = [
-        nodes.entries(zip(heads, joined[first : first + len(heads)], strict=True))
-        for first, heads in _entries_of_meetings(paths)
-    ]
+    every = [nodes.entries(heads, joined[first : first + len(heads)]) for first, heads in _entries_of_meetings(paths)]
     count = len(every)
-    heads = paths.head[points].tolist()
-    own = list(zip(heads, behind, strict=True))
-    every += [nodes.entries([one]) for one in own[: len(asked)]]
-    every.append(nodes.entries(own[len(asked) :]))
-    kept = _contract(every, count, nodes.first)
-    return _as_columns(every, [*kept, *range(count, len(every))], nodes.first, len(asked), behind.shape[1])
+    head = paths.head[points]
+    every += [nodes.entries(head[at : at + 1].tolist(), behind[at : at + 1]) for at in range(len(asked))]
+    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])
+    every.append(nodes.entries(head[last].tolist(), behind[last]))
+    needed, kept = _needed_and_kept([set(entries.ways) for entries in every], count, nodes.first)
+    return _as_columns(_told_apart(every, needed, kept, nodes.first), nodes.first, len(asked), behind.shape[1])
 
 
 def _entries_of_meetings(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]:
@@ -105,6 +122,18 @@ def _entries_of_meetings(paths: LongestPaths) -> Iterator[tuple[int, list[int]]]
     heads = paths.nodes[meets.head].tolist()
     for first, count in zip(meets.first.tolist(), meets.count.tolist(), strict=True):
         yield first, heads[first : first + count]
+
+
+def _deciding(head: Ids, behind: Ints) -> Ints:
+    """Choose of the window's ends, of which there are many, those that are the first longest from their head at all."""
+    rows = np.argsort(head, kind="stable")
+    if not behind.size:
+        return rows
+    is_first = first_of_runs(head[rows])
+    begins, run = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    longest = np.maximum.reduceat(behind[rows], begins, axis=0)
+    counts = np.where(behind[rows] == longest[run], rows[:, None], len(rows))
+    return distinct(np.minimum.reduceat(counts, begins, axis=0).ravel())
 
 
 class _Nodes:
@@ -117,80 +146,131 @@ class _Nodes:
         self._start, self._number = start, {point: place for place, point in enumerate(given.tolist(), 1)}
         self._number |= {point: place for place, point in enumerate(met, self.first)}
 
-    def entries(self, ways: Iterable[tuple[int, Weights]]) -> Entries:
-        """Return the entries of a node to which ways lead from points, each so far (ns) behind it."""
-        found: Entries = {}
-        for point, weight in ways:
+    def entries(self, points: list[int], weights: Ints) -> _Entries:
+        """Return the entries of a node to which ways lead from points, each so far (ns) behind it; best ones first."""
+        return _Entries(_longest(self._rows(points, weights)), max(len(points), 1))
+
+    def _rows(self, points: list[int], weights: Ints) -> Iterator[Row]:
+        for place, (point, weight) in enumerate(zip(points, weights, strict=True)):
             node = self._number.get(point, ORIGIN)
-            _add(found, node, weight if node else weight + self._start[point])
-        return found
+            yield node, weight if node else weight + self._start[point], place
 
 
-def _add(entries: Entries, node: int, weight: Weights) -> None:
-    """Let a way lead from a node; of two the longer one counts."""
-    known = entries.get(node)
-    entries[node] = weight if known is None else np.maximum(known, weight)
+# -- which nodes are told apart ----------------------------------------------------------------------------------------
 
 
-def _contract(every: list[Entries], count: int, first: int) -> list[int]:
-    """Take out of the first nodes, so many, what need not be told apart; return the places of those that are left.
+def _needed_and_kept(comes: list[set[int]], count: int, first: int) -> tuple[list[bool], list[bool]]:
+    """Tell of each node where ways meet whether anything follows it in the end, and whether it is told apart.
 
     Args:
-        every: the entries of nodes where ways meet, causes first, and of the asked ones behind them; they are changed.
+        comes: from which nodes ways lead to those where ways meet, causes first, and to the asked ones behind them.
         count: how many nodes ways meet in.
         first: the number of the first of them.
     """
-    users, kept = _users(every, count, first)
-    pending = [node for node in range(count) if kept[node]]
+    users = _users(comes, count, first)
+    needed = [bool(own) for own in users]
+    kept, pending = list(needed), [node for node in range(count) if needed[node]]
     while pending:
         touched: set[int] = set()
         for node in pending:
-            comes, goes = every[node], users[node]
-            if not kept[node] or len(comes) * len(goes) > len(comes) + len(goes):
+            before, after = comes[node], users[node]
+            if not kept[node] or len(before) * len(after) > len(before) + len(after):
                 continue
             kept[node] = False
-            for user in goes:
-                every[user] = _passed_over(first + node, every[user], comes)
-            before = {source - first for source in comes if source >= first}
-            for source in before:
-                users[source].discard(node)
-                users[source] |= goes
-            touched |= before
-            touched.update(user for user in goes if user < count)
+            for user in after:
+                comes[user] = (comes[user] - {first + node}) | before
+            inner = {source - first for source in before if source >= first}
+            for source in inner:
+                users[source] = (users[source] - {node}) | after
+            touched |= inner
+            touched.update(user for user in after if user < count)
         pending = sorted(touched)
-    return [node for node in range(count) if kept[node]]
+    return needed, kept
 
 
-def _users(every: Sequence[Entries], count: int, first: int) -> tuple[list[set[int]], list[bool]]:
-    """Return what follows each node, and whether anything does in the end."""
+def _users(comes: Sequence[set[int]], count: int, first: int) -> list[set[int]]:
+    """Return what of all that anything asked comes from follows each node."""
     users: list[set[int]] = [set() for _ in range(count)]
-    for node in range(len(every) - 1, -1, -1):
+    for node in range(len(comes) - 1, -1, -1):
         if node >= count or users[node]:
-            for source in every[node]:
+            for source in comes[node]:
                 if source >= first:
                     users[source - first].add(node)
-    return users, [bool(own) for own in users]
+    return users
 
 
-def _passed_over(node: int, entries: Entries, comes: Entries) -> Entries:
-    """Return entries in which a node is replaced by what leads to it, at its place in their order."""
-    found: Entries = {}
-    for source, weight in entries.items():
-        if source != node:
-            _add(found, source, weight)
+# -- how far they are from each other ----------------------------------------------------------------------------------
+
+
+def _told_apart(
+    every: Sequence[_Entries], needed: Sequence[bool], kept: Sequence[bool], first: int
+) -> dict[int, _Entries]:
+    """Return the entries of nodes that are told apart, from others of these."""
+    passed, told = dict[int, _Entries](), dict[int, _Entries]()
+    for place, own in enumerate(every):
+        if place >= len(needed) or kept[place]:
+            told[first + place] = _passed_over(own, passed)
+        elif needed[place]:
+            passed[first + place] = _passed_over(own, passed)
+    return told
+
+
+def _passed_over(own: _Entries, passed: Mapping[int, _Entries]) -> _Entries:
+    """Put what leads to nodes that are passed over in their place, also in the order of preference."""
+    if passed.keys().isdisjoint(own.ways):
+        return own
+    span = max(passed[node].span for node in own.ways if node in passed)
+    found = _Entries(_longest(_rows_by(own, passed, span)), own.span * span)
+    return found if found.span < WIDEST_SPAN else _numbered(found)
+
+
+def _rows_by(own: _Entries, passed: Mapping[int, _Entries], span: int) -> Iterator[Row]:
+    for node, (more, order) in own.ways.items():
+        if node not in passed:
+            yield node, more, order * span
             continue
-        for before, more in comes.items():
-            _add(found, before, more + weight)
-    return found
+        for source, (weight, among) in passed[node].ways.items():
+            yield source, weight + more, among + order * span
 
 
-def _as_columns(every: Sequence[Entries], kept: Sequence[int], first: int, asked: int, drafts: int) -> WaysBetween:
-    number = {first + node: first + place for place, node in enumerate(kept)}
-    chosen = [every[node] for node in kept]
-    source = [number.get(node, node) for entries in chosen for node in entries]
-    target = np.repeat(np.arange(len(chosen)) + first, [len(entries) for entries in chosen])
-    rows = [weight for entries in chosen for weight in entries.values()]
+def _longest(rows: Iterable[Row]) -> dict[int, tuple[Ints, Ints | int]]:
+    """Let of several ways from one node the longest count, under each draft, with its own order."""
+    ways: dict[int, tuple[Ints, Ints | int]] = {}
+    for source, weight, order in rows:
+        known = ways.get(source)
+        if known is None:
+            ways[source] = weight, order
+            continue
+        wins = weight > known[0]
+        # Ways of which all orders are plain numbers come in order of these.
+        if not (isinstance(order, int) and isinstance(known[1], int)):
+            wins |= (weight == known[0]) & (order < known[1])
+        # Mostly under all drafts or none; then orders stay plain numbers.
+        if (count := np.count_nonzero(wins)) == len(wins):
+            ways[source] = weight, order
+        elif count:
+            ways[source] = np.maximum(weight, known[0]), np.where(wins, order, known[1])
+    return ways
+
+
+def _numbered(found: _Entries) -> _Entries:
+    """Return the same with orders that are numbers from 0 on."""
+    if not found.ways:
+        return found
+    weights = [weight for weight, _ in found.ways.values()]
+    orders = np.stack([np.broadcast_to(order, weights[0].shape) for _, order in found.ways.values()])
+    numbers = orders.argsort(axis=0).argsort(axis=0)
+    return _Entries(dict(zip(found.ways, zip(weights, numbers, strict=True), strict=True)), len(weights))
+
+
+def _as_columns(told: Mapping[int, _Entries], first: int, asked: int, drafts: int) -> WaysBetween:
+    number = {node: place for place, node in enumerate(told, first)}
+    found = [_numbered(longest).ways for longest in told.values()]
+    source = [number.get(node, node) for ways in found for node in ways]
+    target = np.repeat(np.arange(len(found)) + first, [len(ways) for ways in found])
+    none = np.empty(0, np.int64)
+    weight, order = (np.concatenate([none, *(way[at] for ways in found for way in ways.values())]) for at in (0, 1))
     return WaysBetween(
-        first - 1, asked, drafts, first + len(chosen), freeze(np.array(source, np.int32)),
-        freeze(target.astype(np.int32)), freeze(np.concatenate([np.empty(0, np.int64), *rows])),
+        first - 1, asked, drafts, first + len(found), freeze(np.array(source, np.int32)),
+        freeze(target.astype(np.int32)), freeze(weight), freeze(order.astype(np.int32)),
     )  # fmt: skip

@@ -198,7 +198,7 @@ class JobReplay:
     def _beside(self, doing: str, ranks: list[int], asked: AskedOfOthers | None) -> dict[int, ReplayAnswer]:
         """Ask ranks what they take for what is asked; with nothing asked, what others are to be asked about them."""
         plain = self._questions([], (), lambda _: [])
-        return self._ask(doing, ranks, lambda rank: replace(plain(rank), asks_others=asked is None, asked=asked))
+        return self._ask(doing, ranks, lambda rank: replace(plain(rank), asks_others=asked is None, beside=asked))
 
     def _told(
         self,
@@ -259,6 +259,7 @@ class JobReplay:
         paths: Callable[[int], list[AskedPath]],
     ) -> Callable[[int], ReplayQuestion]:
         members, clocks = self.job.members, self.matched.clocks.by_rank
+        last = last_rank(self.job, self.window)
         first = np.searchsorted(members.part, np.arange(len(self.job.parts) + 1)).tolist()
 
         def question(rank: int) -> ReplayQuestion:
@@ -267,6 +268,7 @@ class JobReplay:
             content = fingerprint(self.job.graph(rank)) if answers is None else answers.content
             return ReplayQuestion(
                 window=ReplayQuestion.window_record(self.window, self.asked),
+                is_last=part.place == last,
                 annotations=self.annotations,
                 until=self._until,
                 clock=SkeletonQuestion.clock_record(clocks[rank]),

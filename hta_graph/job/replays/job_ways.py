@@ -31,12 +31,20 @@ NEVER = 2 * UNREACHED
 
 @dataclass(frozen=True)
 class _Edges:
-    """Edges into nodes, those of one node together and in order of preference; ``place``: of what is from elsewhere."""
+    """Edges into nodes, those of one node together; ``place``: of what is from elsewhere.
+
+    ``order``: which is preferred, as :class:`WaysBetween` has it.
+    """
 
     source: Ids
     target: Ids
     place: Ids
     weight: Ints
+    order: Ids
+
+    def into(self, node: int) -> slice:
+        """Return the rows of the edges into a node."""
+        return slice(*np.searchsorted(self.target, (node, node + 1)).tolist())
 
 
 @dataclass
@@ -97,12 +105,10 @@ class JobWays:
 
     def way_back(self, place: int, draft: int) -> Iterator[RankWay]:
         """Yield the ways of a longest path under a draft, from the end on a rank back, latest first."""
-        edges, values = self._edges, self.values[:, draft]
+        edges = self._edges
         node, begins = self._node(place, self.ways[place].end), THE_END
         while True:
-            own = slice(*np.searchsorted(edges.target, (node, node + 1)).tolist())
-            reached = values[edges.source[own]] + edges.weight[own, draft]
-            at = own.start + int(np.flatnonzero(reached == values[node])[0])
+            at = self._decides(node, draft)
             source, given = int(edges.source[at]), int(edges.place[at])
             if source == ORIGIN or given >= 0:
                 yield place, (begins, given)
@@ -110,16 +116,16 @@ class JobWays:
                 return
             node = source
             if node <= len(self.points.rendezvous):
-                node = self._decided_by(node, draft)
+                node = int(edges.source[self._decides(node, draft)])
             if given >= 0:
                 place, begins = self._asked_of(node)
 
-    def _decided_by(self, node: int, draft: int) -> int:
-        """Return the node with which a rendezvous was reached."""
-        edges = self._edges
-        own = slice(*np.searchsorted(edges.target, (node, node + 1)).tolist())
-        came = edges.source[own]
-        return int(came[np.flatnonzero(self.values[came, draft] == self.values[node, draft])[0]])
+    def _decides(self, node: int, draft: int) -> int:
+        """Return the edge by which a node is as late as it is; of several the preferred one."""
+        edges, values = self._edges, self.values[:, draft]
+        own = edges.into(node)
+        late = own.start + np.flatnonzero(values[edges.source[own]] + edges.weight[own, draft] == values[node])
+        return int(late[np.argmin(edges.order[late, draft])])
 
     def _asked_of(self, node: int) -> tuple[int, int]:
         """Return of which rank, and which of its asked points, a node is."""
@@ -135,6 +141,7 @@ class JobWays:
         source, target = [self._node_of_asked(meets.part, meets.asked)], [1 + meets.rendezvous.astype(np.int64)]
         places = [np.full(len(meets), -1)]
         weight = [np.zeros((len(meets), drafts), np.int64)]
+        order = [np.broadcast_to(np.arange(len(meets), dtype=np.int32)[:, None], weight[0].shape)]
         for place, own in enumerate(self.ways):
             nodes = np.arange(own.nodes) - 1 - own.given + self._first[place]
             nodes[ORIGIN] = ORIGIN
@@ -145,11 +152,13 @@ class JobWays:
             given = np.append(self.given[place], -1)
             places.append(np.where(from_elsewhere, given[np.where(from_elsewhere, own.source - 1, -1)], -1))
             weight.append(own.weights)
+            order.append(own.orders)
         targets = np.concatenate(target)
-        order = np.argsort(targets, kind="stable")
+        by_target = np.argsort(targets, kind="stable")
         return _Edges(
-            np.concatenate(source)[order].astype(np.int32), targets[order].astype(np.int32),
-            np.concatenate(places)[order].astype(np.int32), np.concatenate(weight)[order],
+            np.concatenate(source)[by_target].astype(np.int32), targets[by_target].astype(np.int32),
+            np.concatenate(places)[by_target].astype(np.int32), np.concatenate(weight)[by_target],
+            np.concatenate(order)[by_target],
         )  # fmt: skip
 
     def _nodes_of_given(self, place: int) -> Ints:

@@ -58,7 +58,10 @@ def make_replay(graph: DependencyGraph, asked: ReplayQuestion) -> DependencyGrap
 
 
 def _window_of(job: JobGraph, asked: ReplayQuestion) -> ResolvedWindow:
-    """Return the job's window with what of this rank it waits for: nothing where the rank has no such window."""
+    """Return the job's window with what of this rank it waits for: nothing where the rank has no such window.
+
+    Of several equally late ends the recorded one is preferred; only one rank has that.
+    """
     given = dict(asked.window)
     question = given.pop("asked")
     known = {window.asked: window for window in SkeletonQuestion(asked.annotations).windows(job.parts[0].graph)}
@@ -67,6 +70,8 @@ def _window_of(job: JobGraph, asked: ReplayQuestion) -> ResolvedWindow:
     sink = Sink(-1, given["end_ns"])
     with suppress(QueryError):
         sink = known.get(question, default)(job).sink
+    if not asked.is_last:
+        sink = replace(sink, point=-1)
     return ResolvedWindow(sink=sink, **given)
 
 
@@ -97,6 +102,7 @@ class _Answering:
             source=_joined([one.source for one in ways], np.int32),
             target=_joined([one.target for one in ways], np.int32),
             weight=_joined([one.weight for one in ways], np.int64),
+            order=_joined([one.order for one in ways], np.int32),
             roots=np.append(roots, np.int32(end)),
             has_end=bool(len(base.window.sink.ends)),
             meant=self._meant,
@@ -106,7 +112,7 @@ class _Answering:
             added_ns=self._added,
             told=told,
             asked=asked_of_others(base, 0) if asked.asks_others else NOTHING_ASKED,
-            taken=taken_there(base.graph, 0, asked.asked) if asked.asked else NOTHING_TAKEN,
+            taken=taken_there(base.graph, 0, asked.beside) if asked.beside else NOTHING_TAKEN,
         )
 
     def _ways(self, group: Sequence[int]) -> WaysBetween:
@@ -172,9 +178,12 @@ def ways_of_answer(answer: ReplayAnswer, asked: int) -> list[WaysBetween]:
     found, edge, number = [], 0, 0
     for drafts, nodes, edges in answer.counts:
         own = slice(edge, edge + edges)
-        weight = answer.weight[number : number + edges * drafts]
+        numbers = slice(number, number + edges * drafts)
         found.append(
-            WaysBetween(len(answer.given), asked, drafts, nodes, answer.source[own], answer.target[own], weight)
-        )
+            WaysBetween(
+                len(answer.given), asked, drafts, nodes, answer.source[own], answer.target[own],
+                answer.weight[numbers], answer.order[numbers],
+            )
+        )  # fmt: skip
         edge, number = edge + edges, number + edges * drafts
     return found

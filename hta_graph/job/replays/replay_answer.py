@@ -35,6 +35,7 @@ class ReplayAnswer:
     source: np.ndarray[Any, np.dtype[np.int32]]
     target: np.ndarray[Any, np.dtype[np.int32]]
     weight: np.ndarray[Any, np.dtype[np.int64]]
+    order: np.ndarray[Any, np.dtype[np.int32]]
     roots: np.ndarray[Any, np.dtype[np.int32]]
     has_end: bool
     meant: list[list[int]]

@@ -90,13 +90,15 @@ class ReplayQuestion:
     """What a rank is asked: its longest ways under drafts, and what paths pass on it.
 
     ``window`` holds the fields of the job's :class:`ResolvedWindow` and ``asked``, the question that the rank's own
-    answers. ``numbers`` are the collectives of its members, ``times`` (ns) and ``names`` those of what comes from
-    elsewhere and ``edges`` where that leads. ``asked_rows`` are rows that others wait for, for their end if ``at_end``.
-    ``drafts`` are lists of changes; each of ``groups`` are places of drafts of one shape. ``asks_others``: the rank is
-    to be like the others, and tells what these are asked, who get that as ``asked``.
+    answers; ``is_last``: it ends on this rank as recorded. ``numbers`` are the collectives of its members, ``times``
+    (ns) and ``names`` those of what comes from elsewhere and ``edges`` where that leads. ``asked_rows`` are rows that
+    others wait for, for their end if ``at_end``. ``drafts`` are lists of changes; each of ``groups`` are places of
+    drafts of one shape. ``asks_others``: the rank is to be like the others, and tells what these are asked, who get
+    that as ``beside``.
     """
 
     window: dict[str, Any]
+    is_last: bool
     annotations: tuple[dict[str, Any], ...]
     until: int
     clock: dict[str, Any]
@@ -111,23 +113,23 @@ class ReplayQuestion:
     groups: list[list[int]]
     paths: list[AskedPath]
     asks_others: bool = False
-    asked: AskedOfOthers | None = None
+    beside: AskedOfOthers | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths", "asked")}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("edges", "paths", "beside")}
         edges = {name: getattr(self.edges, name).tolist() for name in column_types(FromElsewhere)}
-        asked = self.asked and {"place": self.asked.place.tolist(), "kind": self.asked.kind.tolist()}
-        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths], "asked": asked}
+        beside = self.beside and {"place": self.beside.place.tolist(), "kind": self.beside.kind.tolist()}
+        return {**own, "edges": edges, "paths": [asdict(path) for path in self.paths], "beside": beside}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> ReplayQuestion:
         """Undo :meth:`as_record`."""
         edges = FromElsewhere.of(**record["edges"])
         paths = [AskedPath(**{**path, "without": tuple(path["without"])}) for path in record["paths"]]
-        asked = record["asked"] and asked_of_record(record["asked"])
+        beside = record["beside"] and asked_of_record(record["beside"])
         annotations = tuple(record["annotations"])
-        return cls(**{**record, "edges": edges, "paths": paths, "asked": asked, "annotations": annotations})
+        return cls(**{**record, "edges": edges, "paths": paths, "beside": beside, "annotations": annotations})
 
     @staticmethod
     def window_record(window: ResolvedWindow, asked: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.errors import QueryError
 from tests.support.depth import cases, some_of
+from tests.support.random_jobs import random_ranks
 from tests.support.shared_traces import SHARED
 from tests.support.skeleton_job import ALL_KINDS, SKELETON_KINDS, answer_or_error, recorded_ranks, skeleton_job
 
@@ -94,6 +95,36 @@ def assert_same(graphs: list[hg.DependencyGraph], *, most_windows: int = 3) -> N
             other = answer_or_error(said_by_ranks, asked, changes)
             said = answer_or_error(said_by_whole, whole, changes, window)
             assert other == said
+
+
+def random_graphs(folder: Path, seed: int) -> list[hg.DependencyGraph]:
+    paths = [trace.write(folder / f"rank{at}.json") for at, trace in enumerate(random_ranks(seed))]
+    return list(hg.read_graphs(paths, members=True))
+
+
+def assert_same_of_equals(graphs: list[hg.DependencyGraph], *texts: str) -> None:
+    """Let ranks that do nothing any more come at the same time: of many longest paths one is meant."""
+    whole, few = hg.build_job(graphs), skeleton_job(graphs)
+    elsewhere = replay_elsewhere(few)
+    assert elsewhere is not None
+    asked = elsewhere(hg.whole()(few), hg.whole().asked)
+    for text in texts:
+        changes = [hg.scale(what, 0.0) for what in text.split()]
+        assert said_by_ranks(asked, changes) == said_by_whole(whole, changes, hg.whole())
+
+
+@pytest.mark.parametrize(("seed", "text"), [(50, "class:cpu_bound"), (92, "class:cpu_bound")], ids=["met", "end"])
+def test_of_equally_long_paths_the_same_one_is_told(tmp_path: Path, seed: int, text: str) -> None:
+    assert_same_of_equals(random_graphs(tmp_path, seed), text)
+
+
+@pytest.mark.slow
+def test_of_many_equally_long_paths_the_same_one_is_told(tmp_path: Path) -> None:
+    for seed in range(cases(400)):
+        (folder := tmp_path / str(seed)).mkdir()
+        assert_same_of_equals(
+            random_graphs(folder, seed), "class:cpu_bound", "rank:0", "rank:1", "rank:0 rank:1", "operator:aten::.*"
+        )
 
 
 @pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
