@@ -121,6 +121,18 @@ class AskedRanks:
 
         return build_job(graphs)
 
+    def job_of_few(self, few: Callable[[int], SkeletonQuestion]) -> DependencyGraph | None:
+        """Join skeletons of many ranks to the job's graph; None where ranks are held whole.
+
+        ``few`` is what they must answer, given how many ranks there are. Of one rank that is left it is that, whole.
+        """
+        question = self._question_of_few(few)
+        return None if question is None else self._job_of_few(question)
+
+    def _question_of_few(self, few: Callable[[int], SkeletonQuestion]) -> SkeletonQuestion | None:
+        count = 1 if self.rank is not None else _count_files(self.inputs)
+        return few(count) if count > 1 and self._holds_few(count) else None
+
     def _holds_few(self, count: int) -> bool:
         """Tell whether only few rows are held of each of so many ranks."""
         from hta_graph.job.many_ranks import MANY_RANKS
@@ -158,8 +170,7 @@ class AskedRanks:
         Raises:
             TraceError: a dump that was named is none.
         """
-        count = 1 if few is None or self.rank is not None else _count_files(self.inputs)
-        question = few(count) if few is not None and count > 1 and self._holds_few(count) else None
+        question = None if few is None else self._question_of_few(few)
         graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
         if len(graphs) > 1:
             self._number_by_flight(graphs)
