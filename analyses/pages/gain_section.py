@@ -17,7 +17,7 @@ from hta_graph.algorithms.replay.prediction import JobPrediction, ReplayElsewher
 from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.slack import near_critical
 from hta_graph.algorithms.time.windows import same_window
-from hta_graph.errors import HtaGraphError
+from hta_graph.errors import HtaGraphError, QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,10 +70,14 @@ def gain_sections(path: CriticalPath) -> list[Section]:
 
 
 def gain_sections_elsewhere(replayed: ReplayElsewhere) -> list[Section]:
-    """Tell the same, without curves, of a job whose ranks are asked one by one."""
+    """Tell the same, without curves, of a job whose ranks are asked one by one.
+
+    Raises:
+        HtaGraphError: a file cannot be read once more, or has changed: the rest of the page would be of another run.
+    """
     try:
         outlook = replayed.opportunities({})
-    except HtaGraphError as error:
+    except QueryError as error:
         return [Section(TITLE, "", notes=[error.on_command_line])]
     conclusion, recorded = conclusion_without_curves(outlook), outlook.recorded
     if not conclusion:

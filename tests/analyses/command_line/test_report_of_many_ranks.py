@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 OF_THE_JOB = ("time on the job's path by rank", "what to look at first, of all ranks", "what the others wait for")
 SMALL = {"ranks": 4, "ranks_per_host": 2, "collectives": 4, "rows": 60}
 MIB = 1 << 20
+MORE_MIB = 30
 
 
 def reported(capsys: pytest.CaptureFixture[str], job: Path, folder: Path, held: str, *words: str) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def test_a_file_that_changes_meanwhile_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     after: int,
 ) -> None:
-    """Whichever of the further readings it is that finds it."""
+    """Whichever of the six further readings it is that finds it."""
     job, read, asked = copied(job_of("small"), tmp_path / "job", -1, bytes), many_ranks.read_files, []
     other = generated_job(tmp_path / "other", **SMALL, seed=5)
 
@@ -252,10 +252,6 @@ def test_a_file_that_changes_meanwhile_is_one_line(
 
     monkeypatch.setattr(many_ranks, "read_files", changed)
     where = ["-o", tmp_path / "r.html", "--skeletons", "always"]
-    if after == 4:  # what would be gained is left out with a sentence
-        assert run_command(capsys, "report", job, *where)[0] == 0
-        assert "has changed while it was asked about" in page_sections(tmp_path / "r.html")["What would be gained"]
-        return
     err = one_error(capsys, tmp_path / "nothing", "report", job, *where)
     assert "has changed while it was asked about" in err
     assert not (tmp_path / "r.html").exists()
@@ -268,11 +264,11 @@ def test_a_file_that_changes_meanwhile_is_one_line(
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
 def test_the_asking_process_holds_the_rows_of_two_ranks_at_most(tmp_path: Path) -> None:
     peaks = {}
-    for rows in (2_000, 20_000):
-        job = generated_job(tmp_path / str(rows), ranks=64, rows=rows, ranks_per_host=8)
+    for rows in (1_000, 10_000):
+        job = generated_job(tmp_path / str(rows), ranks=40, rows=rows)
         page = tmp_path / f"{rows}.html"
         ended = run_watched([*PROGRAM, "report", str(job), "--jobs", "2", "-o", str(page)])
         assert ended.status == 0, ended.said
         peaks[rows] = ended.peak_bytes / MIB
-        assert re.search("64 ranks", page.read_text())
-    assert peaks[20_000] < peaks[2_000] + 80, peaks
+        assert "40 ranks" in page.read_text()
+    assert peaks[10_000] < peaks[1_000] + MORE_MIB, peaks
