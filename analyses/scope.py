@@ -14,7 +14,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["Scope", "in_window", "per_step", "spanning", "whole"]
+__all__ = ["Scope", "in_window", "nothing", "per_step", "spanning", "whole"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,12 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
     )
     work = every.take(_launched_inside(order, found))
     return Scope(rank, graph, found.label, found.start_ns, found.end_ns, *found.cpu_span, work, running)
+
+
+def nothing(rank: int, graph: DependencyGraph, label: str) -> Scope:
+    """Look at nothing of a rank that lacks the stretch in question, beside others that have it."""
+    none = activities(graph).take(np.empty(0, np.int64))
+    return Scope(rank, graph, label, 0, 0, 0, 0, none, none)
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
         "report",
         "One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
-        (add_inputs, add_flight, add_window, add_report),
+        (add_inputs, add_jobs, add_flight, add_skeletons, add_window, add_report),
         report,
     ),
     CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -109,9 +110,9 @@ class AskedRanks:
 
         ``few`` is what skeletons of many ranks must answer; without it every rank is held whole.
         """
-        if self.rank is not None or (count := _count_files(self.inputs)) == 1:
+        if self.rank is not None or _count_files(self.inputs) == 1:
             return self.one_graph()
-        if few is not None and self._holds_few(count):
+        if few is not None and self.many_ranks:
             return self._job_of_few(few)
         graphs = list(self.together(members=True).values())
         if len(graphs) == 1:
@@ -121,17 +122,23 @@ class AskedRanks:
 
         return build_job(graphs)
 
-    @property
-    def holds_few(self) -> bool:
-        """Whether a job is asked about of which few rows of each rank are held."""
-        return self.rank is None and (count := _count_files(self.inputs)) > 1 and self._holds_few(count)
-
-    def _holds_few(self, count: int) -> bool:
-        """Tell whether only few rows are held of each of so many ranks."""
+    @cached_property
+    def many_ranks(self) -> int:
+        """How many ranks are asked about where few rows are held of each; 0 where they are held whole."""
+        if self.rank is not None or self.skeletons == "never":
+            return 0
         from hta_graph.job.many_ranks import MANY_RANKS
 
-        asked = self.skeletons == "always" or (self.cache is not None and self.skeletons is None)
-        return asked or (count > MANY_RANKS and self.skeletons is None)
+        count = _count_files(self.inputs)
+        is_asked = self.skeletons == "always" or self.cache is not None
+        return count if count > (1 if is_asked else MANY_RANKS) else 0
+
+    def job_of_few(self, few: Callable[[int], SkeletonQuestion]) -> DependencyGraph | None:
+        """Join skeletons of many ranks to the job's graph; None where ranks are held whole.
+
+        ``few`` is what they must answer, given how many ranks there are. Of one rank that is left it is that, whole.
+        """
+        return self._job_of_few(few(self.many_ranks)) if self.many_ranks else None
 
     def _job_of_few(self, question: SkeletonQuestion) -> DependencyGraph:
         few = dict(self.graphs_by_rank(skeleton=question))
@@ -163,8 +170,7 @@ class AskedRanks:
         Raises:
             TraceError: a dump that was named is none.
         """
-        count = 1 if few is None or self.rank is not None else _count_files(self.inputs)
-        question = few(count) if few is not None and count > 1 and self._holds_few(count) else None
+        question = few(self.many_ranks) if few is not None and self.many_ranks else None
         graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
         if len(graphs) > 1:
             self._number_by_flight(graphs)

@@ -50,7 +50,7 @@ def critical_path(options: argparse.Namespace) -> None:
     if options.per_step:
         _path_per_step(options)
         return
-    if (options.near is not None or options.overlay) and AskedRanks.of(options).holds_few:
+    if (options.near is not None or options.overlay) and AskedRanks.of(options).many_ranks:
         raise UsageError("--near and --overlay take all rows of all ranks; name one with --rank, or --skeletons never")
     path = _asked_path(options)
     steps = _steps_beside(path, options, every=bool(options.json))

@@ -6,6 +6,7 @@ import argparse
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.algorithms.time.windows import Window
     from hta_graph.graph import DependencyGraph
+    from hta_graph.graph.job_graph import JobGraph
+    from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
 __all__ = ["add_report", "report"]
 
@@ -40,20 +43,36 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
-    from analyses.paths.verdict import representative_rank, verdict_document
-    from analyses.scope import in_window
-    from hta_graph.algorithms.time.critical_path import critical_path
-    from hta_graph.export.files import write_file
-    from hta_graph.export.perfetto.path_overlay import write_overlay
+    from hta_graph.graph.job_graph import JobGraph
 
     if not options.output and not options.json:
         raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
     if options.overlay and not options.output:
         raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
-    stretch, patterns = Stretch.of(options), options.data_load
+    stretch = Stretch.of(options)
     stretch.window()  # what is written wrongly is refused before anything is read
-    graphs = AskedRanks.of(options).together(members=True)
-    window = stretch.window(job=list(graphs.values()))
+    asked = AskedRanks.of(options)
+    few = asked.job_of_few(partial(_skeleton_question, stretch))
+    if isinstance(few, JobGraph):
+        _report_of_many(few, stretch, options)
+    else:
+        graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
+        _report_of_whole(graphs, stretch, options)
+
+
+def _skeleton_question(stretch: Stretch, ranks: int) -> SkeletonQuestion:
+    from hta_graph.job.many_ranks import doings_of_each
+
+    return stretch.skeleton(doings_of_each(ranks))
+
+
+def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: Stretch, options: argparse.Namespace) -> None:
+    """Write what all ranks tell that are held whole."""
+    from analyses.paths.verdict import representative_rank, verdict_document
+    from analyses.scope import in_window
+    from hta_graph.algorithms.time.critical_path import critical_path
+
+    window, patterns = stretch.window(job=list(graphs.values())), options.data_load
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     job = _path_of_job(graphs, window, patterns)
     if options.json:
@@ -66,13 +85,51 @@ def report(options: argparse.Namespace) -> None:
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
     slowest = representative_rank(paths, job)
     steps = {slowest: steps_of_report(paths[slowest], patterns)}
-    link = ""
-    if options.overlay:
-        write_overlay(paths[slowest], options.overlay)
-        # The page and the trace are moved together, so the link is relative to the page.
-        link = _relative_link(options.overlay, options.output)
+    link = _written_overlay(paths[slowest], options)
     causes = stragglers(scopes).tables["causes"] if job else None
-    write_file(options.output, report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes))
+    _write_page(report_page(scopes, paths, overlay=link, steps=steps, job=job, causes=causes), options)
+
+
+def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace) -> None:
+    """Write what the skeletons of all ranks tell, and what two ranks do that are read whole."""
+    from analyses.pages.many_ranks_page import many_ranks, many_ranks_page
+    from analyses.pages.report import steps_of_report
+    from analyses.paths.verdict import verdict_document
+    from analyses.scope import in_window
+    from hta_graph.algorithms.time.critical_path import critical_path
+    from hta_graph.job.many_ranks import whole_ranks
+
+    window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
+    many = many_ranks(job, window, patterns)
+    graphs = whole_ranks(job)(many.shown_as)
+    paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
+    if options.json:
+        write_json(options.json, verdict_document(paths, many.path, many.shown_as))
+    if not options.output:
+        return
+    scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]
+    first = paths[next(iter(many.shown_as))]
+    steps, own_steps = (steps_of_report(path, patterns) for path in (many.path, first))
+    link = _written_overlay(first, options)
+    page = many_ranks_page(many, scopes, paths, steps=steps, own_steps=own_steps, overlay=link)
+    _write_page(page, options)
+
+
+def _written_overlay(path: CriticalPath, options: argparse.Namespace) -> str:
+    """Write the overlay that is asked for; return where it is."""
+    from hta_graph.export.perfetto.path_overlay import write_overlay
+
+    if not options.overlay:
+        return ""
+    write_overlay(path, options.overlay)
+    # The page and the trace are moved together, so the link is relative to the page.
+    return _relative_link(options.overlay, options.output)
+
+
+def _write_page(page: bytes, options: argparse.Namespace) -> None:
+    from hta_graph.export.files import write_file
+
+    write_file(options.output, page)
     say(f"{options.output}: open it in a browser")
 
 

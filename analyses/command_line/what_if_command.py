@@ -67,7 +67,7 @@ def what_if(options: argparse.Namespace) -> None:
     if options.curve is not None:
         What.of(options.curve)
     ranks = AskedRanks.of(options)
-    if (options.near is not None or options.curve is not None) and ranks.holds_few:
+    if (options.near is not None or options.curve is not None) and ranks.many_ranks:
         raise UsageError("--near and --curve take all rows of all ranks; name one with --rank, or --skeletons never")
     graph = ranks.job_or_graph(stretch.skeleton())
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)

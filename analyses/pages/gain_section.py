@@ -11,18 +11,20 @@ from analyses.display.charts import SERIES
 from analyses.pages.bars import Bar, time_bar
 from analyses.pages.gain_lines import GainFigure, gain_figure
 from analyses.pages.page_tables import Section, SectionTable
-from analyses.paths.gains import Gains, gains_of
-from hta_graph.algorithms.replay.replay import replay
+from analyses.paths.gains import Gain, conclusion_without_curves, gains_of
+from hta_graph.algorithms.replay.opportunities import opportunity_frame
+from hta_graph.algorithms.replay.prediction import JobPrediction, ReplayElsewhere
+from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.slack import near_critical
 from hta_graph.algorithms.time.windows import same_window
-from hta_graph.errors import HtaGraphError
+from hta_graph.errors import HtaGraphError, QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from hta_graph.algorithms.time.critical_path import CriticalPath
 
-__all__ = ["GainSection", "gain_sections"]
+__all__ = ["GainSection", "gain_sections", "gain_sections_elsewhere"]
 
 TITLE = "What would be gained"
 HALF, FREE = "#5f7d8c", "#b3c5ce"
@@ -31,6 +33,7 @@ ASSUMED = (
     "follows anew. An operator or module counts with all that it launches. That work which runs side by side slows "
     "itself down is not foreseen."
 )
+NO_CURVES = "Curves take the whole graphs of all ranks: where memory allows, --skeletons never draws them."
 NEAR = 0.01
 """What is within this share of the window of being critical is listed."""
 
@@ -50,7 +53,7 @@ def gain_sections(path: CriticalPath) -> list[Section]:
         if not gains.drawn:
             return []
         near = [] if len(path.graph.parts) < 2 else _near_tables(path)
-        assumed = _assumptions(path)
+        assumed = _assumptions(replay(path.graph, window=same_window(path.window)))
     # A window that cannot be replayed must not cost the reader all the rest.
     except HtaGraphError as error:
         return [Section(TITLE, "", notes=[str(error)])]
@@ -58,7 +61,7 @@ def gain_sections(path: CriticalPath) -> list[Section]:
         GainSection(
             TITLE,
             gains.conclusion,
-            [_opportunity_table(gains), *near],
+            [_opportunity_table(gains.table, path.length_ns, gains.drawn), *near],
             template="gain_part.html",
             figure=gain_figure(gains.drawn),
             assumed=assumed,
@@ -66,9 +69,26 @@ def gain_sections(path: CriticalPath) -> list[Section]:
     ]
 
 
-def _opportunity_table(gains: Gains) -> SectionTable:
+def gain_sections_elsewhere(replayed: ReplayElsewhere) -> list[Section]:
+    """Tell the same, without curves, of a job whose ranks are asked one by one.
+
+    Raises:
+        HtaGraphError: a file cannot be read once more, or has changed: the rest of the page would be of another run.
+    """
+    try:
+        outlook = replayed.opportunities({})
+    except QueryError as error:
+        return [Section(TITLE, "", notes=[error.on_command_line])]
+    conclusion, recorded = conclusion_without_curves(outlook), outlook.recorded
+    if not conclusion:
+        return []
+    table = _opportunity_table(opportunity_frame(outlook.opportunities), recorded.measured_ns)
+    assumed = [*_assumptions(recorded), NO_CURVES]
+    return [GainSection(TITLE, conclusion, [table], template="gain_part.html", assumed=assumed)]
+
+
+def _opportunity_table(table: pd.DataFrame, length: int, drawn: Sequence[Gain] = ()) -> SectionTable:
     """List what lies on the path; a bar is the window, its parts what is saved of it."""
-    table, length = gains.table, gains.window.end_ns - gains.window.start_ns
     is_rank = table["kind"] == "rank"
     shown = table.assign(name=table["name"].where(~is_rank, "rank " + table["name"])).rename(
         columns={"saved_half_ns": "saved_at_half_ns", "saved_free_ns": "saved_if_free_ns"}
@@ -80,7 +100,7 @@ def _opportunity_table(gains: Gains) -> SectionTable:
     keys = {"saved at half ms": HALF, "saved if free ms": FREE}
     colour_of = {
         (one.kind, one.name): colour
-        for gain, colour in zip(gains.drawn, SERIES, strict=False)
+        for gain, colour in zip(drawn, SERIES, strict=False)
         for one in (gain.chosen, *gain.alike)
     }
     colours = [colour_of.get(key, "") for key in zip(table["kind"], table["name"], strict=True)]
@@ -107,9 +127,8 @@ def _near_tables(path: CriticalPath) -> list[SectionTable]:
     ]
 
 
-def _assumptions(path: CriticalPath) -> list[str]:
+def _assumptions(as_is: Replayed | JobPrediction) -> list[str]:
     """Say what no change moves, and what a replay does not know."""
-    as_is = replay(path.graph, window=same_window(path.window))
     frozen = (
         f"{brief_share(as_is.frozen_share)} of the path is frozen: time without a known cause, which no change moves, "
         "and communication whose partners are not in the trace, which may hold waiting for them."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +26,15 @@ __all__ = ["job_section"]
 CAUSES_SHOWN = 10
 
 
-def job_section(path: CriticalPath, causes: pd.DataFrame | None = None) -> Section:
+def job_section(path: CriticalPath, causes: pd.DataFrame | None = None, drawn: Collection[str] = ()) -> Section:
     """Show the path of a job through its ranks.
 
     Args:
         path: the job's.
         causes: the table of what ranks made others wait with, the largest first, whose first rows are shown.
+        drawn: classes whose colours the page explains too, though no time on the path is of them.
     """
-    tables = [_class_table(path), *_rank_tables(path), _event_table(path)]
+    tables = [_class_table(path, drawn), *_rank_tables(path), _event_table(path)]
     if causes is not None:
         tables.append(SectionTable("what the others wait for", causes.head(CAUSES_SHOWN)))
     times = len(crossings(path))
@@ -45,10 +47,11 @@ def job_section(path: CriticalPath, causes: pd.DataFrame | None = None) -> Secti
     return Section("Critical path of the job", meaning, tables, notes)
 
 
-def _class_table(path: CriticalPath) -> SectionTable:
+def _class_table(path: CriticalPath, drawn: Collection[str]) -> SectionTable:
     """List the classes, longest first."""
     meanings, length = meanings_in(path.graph), max(path.length_ns, 1)
-    found = sorted(((bound, ns) for bound, ns in path.by_bound_ns.items() if ns), key=lambda item: -item[1])
+    shown = ((bound, ns) for bound, ns in path.by_bound_ns.items() if ns or bound in drawn)
+    found = sorted(shown, key=lambda item: -item[1])
     rows = [
         {"class": bound, "time_ns": ns, "path_share": ns / length, "meaning": meanings[bound]} for bound, ns in found
     ]

@@ -16,7 +16,7 @@ from analyses.pages.gain_section import gain_sections
 from analyses.pages.job_section import job_section
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.pages.report_page import page
-from analyses.pages.report_parts import PARTS, part_section
+from analyses.pages.report_parts import PARTS, ReportPart, part_section
 from analyses.pages.timeline_page import TimelinePage, steps_on_page, timeline_page
 from analyses.paths.verdict import representative_rank, verdict
 from analyses.scope import Scope
@@ -24,7 +24,7 @@ from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.median_step import step_lengths
 from hta_graph.algorithms.time.step_table import StepRow, step_rows, telling_steps
 
-__all__ = ["report_page", "steps_of_report"]
+__all__ = ["rank_sections", "report_page", "steps_of_report", "steps_section"]
 
 UNEXPLAINED = 3
 """How many stretches without a cause are listed of each rank."""
@@ -60,16 +60,40 @@ def report_page(
         _path_section(paths, own_steps, timeline, slowest),
         *gain_sections(job or paths[slowest]),
         _timeline_section(paths, slowest),
-        *_steps_section(paths[slowest], own_steps, timeline, slowest),
-        *_gpu_sections(scopes, timeline, slowest),
-        _unexplained_section(paths, timeline, slowest),
-        Section(
-            "Look at it in the trace",
-            "The path drawn on top of the trace opens in ui.perfetto.dev; the graph of it in any browser.",
-            template="overlay_part.html",
-        ),
+        *steps_section(paths[slowest], own_steps, f"rank {slowest}", timeline),
+        *_further_sections(scopes, paths, timeline, slowest, PARTS),
     ]
     return page(f"Report of {_name_of_run(paths)}", verdict(paths, job), sections, timeline, overlay)
+
+
+def rank_sections(
+    scopes: Sequence[Scope], paths: Mapping[int, CriticalPath], steps: Sequence[StepRow], first: int
+) -> tuple[list[Section], TimelinePage]:
+    """Return the sections about some of a job's ranks, and the timeline of the first, whose table of steps is given."""
+    timeline = timeline_page(paths[first], steps)
+    parts = [part for part in PARTS if not part.takes_all]
+    sections = [
+        _path_section(paths, steps, timeline, first),
+        _timeline_section(paths, first),
+        *_further_sections(scopes, paths, timeline, first, parts),
+    ]
+    return sections, timeline
+
+
+def _further_sections(
+    scopes: Sequence[Scope],
+    paths: Mapping[int, CriticalPath],
+    timeline: TimelinePage,
+    slowest: int,
+    parts: Sequence[ReportPart],
+) -> list[Section]:
+    """Show what stands below the timeline: the GPU, what is unexplained, where else to look."""
+    look = "The path drawn on top of the trace opens in ui.perfetto.dev; the graph of it in any browser."
+    return [
+        *_gpu_sections(scopes, timeline, slowest, parts),
+        _unexplained_section(paths, timeline, slowest),
+        Section("Look at it in the trace", look, template="overlay_part.html"),
+    ]
 
 
 def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) -> list[StepRow]:
@@ -143,8 +167,13 @@ def _timeline_section(paths: Mapping[int, CriticalPath], slowest: int) -> Sectio
     return Section(title, f"What ran when; names in the tables lead here.{others}", template="timeline_part.html")
 
 
-def _steps_section(path: CriticalPath, steps: Sequence[StepRow], timeline: TimelinePage, rank: int) -> list[Section]:
-    """Show the steps beside the one that was chosen, where nobody named a window."""
+def steps_section(
+    path: CriticalPath, steps: Sequence[StepRow], whose: str, timeline: TimelinePage | None = None
+) -> list[Section]:
+    """Show the steps beside the one that was chosen, where nobody named a window.
+
+    ``whose`` they are is said; rows lead to the timeline that holds them.
+    """
     if not path.window.is_default:
         return []
     chosen = f"{default_lines(path.window, path.graph, steps)[0]}."
@@ -152,29 +181,31 @@ def _steps_section(path: CriticalPath, steps: Sequence[StepRow], timeline: Timel
         return [Section("Which step this is about", chosen)]
     rows = [
         {"step": row.step, "iteration_ns": row.iteration_ns, "latency_ns": row.latency_ns, "bound_by": row.bound_by,
-         "outlier": row.outlier or ""}
+         "held_up_by": None if row.held_up_by is None else f"rank {row.held_up_by}", "outlier": row.outlier or ""}
         for row in steps
     ]  # fmt: skip
     longest = max(row.path.length_ns for row in steps)
     bars = [class_bar(row.path.by_bound_ns, longest) for row in steps]
-    links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps]
+    links = [timeline.link(row.path.window.start_ns, row.path.window.end_ns) for row in steps] if timeline else []
     meaning = (
         f"{chosen} It stands for the run. An iteration goes from the end of the work before the step to that of its "
         "own, a latency from its start to the end of its last work."
     )
-    title, notes = f"all steps of rank {rank}", []
+    title, notes = f"all steps of {whose}", []
     if more := len(step_lengths(path.graph)) - len(rows):
-        title = f"{len(rows):,} steps of rank {rank}"
+        title = f"{len(rows):,} steps of {whose}"
         notes = [f"{more:,} usual steps more are not listed; hta-graph critical-path --per-step lists all."]
     table = SectionTable(title, pd.DataFrame(rows), bars, links)
     return [Section("Which step this is about", meaning, [table], notes)]
 
 
-def _gpu_sections(scopes: Sequence[Scope], timeline: TimelinePage, slowest: int) -> list[Section]:
+def _gpu_sections(
+    scopes: Sequence[Scope], timeline: TimelinePage, slowest: int, parts: Sequence[ReportPart]
+) -> list[Section]:
     """Ask all questions about the GPU, or say once that none was recorded."""
     if not any(scope.graph.is_gpu.any() for scope in scopes):
         return [Section("The GPU", "", notes=[scope.missing() for scope in scopes])]
-    return [part_section(scopes, part, timeline, slowest) for part in PARTS]
+    return [part_section(scopes, part, timeline, slowest) for part in parts]
 
 
 def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePage, slowest: int) -> Section:

@@ -51,13 +51,17 @@ class ShownTable:
 
 @dataclass(frozen=True)
 class ReportPart:
-    """A section that one analysis answers with some of its tables: about every rank, or about the slowest one."""
+    """A section that one analysis answers with some of its tables: about every rank, or about the slowest one.
+
+    ``takes_all``: it says nothing about some of a job's ranks.
+    """
 
     title: str
     analysis: Analysis[Any]
     meaning: str
     tables: tuple[ShownTable, ...]
     every_rank: bool = False
+    takes_all: bool = False
 
 
 PARTS = (
@@ -126,6 +130,7 @@ PARTS = (
             ShownTable("collectives", links=row_links.collectives_of_rank),
         ),
         every_rank=True,
+        takes_all=True,
     ),
     ReportPart(
         "Launches",

@@ -19,9 +19,19 @@ from hta_graph.names import elided, short_name
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hta_graph.algorithms.replay.prediction import JobOutlook
     from hta_graph.graph import DependencyGraph
 
-__all__ = ["Gain", "Gains", "SavedTick", "corner_text", "gains_of", "saved_text", "saved_ticks"]
+__all__ = [
+    "Gain",
+    "Gains",
+    "SavedTick",
+    "conclusion_without_curves",
+    "corner_text",
+    "gains_of",
+    "saved_text",
+    "saved_ticks",
+]
 
 CURVES = 5
 """So many opportunities are drawn."""
@@ -62,10 +72,7 @@ class Gain:
     @property
     def name(self) -> str:
         """What it is called in a figure."""
-        one = self.chosen
-        if one.kind == "rank":
-            return f"rank {one.name}"
-        return SHORT[one.name] if one.kind == "class" else elided(short_name(one.name), LONGEST_NAME)
+        return _name_of(self.chosen)
 
 
 @dataclass(frozen=True)
@@ -80,38 +87,72 @@ class Gains:
     @property
     def conclusion(self) -> str:
         """What the largest one would gain that is neither too broad nor mere waiting, and what decides then."""
-        told = [gain for gain in self.drawn if not gain.chosen.may_be_waiting] or self.drawn
-        gain = next((gain for gain in told if gain.chosen.what not in BROAD), told[0])
-        one, curve = gain.chosen, gain.curve
-        saved = saved_text(one.saved_half_ns, curve)
-        said = f"If {self._halved(gain)}, {window_name(self.window)} would be {saved} shorter."
-        turn = _turning_point(curve)
+        one = _told_first([gain.chosen for gain in self.drawn])
+        said = _half_text(one, self.graph, self.window)
+        turn = _turning_point(next(gain.curve for gain in self.drawn if gain.chosen is one))
         if turn is None:
-            return f"{said} Without it {saved_text(one.saved_free_ns, curve)} would be saved."
+            return f"{said} {_free_text(one, self.window)}."
         factor, _, slope, following = turn
         less = "it saves less" if slope else "nothing more is saved"
         decides = f"then {_next_text(following)} decides" if following else "then something else decides"
         return f"{said} Below {brief_share(factor)} of its time {less}: {decides}."
 
-    def _halved(self, gain: Gain) -> str:
-        one = gain.chosen
-        if one.kind == "class":
-            return f"the time in which {brief_class(one.name, meanings_in(self.graph))} were halved"
-        subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else gain.name
-        return f"{subject} took half its time"
-
 
 def gains_of(graph: DependencyGraph, window: ResolvedWindow) -> Gains:
     """Find what a window would gain, and choose what is worth a curve."""
     listed, length = listed_opportunities(replayable(graph, same_window(window))), window.end_ns - window.start_ns
-    groups = _groups_alike(listed, ALIKE * length)
-    worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length]
     drawn = []
-    for group in (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:CURVES]:
-        chosen, *others = sorted(group, key=lambda one: PREFERRED.index(one.kind))
+    for chosen, *others in _worth_telling(listed, length):
         curve = sensitivity(graph, chosen.what, same_window(window), within_ns=round(BENT * length))
         drawn.append(Gain(chosen, tuple(others), curve))
     return Gains(graph, window, opportunity_frame(listed), drawn)
+
+
+def conclusion_without_curves(outlook: JobOutlook) -> str:
+    """Say the same of a job whose ranks were asked one by one, which tell no curves; nothing if nothing would gain."""
+    graph, window = outlook.recorded.graph, outlook.recorded.window
+    chosen = [one for one, *_ in _worth_telling(outlook.opportunities, window.end_ns - window.start_ns)]
+    if not chosen:
+        return ""
+    one = _told_first(chosen)
+    decides = f": then {_next_text(one.next)} decides" if one.next else ""
+    return f"{_half_text(one, graph, window)} {_free_text(one, window)}{decides}."
+
+
+def _worth_telling(listed: Sequence[Opportunity], length_ns: int) -> list[list[Opportunity]]:
+    """Choose the opportunities that differ and are worth a curve, each with those alike behind it."""
+    groups = _groups_alike(listed, ALIKE * length_ns)
+    worth = [group for group in groups if group[0].saved_half_ns >= WORTH * length_ns]
+    chosen = (worth or [group for group in groups[:1] if group[0].saved_half_ns])[:CURVES]
+    return [sorted(group, key=lambda one: PREFERRED.index(one.kind)) for group in chosen]
+
+
+def _told_first(chosen: Sequence[Opportunity]) -> Opportunity:
+    """Return the first one that is neither too broad nor mere waiting."""
+    told = [one for one in chosen if not one.may_be_waiting] or chosen
+    return next((one for one in told if one.what not in BROAD), told[0])
+
+
+def _name_of(one: Opportunity) -> str:
+    if one.kind == "rank":
+        return f"rank {one.name}"
+    return SHORT[one.name] if one.kind == "class" else elided(short_name(one.name), LONGEST_NAME)
+
+
+def _half_text(one: Opportunity, graph: DependencyGraph, window: ResolvedWindow) -> str:
+    saved = saved_text(one.saved_half_ns, window.end_ns - window.start_ns)
+    return f"If {_halved(one, graph)}, {window_name(window)} would be {saved} shorter."
+
+
+def _halved(one: Opportunity, graph: DependencyGraph) -> str:
+    if one.kind == "class":
+        return f"the time in which {brief_class(one.name, meanings_in(graph))} were halved"
+    subject = f"all that rank {one.name} does by itself" if one.kind == "rank" else _name_of(one)
+    return f"{subject} took half its time"
+
+
+def _free_text(one: Opportunity, window: ResolvedWindow) -> str:
+    return f"Without it {saved_text(one.saved_free_ns, window.end_ns - window.start_ns)} would be saved"
 
 
 def _groups_alike(found: Iterable[Opportunity], alike_ns: float) -> list[list[Opportunity]]:
@@ -147,13 +188,13 @@ def corner_text(curve: Curve, corner: Corner) -> str:
     """Say of a corner of a curve where it is and what comes onto the path there."""
     factor, predicted, _, following = corner
     comes = f"; then {_next_text(following)} comes onto the path" if following else ""
-    saved = saved_text(curve.measured_ns - predicted, curve)
+    saved = saved_text(curve.measured_ns - predicted, curve.measured_ns)
     return f"at {brief_share(factor)} of its time: {brief_duration(predicted)}, {saved} saved{comes}"
 
 
-def saved_text(saved_ns: int, curve: Curve) -> str:
+def saved_text(saved_ns: int, measured_ns: int) -> str:
     """Print what is saved, also as a share of the window."""
-    return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(curve.measured_ns, 1))})"
+    return f"{brief_duration(saved_ns)} ({brief_share(saved_ns / max(measured_ns, 1))})"
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,13 @@ def _replayed_advice(facts: PathFacts) -> list[PathFinding]:
     return sorted(found, key=lambda one: -((one.saves_at_most_ns or 0) if one.saves_ns is None else one.saves_ns))
 
 
-def verdict_document(paths: Mapping[int, CriticalPath], job: CriticalPath | None = None) -> dict[str, Any]:
+def verdict_document(
+    paths: Mapping[int, CriticalPath], job: CriticalPath | None = None, shown_as: Mapping[int, str] | None = None
+) -> dict[str, Any]:
     """Return the verdict of each rank as ``hta-graph/report/1``.
 
-    In front stands that of the job; without its path that of the rank that takes longest.
+    In front stands that of the job; without its path that of the rank that takes longest. Of a job of many ranks
+    ``shown_as`` tells why each of ``paths`` is among the few that are given.
     """
     return {
         "schema": "hta-graph/report/1",
@@ -80,6 +83,7 @@ def verdict_document(paths: Mapping[int, CriticalPath], job: CriticalPath | None
             {
                 "file": encodable(path.graph.path),
                 "rank": rank,
+                **({"shown_as": shown_as[rank]} if shown_as else {}),
                 "window": _window_record(path),
                 "verdict": verdict_records(path),
             }

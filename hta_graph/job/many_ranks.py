@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 
 from hta_graph.algorithms.replay.prediction import replay_elsewhere
-from hta_graph.algorithms.skeleton.whole_answers import whole_answers
+from hta_graph.algorithms.skeleton.whole_answers import fingerprint, whole_answers
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remember
+from hta_graph.graph.remembered import remember, remembered
 from hta_graph.job.matching.collective_times import Collectives, match_collectives, matched_with
+from hta_graph.job.matching.rank_waits import known_waits, waits_of_rank
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.reading import Progress, Readers, read_files
@@ -24,7 +25,7 @@ from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, file_has_chang
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["MANY_RANKS", "JobReader", "doings_of_each"]
+__all__ = ["MANY_RANKS", "JobReader", "doings_of_each", "whole_ranks"]
 
 MANY_RANKS = 32
 """Of more ranks than this the asking process holds skeletons."""
@@ -37,6 +38,12 @@ FEWEST_DOINGS = 8
 def doings_of_each(ranks: int) -> int:
     """Return how much of what each of so many ranks did is told apart for causes."""
     return max(FEWEST_DOINGS, DOINGS // max(ranks, 1))
+
+
+@remembered
+def whole_ranks(job: JobGraph) -> Callable[[Iterable[int]], dict[int, DependencyGraph]]:
+    """Return who gives the whole graphs of some ranks of a job; of one of skeletons their files are read once more."""
+    return lambda ranks: {rank: job.graph(rank) for rank in ranks}
 
 
 @dataclass(frozen=True)
@@ -114,8 +121,21 @@ class JobReader:
         def replay(window: ResolvedWindow, asked: str) -> JobReplay:
             return JobReplay(job, window, asked, self.question.annotations, matched, ask_replay)
 
+        def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+            return self._whole({rank: timed[rank] for rank in ranks}, matched)
+
         remember(replay_elsewhere, job, replay)
+        remember(whole_ranks, job, read_whole)
         return job
+
+    def _whole(self, skeletons: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
+        asked = RankQuestion(self.salvage, members=True)
+        found = self._asked_again("reading ranks whole", skeletons, lambda _: asked)
+        for rank, graph in found.items():
+            _refuse_changed(skeletons[rank], graph)
+            # Compared with each other alone the few that are read would seem to wait for nobody.
+            remember(known_waits, graph, waits_of_rank(graph, rank, matched))
+        return found
 
     def _asked_again(
         self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankQuestion]
@@ -136,6 +156,11 @@ class JobReader:
 
 
 def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
-    was, now = whole_answers(before), whole_answers(after)
-    if was is None or now is None or was.content != now.content:
+    if _content_of(before) != _content_of(after):
         raise file_has_changed(after.path)
+
+
+def _content_of(graph: DependencyGraph) -> str:
+    """Return what tells whether a file holds what it held, of a skeleton that of its whole graph."""
+    known = whole_answers(graph)
+    return fingerprint(graph) if known is None else known.content

@@ -1,17 +1,18 @@
 "use strict";
 /* Tables answer to their headings (sort), to a search, and to a choice of one value of a column (filter). */
 
-const SHOWN = 10, FEW = 12, SHORT = 40;
+const SHOWN = 10, WORTH_HIDING = 3, FEW = 12, SHORT = 40;
 
 function startTable(table) {
   const body = table.tBodies[0], rows = [...body.rows];
   if (rows.length < 2) return;
-  const state = { usual: rows, rows, words: "", kept: new Map(), all: rows.length <= SHOWN };
+  // One or two rows take no more room than the button that shows them.
+  const isLong = rows.length >= SHOWN + WORTH_HIDING;
+  const state = { usual: rows, rows, words: "", kept: new Map(), all: !isLong };
   sortable(table, body, state);
   const tools = document.createElement("div");
   tools.className = "tools";
-  if (rows.length > SHOWN) tools.append(searchBox(table, state), ...filters(table, state));
-  if (rows.length > SHOWN) tools.append(showAll(table, state));
+  if (isLong) tools.append(searchBox(table, state), ...filters(table, state), showAll(table, state));
   if (tools.childElementCount) table.parentElement.before(tools);
   apply(table, state);
 }

@@ -127,10 +127,10 @@ def _summed_notes(notes: Sequence[dict[str, int]]) -> dict[str, int]:
 
 
 def _shared_names(tables: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], list[Ids]]:
-    """Number the names of all ranks once; return them, and for each table its codes among them."""
-    number: dict[str, int] = {}
-    codes = [np.array([number.setdefault(name, len(number)) for name in table], np.int32) for table in tables]
-    return tuple(number), codes
+    """Number the names of all ranks once, in sorted order; return them, and for each table its codes among them."""
+    # What equals otherwise stands in the order of names, which must not depend on which rows ranks have.
+    number = {name: at for at, name in enumerate(sorted({name for table in tables for name in table}))}
+    return tuple(number), [np.array([number[name] for name in table], np.int32) for table in tables]
 
 
 def _joined_lanes(

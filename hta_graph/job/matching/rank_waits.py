@@ -9,11 +9,12 @@ import numpy as np
 
 from hta_graph.columns import Columns
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.matching.collective_times import match_collectives
+from hta_graph.graph.remembered import remembered
+from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Ids, Ints
 
-__all__ = ["RankWaits", "waits_for_ranks"]
+__all__ = ["RankWaits", "known_waits", "waits_for_ranks", "waits_of_rank"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +29,32 @@ class RankWaits(Columns):
 def waits_for_ranks(graphs: Mapping[int, DependencyGraph]) -> dict[int, RankWaits]:
     """Match the communications of ranks and return when each waited for another; nothing for a single rank.
 
+    Of ranks of a larger job whose waits are known it is these.
+
     Raises:
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
     """
     if len(graphs) < 2:
         return {}
-    members = {rank: read_members(graph) for rank, graph in graphs.items()}
-    found = match_collectives(members)
-    waits = {}
-    for rank, own in members.items():
-        mine = found.of_rank(rank)
-        place, wait = found.place[mine], found.wait[mine]
-        # A rank's own arrival: what others did was compared in another time.
-        start = own.arrival[place]
-        order = np.argsort(own.row[place], kind="stable")
-        waits[rank] = RankWaits.of(row=own.row[place], start=start, end=start + wait).take(order)
-    return waits
+    known = {rank: waits for rank, graph in graphs.items() if (waits := known_waits(graph)) is not None}
+    if known.keys() == graphs.keys():
+        return known
+    found = match_collectives({rank: read_members(graph) for rank, graph in graphs.items()})
+    return {rank: waits_of_rank(graph, rank, found) for rank, graph in graphs.items()}
+
+
+@remembered
+def known_waits(graph: DependencyGraph) -> RankWaits | None:
+    """Return when a rank waited for all others of its job, where that is known; None if it is not."""
+    del graph
+    return None
+
+
+def waits_of_rank(graph: DependencyGraph, rank: int, found: Collectives) -> RankWaits:
+    """Return when a rank waited, given what the ranks did together."""
+    own, mine = read_members(graph), found.of_rank(rank)
+    place, wait = found.place[mine], found.wait[mine]
+    # A rank's own arrival: what others did was compared in another time.
+    start = own.arrival[place]
+    order = np.argsort(own.row[place], kind="stable")
+    return RankWaits.of(row=own.row[place], start=start, end=start + wait).take(order)

@@ -66,7 +66,7 @@ def _window_of(job: JobGraph, asked: ReplayQuestion) -> ResolvedWindow:
     question = given.pop("asked")
     known = {window.asked: window for window in SkeletonQuestion(asked.annotations).windows(job.parts[0].graph)}
     # What nobody named is a step, or all where there are none.
-    default = whole() if given["step"] is None else step(given["step"])
+    default = whole() if given["step"] is None else step(given["step"], cpu_window=given["form"] == "cpu")
     sink = Sink(-1, given["end_ns"])
     with suppress(QueryError):
         sink = known.get(question, default)(job).sink

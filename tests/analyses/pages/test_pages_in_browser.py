@@ -18,6 +18,7 @@ from analyses.command_line.cli import main
 from analyses.pages.timeline_page import timeline_page
 from hta_graph.algorithms.time.step_table import step_rows
 from tests.support.builder import TraceBuilder
+from tests.support.large_jobs import generated_job
 from tests.support.page_data import DrawnBar, page_data
 
 ROOT = Path(__file__).parents[3]
@@ -51,10 +52,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a report of four ranks, a report and a timeline of a trace with steps."""
+    """Write reports of four ranks and of many, a report and a timeline of a trace with steps."""
     folder = tmp_path_factory.mktemp("pages")
     assert main(["report", str(SAMPLES / "four_ranks"), "-o", str(folder / "ranks.html")]) == 0
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(folder / "steps.html")]) == 0
+    many = generated_job(folder / "job", ranks=40, collectives=4, rows=60)
+    assert main(["report", str(many), "-o", str(folder / "many.html")]) == 0
     graph = hg.build_graph(hg.read_trace(SAMPLES / "sample_trace.json.gz"))
     page = timeline_page(hg.critical_path(graph, hg.step(2)), step_rows(graph))
     (folder / "timeline.html").write_bytes(page.html())
@@ -74,7 +77,7 @@ def opened(browser: Any, page: Path, *, fragment: str = "", **options: Any) -> t
     return tab, faults
 
 
-@pytest.mark.parametrize("name", ["ranks", "steps", "timeline"])
+@pytest.mark.parametrize("name", ["ranks", "many", "steps", "timeline"])
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_opens(pages: Path, browser: Any, name: str, scheme: str, width: int) -> None:
@@ -89,6 +92,23 @@ def test_it_opens(pages: Path, browser: Any, name: str, scheme: str, width: int)
         const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
         return data.some((value) => value > 0);
     }""")
+    tab.context.close()
+
+
+def test_the_picture_of_waiting_is_loaded_and_few_rows_more_are_not_hidden(pages: Path, browser: Any) -> None:
+    tab, _ = opened(browser, pages / "many.html")
+    source = tab.locator("svg image").get_attribute("href")
+    size = tab.evaluate(
+        """async (source) => {
+            const image = Object.assign(new Image(), { src: source });
+            await image.decode();
+            return [image.width, image.height];
+        }""",
+        source,
+    )
+    assert size == [200, 40]
+    ranks = tab.locator("h3:has-text('what ranks make others wait with') + .scroll tbody tr:visible td:first-child")
+    assert ranks.all_inner_texts()[-2:] == ["median", "p95"]
     tab.context.close()
 
 

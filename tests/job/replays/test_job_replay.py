@@ -132,6 +132,15 @@ def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, bac
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1), most_windows=1)
 
 
+def test_a_step_that_nobody_named_may_end_on_the_cpu(tmp_path: Path) -> None:
+    graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 0)
+    whole, few, window = hg.build_job(graphs), skeleton_job(graphs), median_step(cpu_window=True)
+    elsewhere = replay_elsewhere(few)
+    assert elsewhere is not None
+    found = elsewhere(window(few), window.asked).opportunities({}).opportunities
+    assert [vars(one) for one in found] == outlook_of_whole(whole, window)[0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "backend", "damage"), some_of(ALL_KINDS))
 def test_jobs_of_all_kinds_predict_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
