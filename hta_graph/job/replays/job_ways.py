@@ -28,19 +28,21 @@ RankWay = tuple[int, Way]
 
 NEVER = 2 * UNREACHED
 
+TOGETHER = 8
+"""Drafts."""
+
 
 @dataclass(frozen=True)
 class _Edges:
     """Edges into nodes, those of one node together; ``place``: of what is from elsewhere.
 
-    ``order``: which is preferred, as :class:`WaysBetween` has it.
+    ``rows`` is where each stood when those who came to rendezvous were followed by each rank's own edges.
     """
 
     source: Ids
     target: Ids
     place: Ids
-    weight: Ints
-    order: Ids
+    rows: Ints
 
     def into(self, node: int) -> slice:
         """Return the rows of the edges into a node."""
@@ -55,12 +57,15 @@ class JobWays:
         points: where the ranks meet.
         ways: of each rank its ways.
         given: of each rank the places of what others decide.
+        columns: of each rank which of its columns each draft has: where nothing changes, ranks tell one for several.
     """
 
     points: MeetingPoints
     ways: Sequence[WaysBetween]
     given: Sequence[Ids]
+    columns: Sequence[Ids]
     _first: Ints = field(init=False)
+    _known: dict[int, Ints] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Origin and rendezvous are nodes of all; behind them come each rank's own, which has no others before them.
@@ -77,38 +82,65 @@ class JobWays:
 
     # -- when ----------------------------------------------------------------------------------------------------------
 
+    def values(self, draft: int) -> Ints:
+        """Return how far (ns) behind the window's start each node is under a draft."""
+        if draft not in self._known:
+            self._known[draft] = self._values_of([draft])[:, 0]
+        return self._known[draft]
+
     @cached_property
-    def values(self) -> Ints:
-        """How far (ns) behind the window's start each node is, a column per draft."""
-        edges, drafts = self._edges, self.ways[0].drafts
-        found = np.full((self._count, drafts), NEVER, np.int64)
+    def ends(self) -> Ints:
+        """How far behind the window's start (ns) each rank ends, a column per draft."""
+        ends = [self._node(place, ways.end) for place, ways in enumerate(self.ways)]
+        every = range(len(self.columns[0]))
+        # A few drafts at a time: of thousands of ranks all of them would take gigabytes.
+        pieces = [self._values_of(every[at : at + TOGETHER])[ends] for at in every[::TOGETHER]]
+        return np.concatenate(pieces, axis=1)
+
+    def _values_of(self, drafts: Sequence[int]) -> Ints:
+        edges, weight = self._edges, self._weights(drafts)
+        found = np.full((self._count, len(drafts)), NEVER, np.int64)
         found[ORIGIN] = 0
-        for rows in self._levels():
-            reached = found[edges.source[rows]] + edges.weight[rows]
+        for rows in self._levels:
+            reached = found[edges.source[rows]] + weight[rows]
             begins = np.flatnonzero(first_of_runs(edges.target[rows]))
             found[edges.target[rows[begins]]] = np.maximum.reduceat(reached, begins, axis=0)
         return found
 
-    @property
-    def ends(self) -> Ints:
-        """How far behind the window's start (ns) each rank ends, a column per draft."""
-        return self.values[[self._node(place, ways.end) for place, ways in enumerate(self.ways)]]
+    def _weights(self, drafts: Sequence[int]) -> Ints:
+        """Return the weight (ns) of each edge, a column per draft; coming to a rendezvous weighs nothing."""
+        comes = np.zeros((len(self.points.comes), len(drafts)), np.int64)
+        own = [ways.weights[:, of[drafts]] for ways, of in zip(self.ways, self.columns, strict=True)]
+        return np.concatenate([comes, *own])[self._edges.rows]
+
+    def _orders(self, draft: int) -> Ids:
+        """Return for each edge, of those into one node, which is preferred under a draft: the least."""
+        comes = np.arange(len(self.points.comes), dtype=np.int32)
+        own = [ways.orders[:, of[draft]] for ways, of in zip(self.ways, self.columns, strict=True)]
+        return np.concatenate([comes, *own])[self._edges.rows]
 
     def given_times(self, place: int, draft: int, recorded: Ints, start_ns: int) -> Ints:
         """Return when (ns) what comes to a rank from elsewhere is under a draft; what nobody decides stays."""
         found = recorded.copy()
-        nodes = self._nodes_of_given(place)
-        found[self.given[place]] = self.values[nodes, draft] + start_ns
+        found[self.given[place]] = self.values(draft)[self._nodes_of_given(place)] + start_ns
         return found
 
     # -- on which way --------------------------------------------------------------------------------------------------
 
     def way_back(self, place: int, draft: int) -> Iterator[RankWay]:
         """Yield the ways of a longest path under a draft, from the end on a rank back, latest first."""
-        edges = self._edges
+        edges, values = self._edges, self.values(draft)
+        weight, order = self._weights([draft])[:, 0], self._orders(draft)
+
+        def decides(node: int) -> int:
+            """Return the edge by which a node is as late as it is; of several the preferred one."""
+            own = edges.into(node)
+            late = own.start + np.flatnonzero(values[edges.source[own]] + weight[own] == values[node])
+            return int(late[np.argmin(order[late])])
+
         node, begins = self._node(place, self.ways[place].end), THE_END
         while True:
-            at = self._decides(node, draft)
+            at = decides(node)
             source, given = int(edges.source[at]), int(edges.place[at])
             if source == ORIGIN or given >= 0:
                 yield place, (begins, given)
@@ -116,16 +148,9 @@ class JobWays:
                 return
             node = source
             if node <= len(self.points.rendezvous):
-                node = int(edges.source[self._decides(node, draft)])
+                node = int(edges.source[decides(node)])
             if given >= 0:
                 place, begins = self._asked_of(node)
-
-    def _decides(self, node: int, draft: int) -> int:
-        """Return the edge by which a node is as late as it is; of several the preferred one."""
-        edges, values = self._edges, self.values[:, draft]
-        own = edges.into(node)
-        late = own.start + np.flatnonzero(values[edges.source[own]] + edges.weight[own, draft] == values[node])
-        return int(late[np.argmin(edges.order[late, draft])])
 
     def _asked_of(self, node: int) -> tuple[int, int]:
         """Return of which rank, and which of its asked points, a node is."""
@@ -136,12 +161,9 @@ class JobWays:
 
     @cached_property
     def _edges(self) -> _Edges:
-        drafts = self.ways[0].drafts
         meets = self.points.comes
         source, target = [self._node_of_asked(meets.part, meets.asked)], [1 + meets.rendezvous.astype(np.int64)]
         places = [np.full(len(meets), -1)]
-        weight = [np.zeros((len(meets), drafts), np.int64)]
-        order = [np.broadcast_to(np.arange(len(meets), dtype=np.int32)[:, None], weight[0].shape)]
         for place, own in enumerate(self.ways):
             nodes = np.arange(own.nodes) - 1 - own.given + self._first[place]
             nodes[ORIGIN] = ORIGIN
@@ -151,14 +173,11 @@ class JobWays:
             from_elsewhere = (own.source > ORIGIN) & (own.source <= own.given)
             given = np.append(self.given[place], -1)
             places.append(np.where(from_elsewhere, given[np.where(from_elsewhere, own.source - 1, -1)], -1))
-            weight.append(own.weights)
-            order.append(own.orders)
         targets = np.concatenate(target)
         by_target = np.argsort(targets, kind="stable")
         return _Edges(
             np.concatenate(source)[by_target].astype(np.int32), targets[by_target].astype(np.int32),
-            np.concatenate(places)[by_target].astype(np.int32), np.concatenate(weight)[by_target],
-            np.concatenate(order)[by_target],
+            np.concatenate(places)[by_target].astype(np.int32), by_target,
         )  # fmt: skip
 
     def _nodes_of_given(self, place: int) -> Ints:
@@ -171,8 +190,9 @@ class JobWays:
         found: Ints = self._first_asked[part] + asked
         return found
 
-    def _levels(self) -> Iterator[Ints]:
-        """Yield the edges in rounds: those into the nodes of whose causes all are known, by node.
+    @cached_property
+    def _levels(self) -> list[Ints]:
+        """The edges in rounds: those into the nodes of whose causes all are known, by node.
 
         Raises:
             QueryError: they form a cycle.
@@ -182,13 +202,14 @@ class JobWays:
         by_source = np.argsort(edges.source, kind="stable")
         first = np.searchsorted(edges.source[by_source], np.arange(self._count + 1))
         into = np.searchsorted(edges.target, np.arange(self._count + 1))
-        ready, known = np.flatnonzero(missing == 0), 0
+        ready, known, found = np.flatnonzero(missing == 0), 0, list[Ints]()
         while len(ready):
             known += len(ready)
             target = edges.target[by_source[laid_out(first[ready], first[ready + 1] - first[ready])[1]]]
             np.subtract.at(missing, target, 1)
             ready = np.unique(target[missing[target] == 0])
             if len(ready):
-                yield laid_out(into[ready], into[ready + 1] - into[ready])[1]
+                found.append(laid_out(into[ready], into[ready + 1] - into[ready])[1])
         if known < self._count:
             raise QueryError("the ranks' dependencies form a cycle: one would have to wait for itself")
+        return found

@@ -88,6 +88,7 @@ class _Answering:
         self._readings: list[list[Any]] = []
         self._refused: list[list[Any]] = []
         self._unchanged: list[int] = []
+        self._columns: list[list[int]] = []
         self._added: list[list[Any]] = []
 
     def answer(self) -> ReplayAnswer:
@@ -99,6 +100,7 @@ class _Answering:
             until=base.until,
             given=self._replay.given_places,
             counts=[[one.drafts, one.nodes, len(one.source)] for one in ways],
+            columns=self._columns,
             source=_joined([one.source for one in ways], np.int32),
             target=_joined([one.target for one in ways], np.int32),
             weight=_joined([one.weight for one in ways], np.int64),
@@ -116,12 +118,22 @@ class _Answering:
         )
 
     def _ways(self, group: Sequence[int]) -> WaysBetween:
-        drafts = [self._draft(at, tell=True) for at in group]
-        self._added += [[at, draft.added_ns] for at, draft in zip(group, drafts, strict=True)]
-        # What adds years is refused by who asks: until then nothing has changed.
-        drafts = [draft if draft.added_ns <= LONGEST_NS else Draft(self._replay.base) for draft in drafts]
+        """Return the ways under the drafts of a group, once for all that change nothing here."""
+        kept: dict[int, Draft] = {}
+        for at in group:
+            draft = self._draft(at, tell=True)
+            added_ns = draft.added_ns
+            self._added.append([at, added_ns])
+            # What adds years is refused by who asks: until then nothing has changed.
+            if added_ns <= LONGEST_NS and any(of == at for of, _ in self._meant):
+                kept[at] = draft
+        drafts = list(kept.values())
+        if len(kept) < len(group):
+            drafts.insert(0, Draft(self._replay.base))
+        number = {at: column for column, at in enumerate(kept, len(drafts) - len(kept))}
+        self._columns.append([number.get(at, 0) for at in group])
         found, unchanged = self._replay.ways(drafts)
-        self._unchanged += [at for at, same in zip(group, unchanged, strict=True) if same]
+        self._unchanged += [at for at in group if unchanged[number.get(at, 0)]]
         return found
 
     def _draft(self, at: int, *, tell: bool = False) -> Draft:

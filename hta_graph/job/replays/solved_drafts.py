@@ -55,7 +55,11 @@ class SolvedDrafts:
         self._meant = {(draft, place) for answer in every for draft, place in answer.meant}
         ways = [ways_of_answer(answer, len(points.ranks[place].asked_rows)) for place, answer in enumerate(every)]
         given = [answer.given for answer in every]
-        self._groups = [JobWays(points, [own[number] for own in ways], given) for number in range(len(groups))]
+        columns = [[np.array(own, np.int32) for own in answer.columns] for answer in every]
+        self._groups = [
+            JobWays(points, [own[number] for own in ways], given, [own[number] for own in columns])
+            for number in range(len(groups))
+        ]
         self._has_end = np.array([answer.has_end for answer in every], np.bool_)
 
     def concerns_any(self, draft: int, place: int = 0) -> bool:

@@ -64,7 +64,9 @@ def test_without_curves_a_conclusion_tells_what_comes_next(job_gains: Gains) -> 
     listed = listed_opportunities(replayable(job_gains.graph, same_window(job_gains.window)))
     window, length = job_gains.window, job_gains.window.end_ns - job_gains.window.start_ns
     nothing = PathOfRanks((), ())
-    as_is = JobPrediction(job_gains.graph, window, (), length, length, length, 0.0, 0.0, nothing, nothing, is_unchanged=True)
+    as_is = JobPrediction(
+        job_gains.graph, window, (), length, length, length, 0.0, 0.0, nothing, nothing, is_unchanged=True
+    )
     assert conclusion_without_curves(JobOutlook(as_is, listed, {})) == (
         "If aten::mm took half its time, step 2 would be 220.0 µs (16 %) shorter. "
         "Without it 341.0 µs (25 %) would be saved: then AllReduce_Sum_f32_RING_LL on rank 2 decides."

@@ -133,13 +133,13 @@ def met_once() -> JobWays:
         ways(1, 1, 3, (0, 2, [10, 10, 10], zero), (0, 3, [12, 12, 15], [1, 1, 0]), (1, 3, [5, 5, 5], [0, 0, 1])),
         ways(1, 1, 3, (0, 2, [20, 8, 10], zero), (1, 3, [7, 7, 7], zero)),
     ]
-    return JobWays(points, ranks, [np.array([0], np.int32)] * 2)
+    return JobWays(points, ranks, [np.array([0], np.int32)] * 2, [np.arange(3, dtype=np.int32)] * 2)
 
 
 def test_a_meeting_is_when_the_last_one_comes_under_each_draft() -> None:
     job = met_once()
-    assert job.values[ORIGIN].tolist() == [0, 0, 0]
-    assert job.values[1].tolist() == [20, 10, 10]
+    assert [job.values(draft)[ORIGIN] for draft in range(3)] == [0, 0, 0]
+    assert [job.values(draft)[1] for draft in range(3)] == [20, 10, 10]
     assert job.ends.tolist() == [[25, 15, 15], [27, 17, 17]]
     recorded = np.array([1020])
     assert [job.given_times(0, draft, recorded, 1000).tolist() for draft in range(3)] == [[1020], [1010], [1010]]
@@ -164,4 +164,4 @@ def test_ranks_that_wait_for_each_others_points_form_a_cycle() -> None:
     points = MeetingPoints(np.array([], np.int32), comes, other, [])
     own = ways(1, 1, 1, (1, 2, [1], [0]), (0, 3, [9], [0]))
     with pytest.raises(QueryError, match="form a cycle"):
-        _ = JobWays(points, [own, own], [np.array([0], np.int32)] * 2).values
+        JobWays(points, [own, own], [np.array([0], np.int32)] * 2, [np.array([0], np.int32)] * 2).values(0)
