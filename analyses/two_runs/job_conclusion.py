@@ -37,7 +37,8 @@ def job_conclusion(
     if not found.beyond_noise:
         return said
     change_ns = found.test.median_ns - found.control.median_ns
-    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables)]
+    each = " a step" if max(len(side.lengths_ns) for side in found.sides.values()) > 1 else ""
+    return [*said, *_where_lines(change_ns, tables), *_cause_lines(change_ns, tables, each)]
 
 
 def _where_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -55,7 +56,7 @@ def _on_host(host: str | None) -> str:
     return f" on host {one_line(host)}" if host else ""
 
 
-def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], each: str) -> list[str]:
     """Say for whom others wait now and did not, or no longer do."""
     causes = beyond_noise(tables["job_causes"])
     causes = causes[causes["name"].notna() & (causes["diff_ns"] / change_ns > 0)]
@@ -64,7 +65,7 @@ def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame]) -> list[str
         was, now = (brief_duration(int(whole[f"{side}_caused_ns"])) for side in ("control", "test"))
         who = f"rank {rank}{_on_host(whole['host'])}"
         begins = f"Others now wait for {who}" if diff_ns > 0 else f"Others no longer wait so long for {who}"
-        times = f"{was} → {now} a step, all of them together"
+        times = f"{was} → {now}{each}, all of them together"
         most = f"{_cause_text(name, path, bound)}, {signed_milliseconds(diff_ns)} ms"
         return [f"{begins}: {times}; most of the difference is {most}."]
     return []

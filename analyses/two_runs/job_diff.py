@@ -51,7 +51,7 @@ def between_jobs(control: JobSide, test: JobSide, ranks: Comparison[Side]) -> Jo
         test: the job that changed.
         ranks: one rank of each, compared: what repeats on it tells the noise where steps are too few.
     """
-    return compared_lengths(control, test, lambda: ranks.repeats or repeated_work(ranks.control, ranks.test))
+    return compared_lengths(control, test, lambda: repeated_work(ranks.control, ranks.test, communication=False))
 
 
 def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pandas as pd
 
 from analyses.display.worst_ranks import RANKS_SHOWN
 from analyses.two_runs.caveats import OF_ENVIRONMENT
+from analyses.two_runs.job_rows import GROUP_KEYS
 from analyses.two_runs.job_side import JobSide
 
 __all__ = ["job_caveats", "job_environment", "missing_rank_lines"]
@@ -27,7 +29,8 @@ def job_environment(control: JobSide, test: JobSide, around: pd.DataFrame) -> pd
     sides = ((control, test), (test, control))
     ranks = ("ranks", *(_ranks_text(own, other) for own, other in sides))
     hosts = ("hosts", *(_hosts_text(own) for own, _ in sides))
-    first = [row for row in (ranks, hosts) if row[1] != row[2] and all(row)]
+    groups = ("process groups", *(_groups_text(own) for own, _ in sides))
+    first = [row for row in (ranks, groups, hosts) if row[1] != row[2] and all(row)]
     return pd.concat([pd.DataFrame(first, columns=around.columns, dtype=object), around], ignore_index=True)
 
 
@@ -50,6 +53,13 @@ def _hosts_text(side: JobSide) -> str:
     return str(len(set(side.hosts.values()))) if len(side.hosts) == len(side.files) else ""
 
 
+def _groups_text(side: JobSide) -> str:
+    """Say how many groups of which kind and size met, largest kinds first."""
+    kinds = Counter(side.rows.groups.drop_duplicates(GROUP_KEYS)[GROUP_KEYS[:2]].itertuples(index=False, name=None))
+    listed = sorted(((ranks, kind, count) for (kind, ranks), count in kinds.items()), reverse=True)
+    return ", ".join(f"{count} × {kind + ' of ' if kind else ''}{ranks}" for ranks, kind, count in listed)
+
+
 def job_caveats(control: JobSide, test: JobSide, of_rank: Collection[str]) -> list[str]:
     """Say why a difference of jobs is more than the effect of a change: other ranks, and what is said of one rank."""
     said = [words for words in of_rank if words != OF_ENVIRONMENT["rank"]]
@@ -63,10 +73,11 @@ def missing_rank_lines(control: JobSide, test: JobSide) -> list[str]:
     """Say which ranks are not given, or lack a step that is compared: what they did is not known."""
     said = []
     for name, side in (("control", control), ("test", test)):
-        if side.world_size is not None and side.world_size > len(side.files):
-            lacking = f"{side.world_size - len(side.files)} of the {side.world_size} ranks of the {name} are not given"
-            said.append(f"{lacking}: what they did is not known.")
+        lacking = max((side.world_size or 0) - len(side.files), 0)
+        if lacking:
+            given = f"Of the {name}'s {side.world_size:,} ranks {lacking:,} {'is' if lacking == 1 else 'are'} not given"
+            said.append(f"{given}: what others waited for there is not known.")
         if side.missing:
-            who = f"{'rank' if len(side.missing) == 1 else 'ranks'} {_listed(side.missing)} of the {name}"
-            said.append(f"{who} did not record all that is compared: what is missing counts as nothing.")
+            who = f"{'rank' if len(side.missing) == 1 else 'ranks'} {_listed(side.missing)}"
+            said.append(f"Of the {name} {who} did not record all that is compared, and contribute nothing there.")
     return said
