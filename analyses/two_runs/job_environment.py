@@ -39,8 +39,12 @@ def _ranks_text(own: JobSide, other: JobSide) -> str:
     count, size = len(own.files), own.world_size
     said = f"{count} of {size}" if size is not None and size > count else f"{count}"
     alone = sorted(own.files.keys() - other.files.keys())
-    # Where a job is larger than the other that is said already.
-    return f"{said} with {_listed(alone)}" if alone and len(other.files) >= count else said
+    # The ranks that make a job larger than another one need no list.
+    return f"{said} with {_listed(alone)}" if alone and _job_size(own) == _job_size(other) else said
+
+
+def _job_size(side: JobSide) -> int:
+    return side.world_size or len(side.files)
 
 
 def _listed(ranks: Sequence[int]) -> str:
@@ -63,7 +67,7 @@ def _groups_text(side: JobSide) -> str:
 def job_caveats(control: JobSide, test: JobSide, of_rank: Collection[str]) -> list[str]:
     """Say why a difference of jobs is more than the effect of a change: other ranks, and what is said of one rank."""
     said = [words for words in of_rank if words != OF_ENVIRONMENT["rank"]]
-    sizes = [side.world_size or len(side.files) for side in (control, test)]
+    sizes = [_job_size(side) for side in (control, test)]
     if sizes[0] != sizes[1]:
         return [f"of {sizes[1]} ranks instead of {sizes[0]}", *said]
     return ["with other ranks recorded", *said] if control.files.keys() != test.files.keys() else said
