@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from analyses.two_runs.job_rows import JobRows, rows_of_job
-from analyses.two_runs.sides import Lengths, Measure, is_first_of_recording, is_warm_up, measure_of_window, usual_of
+from analyses.two_runs.sides import (
+    Lengths,
+    Measure,
+    is_first_of_recording,
+    is_first_of_several,
+    measure_of_window,
+    usual_of,
+)
 from hta_graph.algorithms.time.critical_path import CriticalPath, critical_paths
 from hta_graph.algorithms.time.median_step import StepLength, step_lengths
 from hta_graph.algorithms.time.path_meetings import holding_part
@@ -87,7 +94,7 @@ def side_of_job(
     if lengths:
         return _side_of_steps(job, lengths, data_load, form)
     (path,) = critical_paths(job, [window or whole()], data_load=data_load)
-    measure, first = measure_of_window(job, path.window), is_warm_up(job, path.window)
+    measure, first = measure_of_window(job, path.window), is_first_of_several(job, path.window)
     return _side(job, measure, np.array([path.length_ns]), [path], 0, warms_up=first)
 
 

@@ -167,4 +167,4 @@ def _texts(values: list[str | None]) -> pd.Series[Any]:
 
 def _none_for_nothing(frame: pd.DataFrame, column: str, text: pd.Series[Any]) -> Any:
     """Return a column with None where a text is empty."""
-    return none_where(frame[column].to_numpy(object), (text == "").to_numpy())
+    return none_where(frame[column].to_numpy(object, copy=True), (text == "").to_numpy(np.bool_))

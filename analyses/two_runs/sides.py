@@ -23,7 +23,7 @@ __all__ = [
     "Measure",
     "Side",
     "is_first_of_recording",
-    "is_warm_up",
+    "is_first_of_several",
     "measure_of_window",
     "side_of_stretch",
     "side_of_window",
@@ -183,10 +183,10 @@ def side_of_window(graph: DependencyGraph, window: Window, data_load: Sequence[s
 def side_of_stretch(scope: Scope, path: CriticalPath) -> Side:
     """Return a run by one stretch whose path is known."""
     graph, window = path.graph, path.window
-    return Side(graph, [scope], [path], measure_of_window(graph, window), is_warm_up(graph, window))
+    return Side(graph, [scope], [path], measure_of_window(graph, window), is_first_of_several(graph, window))
 
 
-def is_warm_up(graph: DependencyGraph, window: ResolvedWindow) -> bool:
+def is_first_of_several(graph: DependencyGraph, window: ResolvedWindow) -> bool:
     """Tell whether a window is the first of several steps."""
     steps = graph.steps()
     return window.step is not None and len(steps) > 1 and window.step == steps[0].number

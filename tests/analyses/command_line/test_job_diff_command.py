@@ -15,6 +15,7 @@ from tests.simulator.large import read_truth
 from tests.support.command_line import command_json, run_command
 from tests.support.compared_jobs import DELAY_NS, compared_jobs, job_of_steps
 from tests.support.depth import some_of
+from tests.support.plain_steps import recorded
 from tests.support.shared_traces import SHARED
 
 HELD = ("always", "never")
@@ -45,6 +46,19 @@ def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs
     assert "\nkernels in order" not in out
     assert "\nCompared: the jobs of 8 ranks of the control and 8 ranks of the test, 8 of them by their numbers." in out
     assert "; --json writes them, --rank N asks about another rank alone" in out
+
+
+def test_ranks_that_never_met_are_compared_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for side, lengths in (("control", [900, 100, 100, 100]), ("test", [900, 120, 120, 120])):
+        (tmp_path / side).mkdir()
+        for rank in range(2):
+            recorded(tmp_path / side / f"rank{rank}.json", lengths, rank)
+    sides = tmp_path / "control", tmp_path / "test"
+    few, whole = (run_command(capsys, "diff", *sides, "--skeletons", held, "--json", "-") for held in HELD)
+    assert few == whole
+    found = json.loads(whole[1])
+    assert found["job"]["difference_share"] == pytest.approx(0.2)
+    assert [found["tables"][f"job_{name}"] for name in ("hosts", "groups", "causes")] == [[], [], []]
 
 
 @pytest.mark.slow
