@@ -102,10 +102,12 @@ def _one_rank_of_each(sides: Sequence[AskedRanks], runs: Sequence[Run]) -> list[
     from analyses.two_runs.job_side import JobSide
 
     jobs = [run for run in runs if isinstance(run, JobSide)]
-    alone = [run.rank for run in runs if not isinstance(run, JobSide) and run.rank is not None]
-    ranks = alone or [rank_beside(*jobs)]
+    alone = [run.rank for run in runs if not isinstance(run, JobSide)]
+    wanted = alone[0] if alone else rank_beside(*jobs)
     return [
-        side.graph_of(run.files.get(ranks[0], run.files[min(run.files)])) if isinstance(run, JobSide) else run
+        side.graph_of(run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)]))
+        if isinstance(run, JobSide)
+        else run
         for side, run in zip(sides, runs, strict=True)
     ]
 
