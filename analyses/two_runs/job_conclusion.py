@@ -60,6 +60,10 @@ def _cause_lines(change_ns: int, tables: Mapping[str, pd.DataFrame], each: str) 
     """Say for whom others wait now and did not, or no longer do."""
     causes = beyond_noise(tables["job_causes"])
     causes = causes[causes["name"].notna() & (causes["diff_ns"] / change_ns > 0)]
+    # In a pipeline waiting moves from rank to rank by chance: what made the path longer too goes first.
+    on_path = beyond_noise(tables["job_names"])
+    on_path = on_path[on_path["diff_ns"] / change_ns > 0]
+    causes = causes.loc[(~causes["name"].isin(on_path["name"])).sort_values(kind="stable").index]
     for rank, name, path, bound, diff_ns in causes.head(1)[TOLD_OF_A_CAUSE].itertuples(index=False):
         whole = tables["job_ranks"].set_index("rank").loc[rank]
         was, now = (brief_duration(int(whole[f"{side}_caused_ns"])) for side in ("control", "test"))
