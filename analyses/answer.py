@@ -36,7 +36,8 @@ class Answer:
     long to read, for figures and JSON only. ``summed`` says of tables over what their times are added up, which titles
     repeat, ``extents`` from where to where a window is whose name does not tell. ``opening`` are notes that stand
     before the tables; ``keys`` is what JSON has beside them. ``worst_by`` names the tables with a row per rank, and the
-    column by which a terminal lists the worst of many. ``drawn`` is for figures only.
+    column by which a terminal lists the worst of many; ``most_rows`` is how many rows of each table it gets, if not the
+    usual number. ``drawn`` is for figures only.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -49,6 +50,7 @@ class Answer:
     extents: Mapping[str, str] = field(default_factory=dict)
     worst_by: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    most_rows: int | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -138,4 +140,4 @@ def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> list[Line
         worst, hidden = worst_and_typical(frame, answer.worst_by[name])
         return [*table_lines(answer.title_of(name), worst, ROWS_SHOWN), *more_ranks(hidden)]
     limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
-    return table_lines(answer.title_of(name), frame, limit)
+    return table_lines(answer.title_of(name), frame, answer.most_rows or limit)

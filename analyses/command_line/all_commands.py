@@ -204,8 +204,8 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     ),
     Command(
         "diff",
-        "What changed between two runs: on the critical path, by call path, in the order of kernels, by name.",
-        (add_pair, add_json, add_window, add_written),
+        "What changed between two runs or jobs: on the critical path, by rank, by call path, in the order of kernels.",
+        (add_pair, add_jobs, add_skeletons, add_json, add_window, add_written),
         diff,
     ),
     Command(

@@ -60,16 +60,33 @@ class AskedRanks:
     skeletons: str | None = None
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> AskedRanks:
-        """Return what a command line names; some commands read one rank and have no say in how several are."""
+    def of(cls, options: argparse.Namespace, inputs: Sequence[str | Path] | None = None) -> AskedRanks:
+        """Return what a command line names; some commands read one rank and have no say in how several are.
+
+        ``inputs`` are those of one side where it names two.
+        """
         jobs, memory = getattr(options, "jobs", None), getattr(options, "memory", None)
         flight = getattr(options, "flight", None) or ()
         cluster = getattr(options, "cluster", None)
         kept, skeletons = getattr(options, "cache", None), getattr(options, "skeletons", None)
         return cls(
-            options.inputs, options.rank, options.salvage, jobs, memory, options.left_out, flight, cluster=cluster,
-            cache=None if kept is None else cache_folder(kept), skeletons=skeletons,
-        )  # fmt: skip
+            options.inputs if inputs is None else inputs,
+            options.rank,
+            options.salvage,
+            jobs,
+            memory,
+            options.left_out,
+            flight,
+            cluster=cluster,
+            cache=None if kept is None else cache_folder(kept),
+            skeletons=skeletons,
+        )
+
+    def count_files(self) -> int:
+        """Count the files that the inputs name."""
+        from hta_graph.trace.rank_files import expand
+
+        return len(expand(given_places(self.inputs)))
 
     def graphs(self) -> Iterator[DependencyGraph]:
         """Build the graph of each rank, in parallel where that pays; say what is dropped and which is left out."""
@@ -110,7 +127,7 @@ class AskedRanks:
 
         ``few`` is what skeletons of many ranks must answer; without it every rank is held whole.
         """
-        if self.rank is not None or _count_files(self.inputs) == 1:
+        if self.rank is not None or self.count_files() == 1:
             return self.one_graph()
         if few is not None and self.many_ranks:
             return self._job_of_few(few)
@@ -129,7 +146,7 @@ class AskedRanks:
             return 0
         from hta_graph.job.many_ranks import MANY_RANKS
 
-        count = _count_files(self.inputs)
+        count = self.count_files()
         is_asked = self.skeletons == "always" or self.cache is not None
         return count if count > (1 if is_asked else MANY_RANKS) else 0
 
@@ -198,9 +215,14 @@ class AskedRanks:
         _say_all(_repairs_of(found.trace), say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
-        elif self.rank is None and (files := _count_files(self.inputs)) > 1:
+        elif self.rank is None and (files := self.count_files()) > 1:
             say(f"rank {found.rank} of {files} files; --rank N asks about another")
         return found
+
+    def graph_of(self, path: Path) -> DependencyGraph:
+        """Build the whole graph of a rank whose file has been read, and told of, before."""
+        asked = replace(self, inputs=[path], rank=None)
+        return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - it is one of these
 
     def _started(
         self,
@@ -289,13 +311,6 @@ def cause_of(error: HtaGraphError) -> str:
     """Return what an error says about its file, without the file and the remedy."""
     cause = str(error).partition(": ")[2] or str(error)
     return cause.partition("; ")[0]
-
-
-def _count_files(inputs: Sequence[str | Path]) -> int:
-    """Count the files that inputs name."""
-    from hta_graph.trace.rank_files import expand
-
-    return len(expand(given_places(inputs)))
 
 
 def _repairs_of(trace: Trace) -> list[str]:

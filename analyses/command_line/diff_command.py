@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import gc
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,12 @@ from hta_graph.errors import QueryError
 
 if TYPE_CHECKING:
     from analyses.two_runs.comparison import Comparison
+    from analyses.two_runs.job_side import JobSide
+    from analyses.two_runs.sides import Lengths
     from hta_graph.algorithms.time.windows import Window, WindowForm
+    from hta_graph.graph import DependencyGraph
+
+    Run = JobSide | DependencyGraph
 
 __all__ = ["add_pair", "diff"]
 
@@ -41,16 +48,68 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 def diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
-    from analyses.two_runs import run_diff
+    from analyses.two_runs import job_diff, run_diff
+    from analyses.two_runs.job_side import JobSide
 
-    outputs = Outputs.of(options)
+    outputs, sides = Outputs.of(options), _ranks_of_sides(options)
     windows, form = _asked_windows(options)
-    control, test = (ranks.one_graph() for ranks in _ranks_of_sides(options))
-    found = run_diff.between_runs(control, test, windows, options.data_load or (), form)
-    scopes = [side.scope for side in found.sides.values()]
-    write_answer("diff", run_diff.answer_of_comparison(found), scopes, outputs, run_diff.figure)
+    runs = _read_runs(sides, windows, form, options)
+    control, test = _one_rank_of_each(sides, runs)
+    ranks = run_diff.between_runs(control, test, windows, options.data_load or (), form)
+    judged: Comparison[Lengths] = ranks
+    if isinstance(runs[0], JobSide) and isinstance(runs[1], JobSide):
+        judged = jobs = job_diff.between_jobs(runs[0], runs[1], ranks)
+        answer = job_diff.answer_of_jobs(jobs, ranks)
+    else:
+        answer = run_diff.answer_of_comparison(ranks)
+    write_answer("diff", answer, [side.scope for side in ranks.sides.values()], outputs, run_diff.figure)
     if options.fail_above is not None:
-        _fail_above(options.fail_above, found)
+        _fail_above(options.fail_above, judged)
+
+
+def _read_runs(
+    sides: Sequence[AskedRanks],
+    windows: tuple[Window, Window] | None,
+    form: WindowForm,
+    options: argparse.Namespace,
+) -> list[Run]:
+    """Read both sides: their jobs, where each has several ranks and none is named, else a rank of each."""
+    from hta_graph.job.many_ranks import doings_of_each
+
+    counts = [side.count_files() for side in sides]
+    if options.rank is not None or options.test_rank is not None or min(counts) < 2:
+        return [side.one_graph() for side in sides]
+    runs = []
+    for side, count, window in zip(sides, counts, windows or (None, None), strict=True):
+        few = Stretch.of(options).skeleton(doings_of_each(count))
+        runs.append(_run_of(side.job_or_graph(few), window, options.data_load or (), form))
+        # A job and what finds its paths refer to each other: it would be here still when the other one is read.
+        gc.collect()
+    return runs
+
+
+def _run_of(graph: DependencyGraph, window: Window | None, data_load: Sequence[str], form: WindowForm) -> Run:
+    """Return what is kept of a job; of a job of which one rank can be read its graph."""
+    from analyses.two_runs.job_side import side_of_job
+    from hta_graph.graph.job_graph import JobGraph
+
+    return side_of_job(graph, window, data_load, form) if isinstance(graph, JobGraph) else graph
+
+
+def _one_rank_of_each(sides: Sequence[AskedRanks], runs: Sequence[Run]) -> list[DependencyGraph]:
+    """Return the graphs of the lowest rank that both sides have, else of the lowest of each."""
+    from analyses.two_runs.job_diff import rank_beside
+    from analyses.two_runs.job_side import JobSide
+
+    jobs = [run for run in runs if isinstance(run, JobSide)]
+    alone = [run.rank for run in runs if not isinstance(run, JobSide)]
+    wanted = alone[0] if alone else rank_beside(*jobs)
+    return [
+        side.graph_of(run.files.get(-1 if wanted is None else wanted, run.files[min(run.files)]))
+        if isinstance(run, JobSide)
+        else run
+        for side, run in zip(sides, runs, strict=True)
+    ]
 
 
 def _asked_windows(options: argparse.Namespace) -> tuple[tuple[Window, Window] | None, WindowForm]:
@@ -62,7 +121,7 @@ def _asked_windows(options: argparse.Namespace) -> tuple[tuple[Window, Window] |
     return None, "cpu" if stretch.cpu_window else "gpu"
 
 
-def _fail_above(share: float, found: Comparison) -> None:
+def _fail_above(share: float, found: Comparison[Lengths]) -> None:
     """Refuse a test that is slower than a share of the control and than noise.
 
     Raises:
@@ -85,6 +144,5 @@ def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks
     """Return what is read of each side: the same rank, but for ``--test-rank``."""
     # 0 is a rank: only None means that none was named.
     test_rank = options.rank if options.test_rank is None else options.test_rank
-    sides = ((options.control, options.rank), (options.test, test_rank))
-    control, test = (AskedRanks([path], rank, options.salvage, left_out=options.left_out) for path, rank in sides)
-    return control, test
+    control = AskedRanks.of(options, [options.control])
+    return control, replace(control, inputs=[options.test], rank=test_rank)

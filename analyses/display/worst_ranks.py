@@ -21,7 +21,8 @@ TYPICAL = {"median": 50, "p95": 95}
 def worst_and_typical(frame: pd.DataFrame, by: str) -> tuple[pd.DataFrame, int]:
     """Return the rows of the worst ranks, then what is typical, and how many ranks are not among them.
 
-    Each stretch has its own. What is typical is told column by column: values that occurred, nothing is interpolated.
+    Each stretch has its own, where the table tells of several. What is typical is told column by column: values that
+    occurred, nothing is interpolated.
 
     >>> import pandas as pd
     >>> of_ranks = pd.DataFrame({"rank": range(40), "scope": "step 1", "wait_ns": range(40)})
@@ -31,7 +32,8 @@ def worst_and_typical(frame: pd.DataFrame, by: str) -> tuple[pd.DataFrame, int]:
     """
     import pandas as pd
 
-    stretches = [own for _, own in frame.astype({"rank": object}).groupby("scope", sort=False)]
+    frame = frame.astype({"rank": object})
+    stretches = [own for _, own in frame.groupby("scope", sort=False)] if "scope" in frame else [frame]
     each = max(RANKS_SHOWN // len(stretches), 1)
     parts, named = [], set()
     for own in stretches:
@@ -47,8 +49,11 @@ def _typical_rows(own: pd.DataFrame) -> pd.DataFrame:
 
     numbers = own.select_dtypes("number")
     places = [-(-len(own) * percent // 100) - 1 for percent in TYPICAL.values()]
-    columns = {name: np.sort(numbers[name].to_numpy())[places] for name in numbers}
-    return pd.DataFrame({"rank": list(TYPICAL), "scope": own["scope"].iloc[0], **columns}).astype({"rank": object})
+    columns = {str(name): np.sort(numbers[name].to_numpy())[places] for name in numbers}
+    frame = pd.DataFrame({"rank": list(TYPICAL), **columns}).astype({"rank": object})
+    if "scope" in own:
+        frame.insert(1, "scope", own["scope"].iloc[0])
+    return frame
 
 
 def more_ranks(hidden: int) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,10 @@ from analyses.advice.wording import brief_class, brief_duration, brief_share, qu
 from analyses.display.words import MEANING_IN_JOBS
 from analyses.ranks.matched_collectives import Matched
 from analyses.tables import joined
-from hta_graph.columns import picked
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.views import labels, none_where
-from hta_graph.job.causes.wait_causes import Charges, WaitCauses
+from hta_graph.job.causes.wait_causes import WaitCauses
 from hta_graph.job.joining.join_ranks import join_ranks
-from hta_graph.model import Bools, BoundBy, Ints
+from hta_graph.model import Bools, Ints
 from hta_graph.names import short_name
 from hta_graph.printable import one_line
 
@@ -70,7 +67,7 @@ def _job_of(matched: Sequence[Matched]) -> JobGraph:
 def _causes_in(item: Matched, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
     """List the causes of one stretch's waits."""
     charges = found.charge(_members_in(item, job))
-    frame = pd.DataFrame({**_columns_of(charges, found), "scope": item.label})
+    frame = pd.DataFrame({**found.columns_of(charges), "scope": item.label})
     return frame.astype({"rank": "Int64"})
 
 
@@ -80,22 +77,6 @@ def _members_in(item: Matched, job: JobGraph) -> Bools:
     first = np.array([first_row[rank] for rank in item.found.rank.tolist()], np.int64)
     every: Ints = np.arange(len(item.found.number))
     return np.isin(job.members.row, first + item.rows(every))
-
-
-def _columns_of(charges: Charges, found: WaitCauses) -> dict[str, Any]:
-    doings, unknown = found.doings, charges.doing < 0
-    name, path = (np.array([*texts, None], object) for texts in (doings.name, doings.call_path))
-    bound = picked(np.array(doings.bound, np.int8), charges.doing, otherwise=BoundBy.UNEXPLAINED)
-    return {
-        "rank": none_where(charges.rank.astype(object), charges.rank < 0),
-        "name": name[charges.doing],
-        "call_path": none_where(path[charges.doing], unknown),
-        "bound_by": labels(BoundBy, bound),
-        "caused_ns": charges.caused,
-        "direct_ns": charges.direct,
-        "propagated_ns": charges.propagated,
-        "collectives": charges.collectives,
-    }
 
 
 def causes_in_words(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:

@@ -9,8 +9,6 @@ import pandas as pd
 
 from analyses.ranks.matched_collectives import Matched
 from analyses.tables import joined
-from hta_graph.job.matching.rank_members import DESCRIPTION
-from hta_graph.job.matching.rank_record import listed_ranks
 
 __all__ = ["GROUPS", "GROUP_KINDS", "group_kinds", "groups"]
 
@@ -64,13 +62,9 @@ def _of_several_groups(table: pd.DataFrame, matched: Sequence[Matched]) -> pd.Da
 
 def _groups_of(item: Matched) -> list[tuple[str | None, int]]:
     """Return what each collective's group is for and its size (0: unknown), as the rank says that came last."""
-    found, told = item.found, []
-    for rank, place in zip(found.rank[found.last].tolist(), found.place[found.last].tolist(), strict=True):
-        said = item.ranks[rank].said
-        size = said["Group size"][place]
-        listed = size if isinstance(size, int) else len(listed_ranks(said["Process Group Ranks"][place]))
-        told.append((said[DESCRIPTION][place], listed))
-    return told
+    found = item.found
+    last = zip(found.rank[found.last].tolist(), found.place[found.last].tolist(), strict=True)
+    return [item.ranks[rank].group_at(place) for rank, place in last]
 
 
 def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -37,7 +37,7 @@ def sums_of_sides(sides: Sequence[pd.DataFrame], keys: list[str], values: list[s
 
 
 def medians_of_sides(
-    sides: Sequence[SideRows], keys: list[str], values: list[str], noise_share: float | None
+    sides: Sequence[SideRows], keys: list[str], values: list[str], noise_share: float | None, least_ns: float = 0.0
 ) -> pd.DataFrame:
     """Join the tables of all stretches of both sides: medians, their difference, and how much of that is noise.
 
@@ -46,6 +46,7 @@ def medians_of_sides(
         keys: the columns that name a row.
         values: the columns to take medians of, ``ns`` among them.
         noise_share: where the stretches are too few to tell, this share of the longer time is noise.
+        least_ns: no smaller difference is more than noise.
 
     Returns:
         the keys, both sides of each value, diff_ns, noise_ns; what is beyond its noise first, then by size.
@@ -67,7 +68,7 @@ def medians_of_sides(
         noise = np.maximum(band_of_spreads(control, test), LEAST_OF_STEPS * longer)
     else:
         noise = noise_share * longer
-    return largest_change_first(frame, np.ceil(noise))
+    return largest_change_first(frame, np.ceil(np.maximum(noise, least_ns)))
 
 
 def _of_rows(side: SideRows, place: Ints, value: str, rows: int, figure: Callable[[Floats], Floats]) -> Floats:

@@ -12,6 +12,7 @@ from analyses.scope import Scope
 from analyses.two_runs.both_sides import SIDES, SideRows, medians_of_sides, sums_of_sides
 from analyses.two_runs.comparison import Comparison
 from analyses.two_runs.sides import Side
+from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.who.call_paths import CallPaths
 from hta_graph.columns import laid_out, picked
@@ -19,47 +20,59 @@ from hta_graph.graph.views import labels, texts_of_codes
 from hta_graph.model import BoundBy, EventKind, Ints, kind_mask
 from hta_graph.trace.vocabulary import STEP_NAME
 
-__all__ = ["call_path_diff", "name_diff", "path_class_diff", "path_event_diff", "step_table", "time_by_name_diff"]
+__all__ = [
+    "call_path_diff",
+    "changed_rows",
+    "class_times",
+    "event_times",
+    "name_diff",
+    "path_class_diff",
+    "path_event_diff",
+    "step_table",
+    "time_by_name_diff",
+]
 
 CPU_ROWS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION, EventKind.OVERHEAD)
 
 
-def path_class_diff(found: Comparison) -> pd.DataFrame:
+def path_class_diff(found: Comparison[Side]) -> pd.DataFrame:
     """Compare the classes of critical paths.
 
     Returns:
         bound_by, control_ns, test_ns (medians over the stretches of a side; of one stretch they sum to its window),
         diff_ns, noise_ns (how much of that chance may do); what is beyond its noise first, then by size.
     """
-    return _medians(found, _class_times, ["bound_by"], ["ns"])
+    return _medians(found, lambda side: class_times(side.paths), ["bound_by"], ["ns"])
 
 
-def _class_times(side: Side) -> pd.DataFrame:
-    times = [(at, bound, ns) for at, path in enumerate(side.paths) for bound, ns in path.by_bound_ns.items()]
+def class_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
+    """Return the time of each class on paths: stretch (the path's place), bound_by, ns."""
+    times = [(at, bound, ns) for at, path in enumerate(paths) for bound, ns in path.by_bound_ns.items()]
     return pd.DataFrame(times, columns=["stretch", "bound_by", "ns"])
 
 
-def path_event_diff(found: Comparison) -> pd.DataFrame:
+def path_event_diff(found: Comparison[Side]) -> pd.DataFrame:
     """Compare what the paths ran through.
 
     Returns:
         name, bound_by, control_calls, test_calls, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
     keys = ["name", "bound_by"]
-    return _changed_rows(_medians(found, _event_times, keys, ["calls", "ns"]))
+    return changed_rows(_medians(found, lambda side: event_times(side.paths), keys, ["calls", "ns"]))
 
 
-def _event_times(side: Side) -> pd.DataFrame:
-    pieces = Pieces.join([path.pieces for path in side.paths])
-    name = picked(side.graph.event_table.name, pieces.event)
+def event_times(paths: Sequence[CriticalPath]) -> pd.DataFrame:
+    """Return what paths of one graph ran through: stretch (the path's place), name, bound_by, calls, ns."""
+    graph, pieces = paths[0].graph, Pieces.join([path.pieces for path in paths])
+    name = picked(graph.event_table.name, pieces.event)
     codes, place = np.unique(name, return_inverse=True)
-    names = texts_of_codes(side.graph.names, codes, "(nothing recorded)")
+    names = texts_of_codes(graph.names, codes, "(nothing recorded)")
     # Steps become one thing: their lengths are compared as windows.
     known = {text: at for at, text in enumerate(dict.fromkeys(map(_without_step_number, names)))}
     keys = ["stretch", "name", "bound_by"]
     frame = pd.DataFrame(
         {
-            "stretch": _stretch_of([len(path.pieces) for path in side.paths]),
+            "stretch": _stretch_of([len(path.pieces) for path in paths]),
             "name": np.array([known[_without_step_number(text)] for text in names], np.int64)[place.reshape(-1)],
             "bound_by": pieces.bound,
             "event": pieces.event,
@@ -72,7 +85,7 @@ def _event_times(side: Side) -> pd.DataFrame:
     return found.assign(name=np.array([*known, ""], object)[found["name"]], bound_by=labels(BoundBy, found["bound_by"]))
 
 
-def call_path_diff(found: Comparison) -> pd.DataFrame:
+def call_path_diff(found: Comparison[Side]) -> pd.DataFrame:
     """Compare GPU time by the operators and annotations that launched it.
 
     Returns:
@@ -83,7 +96,7 @@ def call_path_diff(found: Comparison) -> pd.DataFrame:
     paths = CallPaths()
     frame = _medians(found, lambda side: _times_by_path(paths, side), ["path"], ["count", "ns"])
     frame.insert(0, "call_path", pd.Series([paths.label(path) for path in frame["path"]], dtype=object))
-    return _changed_rows(frame.drop(columns="path"))
+    return changed_rows(frame.drop(columns="path"))
 
 
 def _times_by_path(paths: CallPaths, side: Side) -> pd.DataFrame:
@@ -100,14 +113,14 @@ def _stretch_of(counts: Sequence[int]) -> Ints:
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def time_by_name_diff(found: Comparison) -> pd.DataFrame:
+def time_by_name_diff(found: Comparison[Side]) -> pd.DataFrame:
     """Compare counts and durations by name; steps are left out, whose lengths are compared as such.
 
     Returns:
         name, control_count, test_count, control_ns, test_ns, diff_ns, noise_ns; as in the table of classes.
     """
     frame = _medians(found, lambda side: _times_by_name(side.scopes), ["name"], ["count", "ns"])
-    return _changed_rows(frame[frame["name"].map(_without_step_number) == frame["name"]])
+    return changed_rows(frame[frame["name"].map(_without_step_number) == frame["name"]])
 
 
 def name_diff(control: Sequence[Scope], test: Sequence[Scope], *, gpu: bool = True, cpu: bool = True) -> pd.DataFrame:
@@ -150,7 +163,7 @@ def _cpu_rows(scopes: Sequence[Scope]) -> tuple[Ints, Ints]:
     return stretch, on_cpu[place]
 
 
-def step_table(found: Comparison) -> pd.DataFrame:
+def step_table(found: Comparison[Side]) -> pd.DataFrame:
     """List the steps of both sides.
 
     Returns:
@@ -166,7 +179,7 @@ def step_table(found: Comparison) -> pd.DataFrame:
 
 
 def _medians(
-    found: Comparison, rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
+    found: Comparison[Side], rows_of: Callable[[Side], pd.DataFrame], keys: list[str], values: list[str]
 ) -> pd.DataFrame:
     """Make one table of the rows of all stretches."""
     sides = [SideRows(len(side.paths), rows_of(side)) for side in (found.control, found.test)]
@@ -178,6 +191,6 @@ def _without_step_number(name: str) -> str:
     return "ProfilerStep" if STEP_NAME.fullmatch(name) else name
 
 
-def _changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+def changed_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Leave out what takes as long on both sides."""
     return frame[frame["diff_ns"] != 0].reset_index(drop=True)

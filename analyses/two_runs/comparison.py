@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from analyses.display.terminal import duration_text
 from analyses.two_runs.noise import ENOUGH_STEPS, band_of_steps
-from analyses.two_runs.sides import Side
+from analyses.two_runs.sides import Lengths, Side
 from analyses.two_runs.what_repeats import RepeatedWork, repeated_work
 
-__all__ = ["LEAST_OF_WINDOWS", "Comparison", "compared"]
+__all__ = ["LEAST_OF_WINDOWS", "Comparison", "compared", "compared_lengths"]
+
+SideT = TypeVar("SideT", bound=Lengths)
+Side_co = TypeVar("Side_co", bound=Lengths, covariant=True)
+"""What is compared: one rank of each run, or one job with another."""
 
 LEAST_OF_WINDOWS = 0.05
 """With fewer than three steps on a side no smaller difference is believed."""
@@ -22,21 +28,21 @@ SAME_AMOUNT = 1.25
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Generic[Side_co]):
     """Two runs' lengths: the difference and the noise band as shares of the control's median.
 
     ``refused`` says why the lengths must not be compared, else it is empty; ``repeats`` is what the noise was taken
     from where a side has too few steps, else ``None``.
     """
 
-    control: Side
-    test: Side
+    control: Side_co
+    test: Side_co
     noise_share: float
     repeats: RepeatedWork | None
     refused: str
 
     @property
-    def sides(self) -> dict[str, Side]:
+    def sides(self) -> dict[str, Side_co]:
         """Both sides by name."""
         return {"control": self.control, "test": self.test}
 
@@ -61,30 +67,35 @@ class Comparison:
         return None if self.repeats is None else self.noise_share
 
 
-def compared(control: Side, test: Side) -> Comparison:
+def compared(control: Side, test: Side) -> Comparison[Side]:
     """Compare two runs by their steps, or, where these are too few, by what repeats in them."""
+    return compared_lengths(control, test, lambda: repeated_work(control, test))
+
+
+def compared_lengths(control: SideT, test: SideT, repeated: Callable[[], RepeatedWork]) -> Comparison[SideT]:
+    """Compare lengths; ``repeated`` tells what repeats in both runs, which is asked where their steps are too few."""
     sides = (control, test)
     if min(len(side.lengths_ns) for side in sides) >= ENOUGH_STEPS:
         noise = band_of_steps(control.lengths_ns, test.lengths_ns)
         return Comparison(control, test, noise, None, _why_refused(control, test, None))
-    repeats = repeated_work(control, test)
+    repeats = repeated()
     # Steps of one side are repetitions too: a difference as large as between them is none.
     own = max(float(side.lengths_ns.max() - side.lengths_ns.min()) / max(side.median_ns, 1) for side in sides)
     noise = max(LEAST_OF_WINDOWS, NORMAL_99 * repeats.noise_share, own)
     return Comparison(control, test, noise, repeats, _why_refused(control, test, repeats))
 
 
-def _why_refused(control: Side, test: Side, repeats: RepeatedWork | None) -> str:
+def _why_refused(control: Lengths, test: Lengths, repeats: RepeatedWork | None) -> str:
     """Say why lengths say nothing about speed; empty where they do."""
-    if control.measure != test.measure:
-        return f"one length is a {control.measure}, the other a {test.measure}"
-    if "whole trace" in (control.measure, test.measure) and bool(control.graph.steps()) != bool(test.graph.steps()):
-        with_steps, without = ("control", "test") if control.graph.steps() else ("test", "control")
+    if "whole trace" in (control.measure, test.measure) and control.has_steps != test.has_steps:
+        with_steps, without = ("control", "test") if control.has_steps else ("test", "control")
         return f"the {with_steps} has profiler steps and the {without} has none"
     if control.warms_up != test.warms_up:
         first, other = ("control", "test") if control.warms_up else ("test", "control")
         return f"the {first}'s step is the first of its recording, a warm-up, and the {other}'s is not"
-    unknown = test.path.by_bound_ns["unexplained"] - control.path.by_bound_ns["unexplained"]
+    if control.measure != test.measure:
+        return f"one length is a {control.measure}, the other a {test.measure}"
+    unknown = test.unexplained_ns - control.unexplained_ns
     change = test.median_ns - control.median_ns
     # A first step's work may stand behind work that was enqueued before anything was recorded.
     large = abs(change) > LEAST_OF_WINDOWS * control.median_ns

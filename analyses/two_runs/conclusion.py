@@ -11,10 +11,10 @@ from analyses.display.terminal import clipped, duration_text
 from analyses.display.words import SHORT
 from analyses.two_runs.comparison import LEAST_OF_WINDOWS, Comparison
 from analyses.two_runs.noise import LEAST_OF_STEPS
-from analyses.two_runs.sides import Measure
+from analyses.two_runs.sides import Lengths, Measure
 from hta_graph.shown import signed_milliseconds
 
-__all__ = ["conclusion_lines"]
+__all__ = ["beyond_noise", "conclusion_lines"]
 
 SLOWER_IN: Mapping[Measure, str] = {
     "iteration": "per iteration",
@@ -32,23 +32,32 @@ WIDE_NOISE = 0.1
 """A band above this is said to hide differences that people care for."""
 
 
-def conclusion_lines(found: Comparison, tables: Mapping[str, pd.DataFrame], caveats: Sequence[str] = ()) -> list[str]:
+def conclusion_lines(
+    found: Comparison[Lengths],
+    by_class: pd.DataFrame,
+    by_name: pd.DataFrame,
+    caveats: Sequence[str] = (),
+    *,
+    repeated_on: str = "",
+) -> list[str]:
     """Say whether the test is slower, how sure that is, and what accounts for most of it.
 
     Args:
         found: the lengths of both sides.
-        tables: what changed on the critical path, by class and by name.
+        by_class: what changed on the critical path, by class.
+        by_name: the same by name.
         caveats: what else than the program differs, as :func:`caveats` says it.
+        repeated_on: on which rank of a job that repeats which tells the noise of too few steps.
     """
     return [
         _verdict_line(found, caveats),
         *_caveat_lines(found, caveats),
-        *_caution_lines(found),
-        *_cause_lines(found, tables),
+        *_caution_lines(found, repeated_on),
+        *_cause_lines(found, by_class, by_name),
     ]
 
 
-def _verdict_line(found: Comparison, caveats: Sequence[str]) -> str:
+def _verdict_line(found: Comparison[Lengths], caveats: Sequence[str]) -> str:
     measure, change = found.control.measure, found.change_share
     lengths = _lengths_text(found)
     if found.refused:
@@ -75,7 +84,7 @@ def _enumerated(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def _caveat_lines(found: Comparison, caveats: Sequence[str]) -> list[str]:
+def _caveat_lines(found: Comparison[Lengths], caveats: Sequence[str]) -> list[str]:
     """Say that a length must not be passed on as the effect of a change to the program."""
     if not caveats or found.refused:
         return []
@@ -84,14 +93,14 @@ def _caveat_lines(found: Comparison, caveats: Sequence[str]) -> list[str]:
     return [*said, ranks] if list(caveats) == ["as another rank"] else said
 
 
-def _lengths_text(found: Comparison) -> str:
+def _lengths_text(found: Comparison[Lengths]) -> str:
     """Print both lengths: of several steps their medians, else what the single stretches are called."""
     control, test = found.control, found.test
     was, now = duration_text(control.median_ns), duration_text(test.median_ns)
     counts = [len(side.lengths_ns) for side in (control, test)]
     if max(counts) > 1:
         return f"median {was} → {now} over {counts[0]} and {counts[1]} steps"
-    labels = [clipped(FORM_OF_LABEL.sub("", side.path.window.label), LONGEST_NAME) for side in (control, test)]
+    labels = [clipped(FORM_OF_LABEL.sub("", side.label), LONGEST_NAME) for side in (control, test)]
     if labels[0] == labels[1]:
         return f"{labels[0]}: {was} → {now}" if control.measure != "whole trace" else f"{was} → {now}"
     return f"{labels[0]} {was} → {labels[1]} {now}"
@@ -106,14 +115,14 @@ def _percent(share: float, *, sign: bool = False) -> str:
     return f"{share:{'+' if sign else ''}.1%}".replace("%", " %")
 
 
-def _caution_lines(found: Comparison) -> list[str]:
+def _caution_lines(found: Comparison[Lengths], repeated_on: str) -> list[str]:
     """Say what the reader should know about the noise, and about windows that hold whatever was recorded."""
     said = []
     if found.repeats is not None and not found.refused:
         counts = [len(side.lengths_ns) for side in (found.control, found.test)]
         only = "Only one window of each side was compared" if counts == [1, 1] else f"Only {_steps_text(counts)}"
         source = (
-            f"estimated from {found.repeats.units:,} repetitions of kernels and operators in them, "
+            f"estimated from {found.repeats.units:,} repetitions of kernels and operators in them{repeated_on}, "
             f"at least {_percent(LEAST_OF_WINDOWS)}"
             if found.repeats.units
             else f"taken to be {_percent(LEAST_OF_WINDOWS)}, for nothing repeats in them"
@@ -126,7 +135,7 @@ def _caution_lines(found: Comparison) -> list[str]:
     return [*said, *_hidden_lines(found)]
 
 
-def _hidden_lines(found: Comparison) -> list[str]:
+def _hidden_lines(found: Comparison[Lengths]) -> list[str]:
     """Say that no difference beyond wide noise does not mean that there is none."""
     if found.refused or found.beyond_noise or found.noise_share <= WIDE_NOISE:
         return []
@@ -138,14 +147,14 @@ def _steps_text(counts: list[int]) -> str:
     return f"{counts[0]} and {counts[1]} steps were compared"
 
 
-def _cause_lines(found: Comparison, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+def _cause_lines(found: Comparison[Lengths], by_class: pd.DataFrame, by_name: pd.DataFrame) -> list[str]:
     """Name what changed on the critical path beyond its own noise; within the noise of the whole only what is large."""
     if found.refused or (found.repeats is not None and not found.beyond_noise):
         return []
-    by_name = _beyond_noise(tables["critical_path_by_name"])
+    by_name = beyond_noise(by_name)
     if not found.beyond_noise:
         return _changed_in_spite(by_name, LEAST_OF_STEPS * found.control.median_ns)
-    moved = _beyond_noise(tables["critical_path_by_class"]).head(CLASSES_NAMED)
+    moved = beyond_noise(by_class).head(CLASSES_NAMED)
     pairs = zip(moved["diff_ns"].tolist(), moved["bound_by"], strict=True)
     listed = "; ".join(f"{_class_words(bound)} {signed_milliseconds(ns)} ms" for ns, bound in pairs)
     said = [f"On the critical path: {listed}."] if listed else []
@@ -164,7 +173,8 @@ def _changed_in_spite(by_name: pd.DataFrame, least_ns: float) -> list[str]:
     return [f"{said}: {_first_row(large)}, noise ±{noise / 1e6:,.3f} ms." for noise in large["noise_ns"].tolist()[:1]]
 
 
-def _beyond_noise(frame: pd.DataFrame) -> pd.DataFrame:
+def beyond_noise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Select the rows that changed by more than their noise."""
     return frame[frame["diff_ns"].abs() > frame["noise_ns"]]
 
 

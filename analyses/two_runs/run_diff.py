@@ -22,7 +22,7 @@ from analyses.two_runs.comparison import Comparison, compared
 from analyses.two_runs.conclusion import conclusion_lines
 from analyses.two_runs.environment import environment, environment_lines
 from analyses.two_runs.kernels_in_order import kernel_changes
-from analyses.two_runs.sides import Side, side_of_stretch, side_of_window, sides_of_steps
+from analyses.two_runs.sides import Lengths, Side, side_of_stretch, side_of_window, sides_of_steps
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.windows import Window, WindowForm
 from hta_graph.graph import DependencyGraph
@@ -30,7 +30,7 @@ from hta_graph.graph import DependencyGraph
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["TABLES", "answer", "answer_of_comparison", "between_runs", "figure"]
+__all__ = ["TABLES", "TIMES", "answer", "answer_of_comparison", "between_runs", "comparison_keys", "figure"]
 
 
 def answer(control: Scope, test: Scope, paths: tuple[CriticalPath, CriticalPath]) -> Answer:
@@ -56,7 +56,7 @@ def between_runs(
     windows: tuple[Window, Window] | None = None,
     data_load: Sequence[str] = (),
     form: WindowForm = "usual",
-) -> Comparison:
+) -> Comparison[Side]:
     """Compare two runs by all of their steps, or by a window of each.
 
     Args:
@@ -75,7 +75,7 @@ def between_runs(
     return compared(*(side_of_window(of, ask, data_load) for of, ask in zip(graphs, windows, strict=True)))
 
 
-def answer_of_comparison(found: Comparison) -> Answer:
+def answer_of_comparison(found: Comparison[Side]) -> Answer:
     """Return the tables and sentences about a comparison: those of :func:`answer`."""
     control, test = found.control.scope, found.test.scope
     tables = {
@@ -87,7 +87,7 @@ def answer_of_comparison(found: Comparison) -> Answer:
     }
     around = environment(control, test)
     besides = caveats(control, test, around)
-    conclusion = conclusion_lines(found, tables, besides)
+    conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], besides)
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
     opening = [*environment_lines(around), *conclusion]
@@ -95,12 +95,13 @@ def answer_of_comparison(found: Comparison) -> Answer:
         "environment": records(around),
         "conclusion": " ".join(conclusion),
         "caveats": besides,
-        **_comparison_keys(found),
+        **comparison_keys(found),
+        "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
     }
     return Answer(tables, _closing_lines(found), opening=opening, keys=keys)
 
 
-def _comparison_keys(found: Comparison) -> dict[str, Any]:
+def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:
     """Return what JSON says about the lengths that were compared."""
     return {
         "measure": found.control.measure,
@@ -109,7 +110,6 @@ def _comparison_keys(found: Comparison) -> dict[str, Any]:
         "difference_share": found.difference_share,
         "noise_share": found.noise_share,
         "beyond_noise": found.beyond_noise,
-        "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
     }
 
 
@@ -129,7 +129,7 @@ def _steps_of_side(side: Side) -> list[dict[str, Any]]:
     ]
 
 
-def _closing_lines(found: Comparison) -> list[str]:
+def _closing_lines(found: Comparison[Side]) -> list[str]:
     """Say what a trace lacks, which ranks and windows the tables are about, and what lies behind a window's end."""
     lacking = (side.scope.missing() for side in found.sides.values())
     said = [missing for missing in dict.fromkeys(lacking) if missing]
@@ -148,8 +148,7 @@ def _closing_lines(found: Comparison) -> list[str]:
 
 def figure(found: Answer) -> Figure:
     """Draw what the critical path gained and lost, class by class."""
-    frame = found.tables["critical_path_by_class"]
-    frame = frame[frame["diff_ns"] != 0]
+    frame = found.main[found.main["diff_ns"] != 0]
     if frame.empty:
         return empty_figure("What changed on the critical path", "nothing changed")
     made = new_figure(title="What changed on the critical path", x="test − control, ms")

@@ -18,18 +18,74 @@ from hta_graph.algorithms.time.windows import ResolvedWindow, Window, WindowForm
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ints
 
-__all__ = ["Measure", "Side", "side_of_window", "sides_of_steps"]
+__all__ = [
+    "Lengths",
+    "Measure",
+    "Side",
+    "is_first_of_recording",
+    "is_first_of_several",
+    "measure_of_window",
+    "side_of_stretch",
+    "side_of_window",
+    "sides_of_steps",
+    "usual_of",
+]
 
 Measure = Literal["iteration", "latency", "time on the CPU", "window", "whole trace"]
 """What of a stretch is compared: from the end of earlier work to that of its own, from its start to that, …"""
 
 
-@dataclass(frozen=True)
-class Side:
-    """The stretches of one run, with their critical paths, and which length of them is compared.
+class Lengths:
+    """How long the stretches of a run are, that of a rank or of a job, and which of their lengths is compared.
 
-    ``warms_up`` says that a stretch is the first step of its recording, ``steps`` lists the run's steps where all of
-    them are compared.
+    ``warms_up`` says that a stretch is the first step of its recording.
+    """
+
+    measure: Measure
+    warms_up: bool
+
+    @property
+    def lengths_ns(self) -> Ints:
+        """How long each stretch is."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """What the stretch is called that stands for the run."""
+        raise NotImplementedError
+
+    @property
+    def unexplained_ns(self) -> int:
+        """How much of that stretch has no cause."""
+        raise NotImplementedError
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the recording has steps, compared or not."""
+        raise NotImplementedError
+
+    @property
+    def median_ns(self) -> int:
+        """The median length."""
+        return round(float(np.median(self.lengths_ns)))
+
+    @property
+    def usual(self) -> int:
+        """Which stretch stands for the run."""
+        return usual_of(self.lengths_ns)
+
+
+def usual_of(lengths_ns: Ints) -> int:
+    """Return which length stands for all: the median one, of two the shorter, of equals the earliest."""
+    lower_median = np.sort(lengths_ns)[(len(lengths_ns) - 1) // 2]
+    return int(np.flatnonzero(lengths_ns == lower_median)[0])
+
+
+@dataclass(frozen=True)
+class Side(Lengths):
+    """The stretches of one rank's run, with their critical paths.
+
+    ``steps`` lists the run's steps where all of them are compared.
     """
 
     graph: DependencyGraph
@@ -45,15 +101,19 @@ class Side:
         return np.array([path.length_ns for path in self.paths], np.int64)
 
     @property
-    def median_ns(self) -> int:
-        """The median length."""
-        return round(float(np.median(self.lengths_ns)))
+    def label(self) -> str:
+        """What the stretch is called that stands for the run."""
+        return self.path.window.label
 
     @property
-    def usual(self) -> int:
-        """Which stretch stands for the run: that of median length, of two the shorter, of equals the earliest."""
-        lower_median = np.sort(self.lengths_ns)[(len(self.lengths_ns) - 1) // 2]
-        return int(np.flatnonzero(self.lengths_ns == lower_median)[0])
+    def unexplained_ns(self) -> int:
+        """How much of that stretch has no cause."""
+        return self.path.by_bound_ns["unexplained"]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the recording has steps, compared or not."""
+        return bool(self.graph.steps())
 
     @property
     def scope(self) -> Scope:
@@ -79,7 +139,7 @@ def sides_of_steps(
     lengths = [[one for one in step_lengths(graph) if one.is_candidate] for graph in graphs]
     if not all(lengths):
         return [side_of_window(graph, whole(), data_load) for graph in graphs]
-    alone = [_is_warm_up(graph, own[0]) for graph, own in zip(graphs, lengths, strict=True)]
+    alone = [is_first_of_recording(graph, own[0]) for graph, own in zip(graphs, lengths, strict=True)]
     measure: Measure = "iteration"
     if form == "cpu" or not any(one.launches_work for own in lengths for one in own):
         measure = "time on the CPU"
@@ -92,7 +152,7 @@ def sides_of_steps(
     ]
 
 
-def _is_warm_up(graph: DependencyGraph, one: StepLength) -> bool:
+def is_first_of_recording(graph: DependencyGraph, one: StepLength) -> bool:
     """Tell whether a step is the first of its recording."""
     return steps_by_number(graph)[one.number][0] == 0
 
@@ -123,18 +183,23 @@ def side_of_window(graph: DependencyGraph, window: Window, data_load: Sequence[s
 def side_of_stretch(scope: Scope, path: CriticalPath) -> Side:
     """Return a run by one stretch whose path is known."""
     graph, window = path.graph, path.window
+    return Side(graph, [scope], [path], measure_of_window(graph, window), is_first_of_several(graph, window))
+
+
+def is_first_of_several(graph: DependencyGraph, window: ResolvedWindow) -> bool:
+    """Tell whether a window is the first of several steps."""
     steps = graph.steps()
-    warms_up = window.step is not None and len(steps) > 1 and window.step == steps[0].number
-    return Side(graph, [scope], [path], _measure_of_window(graph, window), warms_up)
+    return window.step is not None and len(steps) > 1 and window.step == steps[0].number
 
 
-def _measure_of_window(graph: DependencyGraph, window: ResolvedWindow) -> Measure:
+def measure_of_window(graph: DependencyGraph, window: ResolvedWindow) -> Measure:
     """Say which length a window has."""
     if window.is_whole:
         return "whole trace"
     if not window.is_named:
         return "window"
-    if window.form == "cpu" or not graph.is_gpu.any():
+    # Steps of a job tile it whatever does the work.
+    if window.form == "cpu" or not (graph.is_gpu.any() or (window.form == "gpu" and len(graph.parts) > 1)):
         return "time on the CPU"
     return "iteration" if window.form == "gpu" else "latency"
 

@@ -13,7 +13,7 @@ from analyses.two_runs.sides import Side
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.who.call_paths import CallPaths
 from hta_graph.columns import distinct, summed_by
-from hta_graph.model import EventKind, Ints
+from hta_graph.model import Bools, EventKind, Ints
 
 __all__ = ["RepeatedWork", "repeated_work"]
 
@@ -34,9 +34,12 @@ class RepeatedWork:
     amount: float | None
 
 
-def repeated_work(control: Side, test: Side) -> RepeatedWork:
-    """Match what two stretches did: kernels by call path and name, outermost operators by name."""
-    on_gpu, gpu_codes = _common_kernels(control.scope, test.scope)
+def repeated_work(control: Side, test: Side, *, communication: bool = True) -> RepeatedWork:
+    """Match what two stretches did: kernels by call path and name, outermost operators by name.
+
+    Without ``communication`` its kernels tell no noise: how long one of a job takes on a rank is what others did.
+    """
+    on_gpu, gpu_codes = _common_kernels(control.scope, test.scope, communication=communication)
     on_cpu, cpu_codes = _common_operators(control.scope, test.scope)
     window_ns = min(control.path.length_ns, test.path.length_ns)
     kernels, operators = (noise_of_repeats(found, window_ns) for found in (on_gpu, on_cpu))
@@ -50,12 +53,13 @@ Codes = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
 """Of each side the unit of every piece of work, numbered alike, and how long it took."""
 
 
-def _common_kernels(control: Scope, test: Scope) -> tuple[Repeats, Codes]:
+def _common_kernels(control: Scope, test: Scope, *, communication: bool) -> tuple[Repeats, Codes]:
     """Match GPU work in the order in which it was enqueued."""
     paths = CallPaths()
     left, right = EnqueuedWork.of(control, paths), EnqueuedWork.of(test, paths)
     codes = common_codes(left, right, control, test)
-    return _matched(codes, left.length, right.length), ((codes[0], left.length), (codes[1], right.length))
+    tells = np.full(len(left.row), communication) | ~control.graph.marks.communicates[left.row]
+    return _matched(codes, left.length, right.length, tells), ((codes[0], left.length), (codes[1], right.length))
 
 
 def _common_operators(control: Scope, test: Scope) -> tuple[Repeats, Codes]:
@@ -72,11 +76,13 @@ def _common_operators(control: Scope, test: Scope) -> tuple[Repeats, Codes]:
             code[name] = number.setdefault(names[name], len(number))
         codes.append(code[events.name[rows]])
         lengths.append(events.end[rows] - events.start[rows])
-    return _matched((codes[0], codes[1]), *lengths), ((codes[0], lengths[0]), (codes[1], lengths[1]))
+    return _matched((codes[0], codes[1]), lengths[0], lengths[1]), ((codes[0], lengths[0]), (codes[1], lengths[1]))
 
 
-def _matched(codes: tuple[Ints, Ints], left_ns: Ints, right_ns: Ints) -> Repeats:
+def _matched(codes: tuple[Ints, Ints], left_ns: Ints, right_ns: Ints, tells: Bools | None = None) -> Repeats:
     left, right = align(*codes)
+    if tells is not None:
+        left, right = left[tells[left]], right[tells[left]]
     return Repeats(codes[0][left], left_ns[left], right_ns[right])
 
 

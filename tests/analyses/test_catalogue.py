@@ -17,7 +17,7 @@ from analyses.catalogue import CATALOGUE, Analysis
 from analyses.flags import OWNER_KINDS, MemoryTimelineFlags
 from analyses.memory import raw_memory_timeline
 from analyses.tables import MORE, Table
-from analyses.two_runs import run_diff
+from analyses.two_runs import job_diff, run_diff
 from hta_graph.algorithms.who.owners import OWNERS
 from tests.simulator import Dialect
 from tests.support.command_line import run_command
@@ -48,7 +48,7 @@ def documented_words(table: Table) -> set[str]:
 
 def all_tables() -> list[tuple[str, Table]]:
     listed = [(f"{one.name} {name}", table) for one in CATALOGUE for name, table in one.tables.items()]
-    others = {"diff": run_diff.TABLES, "raw timeline": raw_memory_timeline.TABLES}
+    others = {"diff": run_diff.TABLES, "diff of jobs": job_diff.TABLES, "raw timeline": raw_memory_timeline.TABLES}
     return listed + [(f"{of} {name}", table) for of, tables in others.items() for name, table in tables.items()]
 
 

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from hta_graph.columns import Columns, first_of_runs, picked, summed_by
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.views import labels, none_where
 from hta_graph.job.causes.excess import excesses_of
 from hta_graph.job.causes.met_before import Waits, waits_of
 from hta_graph.job.causes.profiles import Doings
 from hta_graph.job.causes.rank_ways import ways_and_profiles
-from hta_graph.model import Bools, Ints
+from hta_graph.model import Bools, BoundBy, Ints
 
 __all__ = ["Charges", "WaitCauses"]
 
@@ -113,6 +115,25 @@ class WaitCauses:
             self._job.members.number[waits.waiter[weighed.wait]],
         )  # fmt: skip
         return self._summed(shares.take(weighed.member < 0))
+
+    def columns_of(self, charges: Charges) -> dict[str, Any]:
+        """Return charges as columns of output; None where a rank, or what it did, is not known.
+
+        Columns: rank, name, call_path, bound_by, caused_ns, direct_ns, propagated_ns, collectives.
+        """
+        doings, unknown = self.doings, charges.doing < 0
+        name, path = (np.array([*texts, None], object) for texts in (doings.name, doings.call_path))
+        bound = picked(np.array(doings.bound, np.int8), charges.doing, otherwise=BoundBy.UNEXPLAINED)
+        return {
+            "rank": none_where(charges.rank.astype(object), charges.rank < 0),
+            "name": name[charges.doing],
+            "call_path": none_where(path[charges.doing], unknown),
+            "bound_by": labels(BoundBy, bound),
+            "caused_ns": charges.caused,
+            "direct_ns": charges.direct,
+            "propagated_ns": charges.propagated,
+            "collectives": charges.collectives,
+        }
 
     def _inherited(self, own: Ints) -> Ints:
         """Return the shares of what was passed on to each wait, given those of the waits themselves.

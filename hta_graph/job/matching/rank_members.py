@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hta_graph.job.matching.rank_record import listed_ranks
 from hta_graph.model import Bools, Ids, Ints
 
 __all__ = ["ALL", "DESCRIPTION", "MESSAGES", "NOBODY", "RECORDED", "SIZES", "UNKNOWN", "RankMembers", "Recording"]
@@ -67,6 +68,12 @@ class RankMembers:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def group_at(self, place: int) -> tuple[str | None, int]:
+        """Return what the group of a communication is for, if the trace describes it, and its size (0: not told)."""
+        size = self.said["Group size"][place]
+        listed = size if isinstance(size, int) else len(listed_ranks(self.said["Process Group Ranks"][place]))
+        return self.said[DESCRIPTION][place], listed
 
     @classmethod
     def none(cls) -> RankMembers:

@@ -8,19 +8,9 @@ import pytest
 
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import command_json, one_error, run_command
+from tests.support.plain_steps import recorded
 
 SLOWER = "--fail-above: the test is 20.0 % slower, which is more than 5.0 % and than noise (1.0 %)"
-
-
-def recorded(path: Path, lengths: list[int], rank: int = 0) -> Path:
-    """Record steps of these lengths (µs), each of one kernel that ends with it."""
-    trace = TraceBuilder(distributedInfo={"rank": rank, "world_size": 2})
-    at = 0
-    for step, length in enumerate(lengths, 1):
-        trace.annotation(f"ProfilerStep#{step}", at, at + length - 5)
-        trace.launch("gemm", (at, at + 1), (at + 2, at + length), step)
-        at += length
-    return trace.write(path)
 
 
 @pytest.fixture

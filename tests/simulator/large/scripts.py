@@ -40,14 +40,14 @@ FIRST_MESSAGE_STREAM = 60
 
 @dataclass(frozen=True)
 class Injection:
-    """What one rank does more: an operator, or its kernel, takes `ns` longer in the middle step."""
+    """What one rank does more: an operator, or its kernel, takes `ns` longer in a step (None: in each)."""
 
     rank: int
     ns: int
     on: Side
     operator: str = SLOW_OPERATOR
     kernel: str = SLOW_KERNEL
-    step: int = STEPS // 2
+    step: int | None = STEPS // 2
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,9 @@ class LargeShape:
     """Whether recorded sequence numbers tell which communications belong together, as PyTorch does from 2026 on."""
     cuts_groups: bool = False
     """Whether the header lists a group's first thirty ranks alone, as Kineto writes it where PyTorch does not."""
+    steps: int = STEPS
+    delays_each_step: bool = False
+    """Whether the rank is slow in each step, not in the middle one alone."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ def large_job(shape: LargeShape) -> LargeJob:
     """Return a job with as many rows as asked for, as far as its collectives leave room for others."""
     mesh = MESHES[shape.mesh](shape.ranks)
     rank = int(Draw(shape.seed, 0, 0, shape.ranks - 1).of(mesh.roles[0][:1])[0])
-    injected = Injection(rank, shape.delay_ns, shape.delay_on)
+    step = None if shape.delays_each_step else shape.steps // 2
+    injected = Injection(rank, shape.delay_ns, shape.delay_on, step=step)
     programs = tuple(_filled(shape, mesh, role, injected) for role in range(len(mesh.roles)))
     return LargeJob(shape, mesh, programs, injected)
 
@@ -119,14 +123,14 @@ class Script:
         make = self._fsdp_step if self.shape.mesh == "fsdp" else self._three_d_step
         read = Copy(COMPUTE, 2_000, "DtoH", "pageable"), SyncStream(COMPUTE)
         loss = Op("aten::item", (Op("aten::_local_scalar_dense", read),))
-        return tuple(Annotation(f"ProfilerStep#{step}", (*make(step), loss)) for step in range(STEPS))
+        return tuple(Annotation(f"ProfilerStep#{step}", (*make(step), loss)) for step in range(self.shape.steps))
 
     # -- what a step consists of --------------------------------------------------------------------------------------
 
     def _fsdp_step(self, step: int) -> Body:
         """Gather parameters layer by layer, and again backward; reduce gradients in the node, then across nodes."""
         replicas = "replicate" in self.mesh.axes
-        layers = max(1, (self.shape.collectives // STEPS - 1) // (4 if replicas else 3))
+        layers = max(1, (self.shape.collectives // self.shape.steps - 1) // (4 if replicas else 3))
         slow = self._slow_operator(step)
         forward = [
             (*self._blocking("all_gather", "shard", 60_000), *(slow if layer == 0 else ()), *self._layers("forward"))
@@ -142,7 +146,7 @@ class Script:
 
     def _three_d_step(self, step: int) -> Body:
         """Pass micro-batches through the stages and their gradients back; layers reduce over tensor ranks."""
-        own = self.shape.collectives // STEPS
+        own = self.shape.collectives // self.shape.steps
         batches = 1 if own < 40 else 4
         layers = max(1, (own - 2 - 4 * batches) // (4 * batches))
         slow = self._slow_operator(step)
@@ -174,7 +178,7 @@ class Script:
 
     def _slow_operator(self, step: int) -> Body:
         """Return what every rank does for the first batch, and one rank slowly."""
-        more = {self.injected.on: self.injected.ns} if step == self.injected.step else {}
+        more = {self.injected.on: self.injected.ns} if self.injected.step in (None, step) else {}
         host = Gap(self._draw(8_000, 12_000, more_ns=more.get("host", 0)))
         kernel = Launch(COMPUTE, self._draw(16_000, 20_000, more_ns=more.get("gpu", 0)), self.injected.kernel)
         return (Op(self.injected.operator, (host, kernel)),)
