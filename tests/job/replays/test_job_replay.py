@@ -155,3 +155,31 @@ def test_jobs_of_all_kinds_predict_the_same(tmp_path: Path, scenario: str, backe
 def test_real_jobs_predict_the_same(job: str) -> None:
     folder = SHARED / ("traces" if job in REAL else "gloo") / job
     assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)
+
+
+def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp_path: Path) -> None:
+    graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
+    whole, few = hg.build_job(graphs), skeleton_job(graphs)
+    change, window = hg.scale("class:cpu_bound", 0.5), hg.whole()
+    assert said_of(hg.predict(few, change, window)) == said_of(hg.predict(whole, change, window))
+    assert hg.predict(few).measured_ns == hg.predict(whole).identity_ns
+    for question in (
+        hg.replay,
+        hg.slack,
+        hg.opportunities,
+        hg.near_critical,
+        lambda job: hg.sensitivity(job, "rank:0"),
+    ):
+        with pytest.raises(QueryError, match="takes all rows of all ranks; read fewer ranks, or the job without"):
+            question(few)
+
+
+def test_changes_that_change_nothing_are_told_apart_from_those_without_slack(tmp_path: Path) -> None:
+    graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
+    whole, few = hg.build_job(graphs), skeleton_job(graphs)
+    for change in (hg.scale("class:cpu_bound", 1.0), hg.scale("rank:1", 0.999), hg.scale("rank:0", 1.5)):
+        said = [
+            (own.is_unchanged, own.saved_ns) for own in (hg.predict(job, change, hg.whole()) for job in (whole, few))
+        ]
+        assert said[0] == said[1]
+    assert hg.predict(few, hg.scale("class:cpu_bound", 1.0), hg.whole()).is_unchanged
