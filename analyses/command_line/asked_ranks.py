@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from analyses.command_line.told_files import more_errors, repairs_of
 from analyses.display.plain import say
 from analyses.display.progress import ProgressLine
 from hta_graph.places.manifests import given_places
@@ -23,14 +22,11 @@ if TYPE_CHECKING:
     from hta_graph.job.many_ranks import JobReader
     from hta_graph.job.reading import Progress
     from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
-    from hta_graph.trace import Trace
 
 __all__ = ["AskedRanks", "print_lines", "say"]
 
-ERRORS_TOLD, CAUSES_TOLD = 10, 5
-"""Of how many files that cannot be read each has a line, and how many causes the line about all others names."""
-
-NUMBER = re.compile(r"\d[\d,.]*")
+ERRORS_TOLD = 10
+"""Of so many files that cannot be read each has a line."""
 
 
 def print_lines(lines: Sequence[Line], *, wide: bool = False, to: TextIO | None = None) -> None:
@@ -114,7 +110,7 @@ class AskedRanks:
         repaired = 0
         started = self._started(line, self.jobs, self.cluster, progress=line.update, members=members, skeleton=skeleton)
         for found in started:
-            repairs = _repairs_of(found.trace)
+            repairs = repairs_of(found.trace)
             repaired += bool(repairs)
             if repaired <= ERRORS_TOLD:
                 _say_all(repairs, line.say)
@@ -212,7 +208,7 @@ class AskedRanks:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), 1))
-        _say_all(_repairs_of(found.trace), say)
+        _say_all(repairs_of(found.trace), say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         elif self.rank is None and (files := self.count_files()) > 1:
@@ -291,38 +287,6 @@ def cache_folder(name: str) -> Path:
 def _progress_of(doing: str) -> Iterator[Progress]:
     with ProgressLine(doing) as line:
         yield line.update
-
-
-def more_errors(errors: Sequence[HtaGraphError]) -> str:
-    """Say of how many files more there are errors, by their causes, the most frequent first.
-
-    >>> from hta_graph.errors import TraceError
-    >>> more_errors([TraceError("a.json", "is empty"), TraceError("b.json", "breaks off at byte 7", "record it again")])
-    '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
-    """
-    causes = Counter(NUMBER.sub("…", cause_of(error)) for error in errors).most_common(CAUSES_TOLD)
-    told = [f"{count:,} × {cause}" for cause, count in causes]
-    rest = len(errors) - sum(count for _, count in causes)
-    told += [f"{rest:,} × another cause"] if rest else []
-    return f"… and {len(errors):,} more files that cannot be read: {', '.join(told)}"
-
-
-def cause_of(error: HtaGraphError) -> str:
-    """Return what an error says about its file, without the file and the remedy."""
-    cause = str(error).partition(": ")[2] or str(error)
-    return cause.partition("; ")[0]
-
-
-def _repairs_of(trace: Trace) -> list[str]:
-    """Return lines about what of a trace was salvaged or dropped."""
-    from hta_graph.trace.table import READING_DIAGNOSTICS
-
-    lines = [f"{trace.path}: {trace.salvaged}"] if trace.salvaged else []
-    found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
-    if found:
-        listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
-        lines.append(f"{trace.path}: {', '.join(listed)}")
-    return lines
 
 
 def _say_all(lines: Iterable[str], say: Callable[[str], None]) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from analyses.display.terminal import Line, duration_text, percent, table
+from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.words import short_words_in
 from analyses.display.worst_ranks import RANKS_SHOWN, more_ranks
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.path_meetings import crossings, held_up_by
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.columns import summed_by
+from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 
-__all__ = ["job_record", "missing_lines", "rank_lines", "rank_names"]
+__all__ = ["job_record", "missing_lines", "rank_lines", "rank_names", "time_by_host"]
+
+LONGEST_HOST = 60
 
 
 def job_record(path: CriticalPath) -> dict[str, Any]:
@@ -34,6 +38,7 @@ def job_record(path: CriticalPath) -> dict[str, Any]:
         "ranks": [part.rank for part in job.parts],
         "clocks": _clock_records(job),
         "by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()},
+        **({"by_host_ns": time_by_host(job, path.by_rank_ns)} if job.hosts else {}),
         "held_up_ns": {str(part.rank): own.total for part, own in zip(job.parts, held, strict=True)},
         "crossings": {"count": len(passed), "corrected_ns": int(passed.corrected.sum())},
     }
@@ -74,7 +79,28 @@ def rank_lines(path: CriticalPath) -> list[Line]:
     hidden = int(np.count_nonzero(total)) - len(shown)
     passed = len(crossings(path))
     head = f"time on the critical path by rank; it goes from rank to rank {passed:,} ×"
-    return [head, *table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4]), *more_ranks(hidden)]
+    listed = table(rows, ["time", "share", "others wait", "rank", "mostly"], left=[4])
+    return [head, *listed, *more_ranks(hidden), *_host_lines(path)]
+
+
+def _host_lines(path: CriticalPath) -> list[Line]:
+    """List the hosts that most of the path is on, where the ranks are on several."""
+    times, length = time_by_host(path.graph, path.by_rank_ns), max(path.length_ns, 1)
+    shown = [(host, ns) for host, ns in times.items() if ns][:RANKS_SHOWN]
+    if not shown:
+        return []
+    rows = [[duration_text(ns), percent(ns / length), clipped(host, LONGEST_HOST)] for host, ns in shown]
+    hidden = len([ns for ns in times.values() if ns]) - len(shown)
+    more = [f"  and {hidden:,} hosts more; --json FILE lists all"] if hidden else []
+    return ["", "the same by host", *table(rows, ["time", "share", "host"], left=[2]), *more]
+
+
+def time_by_host(graph: DependencyGraph, by_rank_ns: Mapping[int, int]) -> dict[str, int]:
+    """Add up times (ns) by host, the longest first; of none where a rank does not tell its host, or all are on one."""
+    hosts, found = graph.hosts if isinstance(graph, JobGraph) else {}, dict[str, int]()
+    for rank, host in hosts.items():
+        found[host] = found.get(host, 0) + by_rank_ns[rank]
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def missing_lines(window: ResolvedWindow) -> list[str]:

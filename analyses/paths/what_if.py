@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from analyses.paths.asked_changes import AskedChange, asked_scenario
+from analyses.paths.job_report import time_by_host
 from analyses.paths.near_report import near_record
 from analyses.paths.step_records import step_records, window_record
 from hta_graph.algorithms.replay.opportunities import Opportunity, listed_opportunities
@@ -155,19 +156,20 @@ def what_if_document(found: WhatIf) -> dict[str, Any]:
         "next": found.next,
         "opportunities": [vars(one) for one in found.opportunities],
         "scenarios": [{**one.as_record(), "saved_ns": saved} for one, saved in found.scenarios],
-        "path_before": _path_record(replayed.path_before),
-        "path_after": _path_record(replayed.path_after),
+        "path_before": _path_record(replayed.path_before, graph),
+        "path_after": _path_record(replayed.path_after, graph),
         **({"curve": _curve_record(found.curve)} if found.curve else {}),
         **({"near": near_record(found.near)} if found.near else {}),
         "diagnostics": graph.diagnostics,
     }
 
 
-def _path_record(path: PathTotals | PathOfRanks) -> dict[str, Any]:
+def _path_record(path: PathTotals | PathOfRanks, graph: DependencyGraph) -> dict[str, Any]:
     events = {key: column.tolist() for key, column in path.by_name().items()}
     return {
         "by_bound_ns": path.by_bound_ns,
         **({"by_rank_ns": {str(rank): ns for rank, ns in path.by_rank_ns.items()}} if len(path.by_rank_ns) > 1 else {}),
+        **({"by_host_ns": by_host} if (by_host := time_by_host(graph, path.by_rank_ns)) else {}),
         "events": [dict(zip(events, row, strict=True)) for row in zip(*events.values(), strict=True)],
     }
 

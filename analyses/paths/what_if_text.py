@@ -9,7 +9,8 @@ from analyses.advice.wording import brief_class, brief_duration
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.window_text import default_lines, window_lines
 from analyses.display.words import meanings_in, short_words_in
-from analyses.paths.job_report import missing_lines
+from analyses.display.worst_ranks import more_ranks
+from analyses.paths.job_report import missing_lines, time_by_host
 from analyses.paths.near_report import near_lines
 from analyses.paths.what_if import WhatIf
 from hta_graph.algorithms.replay.opportunities import LEAST_SHARE, Opportunity
@@ -207,11 +208,17 @@ def _three_times(before_ns: int, after_ns: int) -> list[str]:
 
 def _rank_lines(found: WhatIf) -> list[Line]:
     before, after = found.replayed.path_before.by_rank_ns, found.replayed.path_after.by_rank_ns
-    shown = sorted((rank for rank in before if before[rank] or after[rank]), key=lambda rank: -after[rank])
+    on_paths = (rank for rank in before if before[rank] or after[rank])
+    shown = sorted(on_paths, key=lambda rank: -max(before[rank], after[rank]))
     if len(before) < 2 or not shown:
         return []
     rows = [[duration_text(before[rank]), duration_text(after[rank]), str(rank)] for rank in shown[:SHOWN]]
-    return ["", "the same by rank", *table(rows, ["before", "after", "rank"])]
+    listed = ["", "the same by rank", *table(rows, ["before", "after", "rank"]), *more_ranks(len(shown) - len(rows))]
+    was, now = (time_by_host(found.graph, times) for times in (before, after))
+    most = sorted(now, key=lambda host: -max(was[host], now[host]))
+    hosts = [[duration_text(was[host]), duration_text(now[host]), clipped(host, LONGEST_NAME)] for host in most]
+    by_host = table(hosts[:SHOWN], ["before", "after", "host"], left=[2])
+    return [*listed, *(["", "the same by host", *by_host] if by_host else [])]
 
 
 def _event_lines(found: WhatIf) -> list[Line]:

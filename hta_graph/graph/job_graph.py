@@ -149,6 +149,13 @@ class JobGraph(DependencyGraph):
         return freeze(part)
 
     @cached_property
+    def hosts(self) -> dict[int, str]:
+        """Each rank's host; of none if a rank's trace does not tell it, or all are on one."""
+        told = {part.rank: part.graph.trace.settings.get("host_name") for part in self._parts}
+        names = {rank: name for rank, name in told.items() if name}
+        return names if len(names) == len(told) and len(set(names.values())) > 1 else {}
+
+    @cached_property
     def rank_of_part(self) -> Ints:
         """The number of each rank."""
         return freeze(np.array([part.rank for part in self._parts], np.int64))

@@ -98,6 +98,22 @@ def test_of_steps_few_rows_tell_those_of_the_job(
     assert (status, "0 ranks" in out) == (0, False)
 
 
+def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path]) -> None:
+    """Ranks 0 to 3 are on one host, the others on another."""
+    _, out, _ = asked_with(capsys, "always", job_of("clocks"), "critical-path")
+    path = json.loads(out)
+    sums = [sum(path["by_rank_ns"][str(rank)] for rank in ranks) for ranks in (range(4), range(4, 8))]
+    assert path["by_host_ns"] == {"node0": sums[0], "node1": sums[1]}
+    _, out, _ = asked_with(capsys, "always", job_of("clocks"), "what-if", "--scale", "rank:5=0.5")
+    found = json.loads(out)
+    for side in ("path_before", "path_after"):
+        assert sum(found[side]["by_host_ns"].values()) == sum(found[side]["by_rank_ns"].values())
+    for command in (["critical-path"], ["what-if", "--scale", "rank:5=0.5"]):
+        status, text, _ = run_command(capsys, command[0], job_of("clocks"), *command[1:])
+        assert status == 0
+        assert re.search("the same by host\n(.*\n)+?.*ms.*node[01]", text), text
+
+
 def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path]) -> None:
     _, out, _ = asked_with(capsys, "always", job_of("3d"), "stragglers")
     first, injected = json.loads(out)["tables"]["causes"][0], read_truth(job_of("3d"))["injected"]

@@ -1,0 +1,51 @@
+"""What is told of files: why some cannot be read, and what of others was salvaged or dropped."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hta_graph.errors import HtaGraphError
+    from hta_graph.trace import Trace
+
+__all__ = ["more_errors", "repairs_of"]
+
+CAUSES_TOLD = 5
+"""How many causes the line about files names that cannot be read and have no line of their own."""
+
+NUMBER = re.compile(r"\d[\d,.]*")
+
+
+def more_errors(errors: Sequence[HtaGraphError]) -> str:
+    """Say of how many files more there are errors, by their causes, the most frequent first.
+
+    >>> from hta_graph.errors import TraceError
+    >>> more_errors([TraceError("a.json", "is empty"), TraceError("b.json", "breaks off at byte 7", "record it again")])
+    '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
+    """
+    causes = Counter(NUMBER.sub("…", _cause_of(error)) for error in errors).most_common(CAUSES_TOLD)
+    told = [f"{count:,} × {cause}" for cause, count in causes]
+    rest = len(errors) - sum(count for _, count in causes)
+    told += [f"{rest:,} × another cause"] if rest else []
+    return f"… and {len(errors):,} more files that cannot be read: {', '.join(told)}"
+
+
+def _cause_of(error: HtaGraphError) -> str:
+    """Return what an error says about its file, without the file and the remedy."""
+    cause = str(error).partition(": ")[2] or str(error)
+    return cause.partition("; ")[0]
+
+
+def repairs_of(trace: Trace) -> list[str]:
+    """Return lines about what of a trace was salvaged or dropped."""
+    from hta_graph.trace.table import READING_DIAGNOSTICS
+
+    lines = [f"{trace.path}: {trace.salvaged}"] if trace.salvaged else []
+    found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
+    if found:
+        listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
+        lines.append(f"{trace.path}: {', '.join(listed)}")
+    return lines
