@@ -38,7 +38,8 @@ def checked(question: str, answer: Path, truth: dict[str, Any]) -> Verdict:
     """Compare an answer with the truth, where that is known."""
     verdict = Verdict()
     if question in CHECKS:
-        CHECKS[question](json.loads(answer.read_text(encoding="utf-8"))["tables"], truth, verdict)
+        document = json.loads(answer.read_text(encoding="utf-8"))
+        CHECKS[question](document.get("tables", document), truth, verdict)
     return verdict
 
 
@@ -64,9 +65,17 @@ def _check_stragglers(tables: Tables, truth: dict[str, Any], verdict: Verdict) -
     verdict.add(is_it, f"first cause is {first['name']} of rank {first['rank']}")
 
 
-CHECKS: dict[str, Callable[[Tables, dict[str, Any], Verdict], None]] = {
+def _check_what_if(found: dict[str, Any], truth: dict[str, Any], verdict: Verdict) -> None:
+    del truth
+    verdict.add(found["measured_ns"] == found["identity_ns"], "as recorded to the nanosecond")
+    sums = {sum(found["path_before"][by].values()) for by in ("by_bound_ns", "by_rank_ns")}
+    verdict.add(sums == {found["measured_ns"]}, f"{len(found['opportunities'])} opportunities")
+
+
+CHECKS: dict[str, Callable[[Any, dict[str, Any], Verdict], None]] = {
     "collectives": _check_collectives,
     "stragglers": _check_stragglers,
+    "what-if": _check_what_if,
 }
 
 
