@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from logging import NullHandler, getLogger
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -44,6 +45,8 @@ def file_system(scheme: str) -> Any:
     Raises:
         MissingExtraError: the package for them is not installed.
     """
+    # What a package has to say besides its errors is for programs that set up logging, not for the terminal.
+    getLogger("gcsfs").addHandler(NullHandler())
     try:
         from fsspec import filesystem
 

@@ -14,7 +14,7 @@ from hta_graph.algorithms.work.activities import activities
 from hta_graph.columns import distinct, freeze, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
-from hta_graph.graph.points import end_point, event_of
+from hta_graph.graph.points import event_of
 from hta_graph.model import EdgeKind, EventKind, Ids, Ints
 
 __all__ = ["awakenings_between", "rows_around", "rows_of_meetings"]
@@ -38,12 +38,25 @@ def rows_of_meetings(graph: DependencyGraph, met: Ints, windows: Sequence[Resolv
     steps = np.array([item.event for item in graph.steps()], np.int64)
     launched = picked(graph.launching_call, met)
     found = [met, launched, event_of(points), event_of(following), steps, _ends_of_recording(graph)]
-    # Where edges of the job join, the source of what binds here must be there to be compared with them.
-    compared = np.concatenate([end_point(met[met >= 0]), following])
-    binding = binding_edges(graph)[compared]
-    found.append(event_of(graph.edge_table.source[binding[binding >= 0]]))
     rows = distinct(np.concatenate(found).astype(np.int64))
-    return freeze(rows[rows >= 0].astype(np.int32))
+    return _with_what_binds(graph, rows[rows >= 0])
+
+
+def _with_what_binds(graph: DependencyGraph, rows: Ints) -> Ids:
+    """Add to rows what binds points of theirs that communication would have let go on earlier.
+
+    main      [allreduce_]                      [allreduce_]
+    worker      [== gloo:all_reduce ==]────────▶│                does not bind
+    autograd        [evaluate_function        ]▶│                binds, and so is to be compared with that
+    """
+    edges = graph.edge_table
+    target = edges.target[edges.kind == EdgeKind.COLLECTIVE_WAIT]
+    goes_on, binds = event_of(target), event_of(picked(edges.source, binding_edges(graph)[target]))
+    kept = np.zeros(len(graph.event_table), np.bool_)
+    kept[rows] = True
+    while len(fresh := binds[kept[goes_on] & ~kept[binds] & (binds >= 0)]):
+        kept[fresh] = True
+    return freeze(np.flatnonzero(kept).astype(np.int32))
 
 
 def _points_after(graph: DependencyGraph, points: Ids, lanes: Sequence[int]) -> Ids:

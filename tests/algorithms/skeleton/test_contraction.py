@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.algorithms.skeleton.contraction import contracted
 from hta_graph.algorithms.time.stretches import binding_edges
-from hta_graph.graph.points import event_of
+from hta_graph.graph.points import end_point, event_of
+from tests.support.builder import TraceBuilder
 from tests.support.depth import for_all
 from tests.support.drawn_graphs import FILLED
 
@@ -37,3 +40,22 @@ def test_each_kept_point_is_bound_by_the_next_one_kept_on_the_walk_back(
             assert bound.get(own, -1) == expected
             if point >= 0:
                 assert found.dip[own] == max(int(times[point]) - min(passed, default=int(times[point])), 0)
+
+
+def test_a_clock_that_goes_wrong_between_kept_points_is_told(tmp_path: Path) -> None:
+    """The GPU's clock is 2 µs behind; the way from the call's start to the synchronisation's end leads by the kernel.
+
+    µs       8   10  12  13              18  20
+    thread        [call] [synchronize       ]
+    stream   [=== kernel ===============]
+    """
+    trace = TraceBuilder()
+    trace.launch("kernel", (10, 12), (8, 18), 1)
+    trace.call("cudaDeviceSynchronize", 13, 20, 2)
+    trace.sync_row("Context Sync", 13, 20, 2)
+    graph = trace.graph(tmp_path)
+    assert [graph.name_of(row) for row in (1, 2)] == ["cudaLaunchKernel", "cudaDeviceSynchronize"]
+    found = contracted(graph, np.array([1, 2], np.int32))
+    at = int(end_point(np.array([1]))[0])
+    assert found.edges.source[found.edges.target == at].tolist() == [0]
+    assert found.dip.tolist() == [2_000 * (point == at) for point in range(4)]

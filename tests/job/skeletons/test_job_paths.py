@@ -14,6 +14,7 @@ from hta_graph.job.causes.wait_causes import WaitCauses
 from tests.ranks_proof import DAMAGES, SCENARIOS, random_shape
 from tests.simulator.ranks import record_job, simulate_job
 from tests.support.depth import cases
+from tests.support.gloo_builder import MAIN, GlooRank
 from tests.support.shared_traces import SHARED
 from tests.support.skeleton_job import (
     ALL_KINDS,
@@ -45,6 +46,64 @@ def assert_same(graphs: list[hg.DependencyGraph]) -> None:
 @pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
 def test_a_job_of_skeletons_says_the_same(tmp_path: Path, scenario: str, backend: str, damage: str) -> None:
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1))
+
+
+def ranks_with_a_backward_pass(folder: Path) -> list[hg.DependencyGraph]:
+    """Write two ranks; on the first one a thread waits for gradients longer than for the work that it had called for.
+
+    µs       0      10        20        30        40        50        60
+    main     [mul  ][allreduce_]_____________________________________[allreduce_]
+    worker              [gloo:all_reduce ======================]
+    autograd              [evaluate_function                        ]
+    """
+    paths = []
+    for rank, arrival in enumerate((10, 35)):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mul", 1, arrival - 1, tid=MAIN)
+        trace.called("all_reduce", arrival, arrival + 2)
+        trace.worked("all_reduce", arrival + 3, 44)
+        if rank == 0:
+            trace.op("autograd::engine::evaluate_function: AddBackward0", 15, 55, tid=300)
+        trace.called("all_reduce", 60, 62, elements=9)
+        trace.worked("all_reduce", 63, 70, elements=9)
+        trace.op("aten::add", 78, 83, tid=MAIN)
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return list(hg.read_graphs(paths, members=True))
+
+
+def test_what_a_thread_waited_for_is_compared_with_its_communication(tmp_path: Path) -> None:
+    graphs = ranks_with_a_backward_pass(tmp_path)
+    said = said_of_path(hg.build_job(graphs), hg.whole())
+    assert said_of_path(skeleton_job(graphs), hg.whole()) == said
+    assert "autograd::engine::evaluate_function: AddBackward0" in {row["name"] for row in said["segments"]}
+
+
+def drifting_ranks(folder: Path, count: int = 60) -> list[hg.DependencyGraph]:
+    """Write two ranks that come late in turn; the second one's clock is ahead by 25 ms and drifts by 50 ppm."""
+    paths = []
+    for rank in (0, 1):
+        trace = GlooRank(rank, [0, 1])
+        shown = partial(_drifted, rank * 25_000, rank * 50e-6)
+        for at in range(count):
+            begin, come = 100_000 * at, 100_000 * at + (40_000 if (at + rank) % 2 else 10_000)
+            trace.op("aten::mul", shown(begin), shown(come - 1), tid=MAIN)
+            trace.called("all_reduce", shown(come), shown(come + 2), 8 + at)
+            trace.worked(
+                "all_reduce", shown(come + 3), shown(begin + 50_000 + (7 * at + 3 * rank) % 11), elements=8 + at
+            )
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return list(hg.read_graphs(paths, members=True))
+
+
+def _drifted(ahead: float, drift: float, time: float) -> float:
+    return round(time + ahead + drift * (time - 3_000_000), 3)
+
+
+def test_a_rank_whose_clock_drifts_is_read_in_the_jobs_time(tmp_path: Path) -> None:
+    graphs = drifting_ranks(tmp_path)
+    whole = hg.build_job(graphs)
+    assert 45 < whole.clocks.drift_ppm.tolist()[1] < 55
+    assert said_of_path(skeleton_job(graphs), hg.whole()) == said_of_path(whole, hg.whole())
 
 
 @pytest.mark.slow
