@@ -231,7 +231,11 @@ def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, other
     [6, -1]
     """
     column = np.asarray(values)
-    return np.append(column, np.array([otherwise], column.dtype))[np.where(rows >= 0, rows, len(column))]
+    if not len(column):
+        return np.full(len(rows), otherwise, column.dtype)
+    found = column[rows]
+    found[rows < 0] = otherwise
+    return found
 
 
 def looked_up(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
