@@ -233,8 +233,9 @@ def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, other
     column = np.asarray(values)
     if not len(column):
         return np.full(len(rows), otherwise, column.dtype)
-    found = column[rows]
-    found[rows < 0] = otherwise
+    missing = rows < 0
+    found = column[np.where(missing, 0, rows)]
+    found[missing] = otherwise
     return found
 
 
