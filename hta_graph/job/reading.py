@@ -122,6 +122,7 @@ def read_files(
     with closing(_read(rest, asked, readers, lambda done, _: progress(len(kept) + done, len(files)))) as answers:
         for file in files:
             yield kept[file.rank] if file.rank in kept else next(answers)
+        next(answers, None)  # it tells the end of its progress
 
 
 def _kept_skeletons(files: Sequence[RankFile], asked: AskedOf, readers: Readers) -> dict[int, DependencyGraph]:
@@ -138,7 +139,9 @@ def _read(
     files: Sequence[RankFile], asked: AskedOf, readers: Readers, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
     """Yield what was asked of each file, or its error, whoever reads them."""
-    if readers.cluster is not None:
+    if not files:
+        progress(0, 0)
+    elif readers.cluster is not None:
         from hta_graph.job.cluster_reading import read_on_cluster
 
         yield from read_on_cluster(
