@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import freeze, pair_key, picked
+from hta_graph.columns import freeze, pair_key, picked, stable_order
 from hta_graph.graph.nesting import Nesting, nest
 from hta_graph.graph.points import event_of, ordered_points, point_times
 from hta_graph.model import CPU_KINDS, EventKind, Ids, Ints, kind_mask
@@ -65,7 +65,7 @@ class Timeline:
         on_stream = self.order[self._is_activity[event_of(self.order)]]
         lane = self._events.lane[event_of(on_stream)]
         not_walked = np.flatnonzero(self.position < 0).astype(np.int32)
-        return freeze(np.concatenate([self.calls.points, on_stream[np.argsort(lane, kind="stable")], not_walked]))
+        return freeze(np.concatenate([self.calls.points, on_stream[stable_order(lane)], not_walked]))
 
     @cached_property
     def place_by_lane(self) -> Ids:

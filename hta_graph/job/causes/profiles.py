@@ -13,7 +13,7 @@ from hta_graph.algorithms.time.own_ways import OwnWays
 from hta_graph.algorithms.time.path_classes import owners_and_classes
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.algorithms.who.call_paths import FRAMES, NUMBER, CallPaths
-from hta_graph.columns import Columns, laid_out, pair_key, picked, summed_by
+from hta_graph.columns import Columns, laid_out, numbered_pairs, picked, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.marks import is_step
 from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
@@ -92,9 +92,9 @@ def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Pro
     members: Ints = np.arange(len(job.members))
     walk = np.append(stretches.walk[accounts.stretch], walks + members)
     time = np.append(accounts.end - accounts.start, job.members.transfer)
-    key, group = np.unique(pair_key(walk, doing), return_inverse=True)
-    summed = Profile(key & 0xFFFF_FFFF, summed_by(group, time, len(key)))
-    first = np.searchsorted(key >> 32, np.arange(walks + len(members) + 1))
+    rows, group = numbered_pairs(walk, doing)
+    summed = Profile(doing[rows], summed_by(group, time, len(rows)))
+    first = np.searchsorted(walk[rows], np.arange(walks + len(members) + 1))
     return Profiles(doings, summed, first, count, len(members))
 
 
@@ -104,10 +104,11 @@ def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, I
     # One row is behind many parts of time: its place is looked up once.
     rows, of_row = _distinct_below(len(job.event_table) + 1, owner + 1)
     path, name = _path_around(job, paths, rows - 1), picked(job.event_table.name, rows - 1)
-    places, of_place = np.unique(pair_key(path, name + 1), return_inverse=True)
-    keys, place = _distinct_below(len(places) * classes, of_place[of_row] * classes + bound)
-    listed = [(int(places[at // classes]), BoundBy(at % classes)) for at in keys.tolist()]
-    texts = [(paths.label(of >> 32), _text_of(job, (of & 0xFFFF_FFFF) - 1), bound) for of, bound in listed]
+    first, of_place = numbered_pairs(path, name + 1)
+    keys, place = _distinct_below(len(first) * classes, of_place[of_row] * classes + bound)
+    at = first[keys // classes]
+    listed = zip(path[at].tolist(), name[at].tolist(), (keys % classes).tolist(), strict=True)
+    texts = [(paths.label(around), _text_of(job, code), BoundBy(bound)) for around, code, bound in listed]
     number = {text: at for at, text in enumerate(sorted(set(texts)))}
     doings = Doings([path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number])
     return doings, np.array([number[text] for text in texts], np.int64)[place]
