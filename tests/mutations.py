@@ -1974,8 +1974,8 @@ SKELETONS = (
     of_skeletons(
         "the next kept point is one round away",
         "algorithms/skeleton/contraction",
-        "        if (further == leads).all():\n",
-        "        if True:\n",
+        "while (leads != (further := leads[leads])).any():",
+        "for further in [leads[leads]]:",
     ),
     of_skeletons(
         "clocks that go wrong between kept points are forgotten",
