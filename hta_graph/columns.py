@@ -25,11 +25,13 @@ __all__ = [
     "looked_up",
     "medians_by",
     "mixed_key",
+    "numbered_pairs",
     "numbered_runs",
     "pair_key",
     "picked",
     "places_by",
     "ranked_by",
+    "stable_order",
     "summed_by",
     "text_keys",
 ]
@@ -234,7 +236,12 @@ def picked(values: np.ndarray[Any, Any] | Sequence[Any], rows: Ids | Ints, other
     [6, -1]
     """
     column = np.asarray(values)
-    return np.append(column, np.array([otherwise], column.dtype))[np.where(rows >= 0, rows, len(column))]
+    if not len(column):
+        return np.full(len(rows), otherwise, column.dtype)
+    missing = rows < 0
+    found = column[np.where(missing, 0, rows)]
+    found[missing] = otherwise
+    return found
 
 
 def looked_up(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
@@ -247,6 +254,27 @@ def looked_up(values: Ids | Ints, ordered: Ids | Ints) -> Ints:
         return np.full(len(values), -1, np.int64)
     at = np.searchsorted(ordered, values).clip(max=len(ordered) - 1)
     return np.where(ordered[at] == values, at, -1)
+
+
+def stable_order(values: np.ndarray[Any, Any]) -> Ints:
+    """Return the places of whole numbers, none negative, in their order; equal ones stay as they stand."""
+    # Of 16 bits the stable sort is a radix sort, several times faster than of more; lanes, walks and the like are few.
+    is_small = values.max(initial=0) < 1 << 15
+    return np.argsort(values.astype(np.int16) if is_small else values, kind="stable")
+
+
+def numbered_pairs(upper: Ids | Ints, lower: Ids | Ints) -> tuple[Ints, Ints]:
+    """Number the pairs of numbers that occur, in order; return where each occurs first, and the number of each row.
+
+    >>> [found.tolist() for found in numbered_pairs(np.array([2, 1, 2, 1]), np.array([0, 9, 0, 3]))]
+    [[3, 1, 0], [2, 1, 2, 0]]
+    """
+    order = stable_order(lower)
+    order = order[stable_order(upper[order])]
+    is_first = first_of_runs(upper[order], lower[order])
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_first) - 1
+    return order[is_first], number
 
 
 def pair_key(upper: Ids | Ints, lower: Ids | Ints) -> Ints:

@@ -411,14 +411,14 @@ MISTAKES = (
     Mutation(
         "the first instead of the last predecessor",
         "hta_graph/algorithms/time/stretches.py",
-        "finished[rows] > best[edges.target[rows]]",
-        "binding[edges.target[rows]] < 0",
+        "-edges.kind, finished, edges.target",
+        "-edges.kind, -finished, edges.target",
     ),
     Mutation(
-        "of one kind the first predecessor",
+        "of rivals the first one",
         "hta_graph/algorithms/time/stretches.py",
-        "last = last_of_runs(targets[order])",
-        "last = first_of_runs(targets[order])",
+        "order[last_of_runs(edges.target[order])]",
+        "order[first_of_runs(edges.target[order])]",
     ),
     Mutation(
         "a source after its target counts as later",
@@ -429,8 +429,8 @@ MISTAKES = (
     Mutation(
         "ties go to the last kind",
         "hta_graph/algorithms/time/stretches.py",
-        "finished[rows] > best[edges.target[rows]]",
-        "finished[rows] >= best[edges.target[rows]]",
+        "-edges.kind, finished, edges.target",
+        "edges.kind, finished, edges.target",
     ),
     Mutation(
         "the walk goes on behind the window",
@@ -2002,8 +2002,8 @@ SKELETONS = (
     of_skeletons(
         "the next kept point is one round away",
         "algorithms/skeleton/contraction",
-        "        if (further == leads).all():\n",
-        "        if True:\n",
+        "while (leads != (further := leads[leads])).any():",
+        "for further in [leads[leads]]:",
     ),
     of_skeletons(
         "clocks that go wrong between kept points are forgotten",

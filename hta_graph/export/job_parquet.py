@@ -13,6 +13,7 @@ from hta_graph.columns import Columns, looked_up
 from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.job_time import in_job_time
 from hta_graph.job.joining.joined_trace import rendezvous_events
 from hta_graph.model import Bools, Codes, EventKind, Ids, Ints
@@ -111,6 +112,7 @@ def loaded_job(
     members = tables["members"]
     return JobGraph(
         trace,
+        Timeline(trace),
         edges_of_job(tables),
         _parts_of_job(trace, ranks, originals),
         tuple(originals),

@@ -219,13 +219,7 @@ class DependencyGraph:
 
     def nesting(self, *kinds: EventKind) -> Nesting:
         """Return the nesting of rows of some kinds (annotations, Python frames) on each lane."""
-        if kinds not in self._nesting_by_kinds:
-            self._nesting_by_kinds[kinds] = self._timeline.lookups(*kinds)
-        return self._nesting_by_kinds[kinds]
-
-    @cached_property
-    def _nesting_by_kinds(self) -> dict[tuple[EventKind, ...], Nesting]:
-        return {}
+        return self._timeline.lookups(*kinds)
 
     def enclosing(self, rows: Ids | Ints, *kinds: EventKind) -> Ids:
         """Return the innermost row of some kinds that is open on each CPU row's thread when it starts; -1: none."""

@@ -78,6 +78,7 @@ class JobGraph(DependencyGraph):
     def __init__(
         self,
         trace: Trace,
+        timeline: Timeline,
         edges: EdgeTable,
         parts: Sequence[RankPart],
         originals: Sequence[DependencyGraph],
@@ -88,7 +89,7 @@ class JobGraph(DependencyGraph):
         notes: dict[str, int],
         wait_calls: WaitCalls,
     ) -> None:
-        super().__init__(trace, Timeline(trace), edges, notes, wait_calls)
+        super().__init__(trace, timeline, edges, notes, wait_calls)
         self._parts = tuple(parts)
         self._originals = tuple(originals)
         self.members = members
@@ -174,12 +175,10 @@ class JobGraph(DependencyGraph):
     def ranks_apart(self) -> JobGraph:
         """The same job as each rank saw it: neither another rank binds anything, nor a queue of collectives."""
         between = np.isin(self._edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-        apart = JobGraph(
-            self._trace, self._edges, self._parts, self._originals, self.members, self.clock_table,
+        return JobGraph(
+            self._trace, self._timeline, self._edges, self._parts, self._originals, self.members, self.clock_table,
             doubtful=np.flatnonzero(between | self._is_queue), notes=self._notes, wait_calls=self._wait_calls,
         )  # fmt: skip
-        apart._timeline = self._timeline
-        return apart
 
     @cached_property
     def _is_queue(self) -> Bools:
@@ -384,6 +383,7 @@ class JobGraph(DependencyGraph):
         )
         return JobGraph(
             kept.trace,
+            Timeline(kept.trace),
             kept.edges,
             parts,
             originals,

@@ -21,6 +21,7 @@ from hta_graph.trace.vocabulary import (
     COMMUNICATION_KERNEL,
     COPY_KIND,
     COPY_TO_HOST,
+    DATA_LOADER,
     DATA_LOADING,
     DEVICE_COPY,
     DEVICE_WAIT,
@@ -50,6 +51,15 @@ def is_step(name: str) -> bool:
 def is_warm_up(name: str) -> bool:
     """Tell whether a name is that of what programs do once: take memory from the driver, load or compile code."""
     return WARM_UP.match(name) is not None
+
+
+def _names_of_loaders(names: Sequence[str]) -> Bools:
+    """Mark the names that mean data loading; few have the word in them, and most traces have none."""
+    found = np.array([DATA_LOADER in name for name in names] or [False])
+    may_be = np.flatnonzero(found)
+    if len(may_be):
+        found[may_be] = matched_names(DATA_LOADING, [names[code] for code in may_be.tolist()])
+    return found
 
 
 class Marks:
@@ -161,11 +171,12 @@ class Marks:
         Raises:
             PatternError: an expression is no regular one, or takes too long.
         """
-        asked = tuple(expressions or DATA_LOADING)
+        asked = tuple(expressions or ())
         if asked not in self._loading:
-            events = self._trace.events
+            events, names = self._trace.events, self._trace.names
             may_load = (events.kind == EventKind.CPU_OP) | (events.kind == EventKind.ANNOTATION)
-            self._loading[asked] = freeze(may_load & matched_names(asked, self._trace.names)[events.name])
+            named = matched_names(asked, names) if asked else _names_of_loaders(names)
+            self._loading[asked] = freeze(may_load & named[events.name])
         return self._loading[asked]
 
     def copy_kinds(self, rows: Ids) -> tuple[list[str], Ids]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import freeze, pair_key
+from hta_graph.columns import freeze, pair_key, picked, stable_order
 from hta_graph.graph.nesting import Nesting, nest
 from hta_graph.graph.points import event_of, ordered_points, point_times
 from hta_graph.model import CPU_KINDS, EventKind, Ids, Ints, kind_mask
@@ -50,8 +50,34 @@ class Timeline:
 
     def lookups(self, *kinds: EventKind) -> Nesting:
         """Nest rows of kinds that are looked up and never walked (annotations, Python frames)."""
-        rows = np.flatnonzero(kind_mask(self._events.kind, kinds))
-        return nest(self._events, self.times, self._in_order(rows), self._lane_count)
+        if kinds not in self._lookups:
+            rows = np.flatnonzero(kind_mask(self._events.kind, kinds))
+            self._lookups[kinds] = nest(self._events, self.times, self._in_order(rows), self._lane_count)
+        return self._lookups[kinds]
+
+    @cached_property
+    def _lookups(self) -> dict[tuple[EventKind, ...], Nesting]:
+        return {}
+
+    @cached_property
+    def by_lane(self) -> Ids:
+        """All points lane by lane in order: threads, then streams, then those that are not walked."""
+        on_stream = self.order[self._is_activity[event_of(self.order)]]
+        lane = self._events.lane[event_of(on_stream)]
+        not_walked = np.flatnonzero(self.position < 0).astype(np.int32)
+        return freeze(np.concatenate([self.calls.points, on_stream[stable_order(lane)], not_walked]))
+
+    @cached_property
+    def place_by_lane(self) -> Ids:
+        """Where each point stands in :attr:`by_lane`."""
+        place = np.empty(len(self.times), np.int32)
+        place[self.by_lane] = np.arange(len(self.by_lane), dtype=np.int32)
+        return freeze(place)
+
+    def place_on_thread(self, points: Ids) -> Ids:
+        """Return where points stand among those of :attr:`calls`; -1 for what is on no thread and for point -1."""
+        place: Ids = picked(self.place_by_lane, points)
+        return np.where(place < len(self.calls.points), place, np.int32(-1))
 
     def _in_order(self, rows: Ints) -> Ids:
         return ordered_points(self._events, rows, self._is_activity)

@@ -75,7 +75,7 @@ def graph_of_file(file: RankFile, asked: RankQuestion) -> DependencyGraph:
     Raises:
         HtaGraphError: the file cannot be read.
     """
-    if asked.cache is None or asked.skeleton is None:
+    if asked.cache is None or asked.skeleton is None or file.error:
         return rank_graph(lambda: read_rank(file, salvage=asked.salvage), asked)
     from hta_graph.job.skeleton_cache import SkeletonCache  # needs what writes Parquet
 

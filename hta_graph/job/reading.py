@@ -117,7 +117,31 @@ def read_files(
     files: Sequence[RankFile], asked: AskedOf, readers: Readers, progress: Progress = lambda *_: None
 ) -> Generator[GraphOrError, None, None]:
     """Yield what was asked of each file, or its error, in the files' order."""
-    if readers.cluster is not None:
+    kept = _kept_skeletons(files, asked, readers)
+    rest = [file for file in files if file.rank not in kept]
+    with closing(_read(rest, asked, readers, lambda done, _: progress(len(kept) + done, len(files)))) as answers:
+        for file in files:
+            yield kept[file.rank] if file.rank in kept else next(answers)
+        next(answers, None)  # it tells the end of its progress
+
+
+def _kept_skeletons(files: Sequence[RankFile], asked: AskedOf, readers: Readers) -> dict[int, DependencyGraph]:
+    """Return the skeletons that are kept: reading them takes less than asking others for them does."""
+    first = asked(files[0]) if files else RankQuestion()
+    if first.cache is None or first.skeleton is None:
+        return {}
+    from hta_graph.job.skeleton_cache import kept_skeletons  # needs what reads Parquet
+
+    return kept_skeletons(first.cache, files, first.as_record(), readers.jobs or processor_count())
+
+
+def _read(
+    files: Sequence[RankFile], asked: AskedOf, readers: Readers, progress: Progress
+) -> Generator[GraphOrError, None, None]:
+    """Yield what was asked of each file, or its error, whoever reads them."""
+    if not files:
+        progress(0, 0)
+    elif readers.cluster is not None:
         from hta_graph.job.cluster_reading import read_on_cluster
 
         yield from read_on_cluster(

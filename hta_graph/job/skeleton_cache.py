@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -22,13 +24,15 @@ from hta_graph.errors import MissingExtraError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.skeleton_ranges import numbers_name_something
-from hta_graph.places.named_places import full_name
+from hta_graph.places.named_places import full_name, is_remote
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["SkeletonCache", "import_parquet"]
+__all__ = ["SkeletonCache", "import_parquet", "kept_skeletons"]
 
-FORMAT = 4
+FORMAT = 5
 """Is counted up where skeletons, or how they are kept, change."""
+MOST_MISSED = 8
+"""If of so many files no skeleton is kept, those of the others hardly are."""
 PIECE = 1 << 22
 KEY_BYTES = 20
 
@@ -71,20 +75,22 @@ class SkeletonCache:
 
     def _read(self) -> DependencyGraph:
         with self._entry.open("rb") as file:
-            table = self._parquet.read_table(file)
-        head = json.loads(table.schema.metadata[b"hta-graph"])
+            # Not as a data set: what that takes to open is more than what there is to read.
+            table = self._parquet.ParquetFile(file).read(use_threads=False)
+        said, digest = (table.schema.metadata[key] for key in (b"hta-graph", b"digest"))
         columns = b"".join(table.column("bytes").to_pylist())
-        if self._digest(head["head"], columns) != head["digest"]:
+        if self._digest(said, columns) != digest:
             raise ValueError("an entry is not what was written")
-        head["head"]["trace"]["values"]["path"] = full_name(self._file.path)
-        found = read_graph(head["head"], BytesIO(columns))
+        head = json.loads(said)
+        head["trace"]["values"]["path"] = full_name(self._file.path)
+        found = read_graph(head, BytesIO(columns))
         if not numbers_name_something(found):
             raise ValueError("an entry names what is not there")
         return found
 
-    def _digest(self, head: dict[str, Any], columns: bytes) -> str:
+    def _digest(self, said: bytes, columns: bytes) -> bytes:
         # The name is part of it: an entry in another's place tells of another rank.
-        return blake2b(self._entry.name.encode() + json.dumps(head).encode() + columns).hexdigest()
+        return blake2b(self._entry.name.encode() + said + columns).hexdigest().encode()
 
     def keep(self, graph: DependencyGraph) -> DependencyGraph:
         """Keep a skeleton, and return it; where it cannot be written nothing is kept."""
@@ -97,20 +103,47 @@ class SkeletonCache:
 
         # What is kept names no file: the same trace may lie elsewhere tomorrow.
         unnamed = _with_path(graph, Path("trace"))
-        first, *columns = graph_pieces(unnamed)
-        head, pieces = json.loads(bytes(first)), [bytes(column) for column in columns]
-        digest = self._digest(head, b"".join(pieces))
+        said, *pieces = map(bytes, graph_pieces(unnamed))
         table = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
-        said = json.dumps({"head": head, "digest": digest}).encode()
+        told = {"hta-graph": said, "digest": self._digest(said, b"".join(pieces))}
         self._entry.parent.mkdir(parents=True, exist_ok=True)
         part = self._entry.with_name(f".{self._entry.name}.{secrets.token_hex(8)}.part")
         try:
             # Opened here, for Parquet's own way takes no names that are no UTF-8.
             with part.open("wb") as file:
-                self._parquet.write_table(table.replace_schema_metadata({"hta-graph": said}), file, compression="zstd")
+                self._parquet.write_table(table.replace_schema_metadata(told), file, compression="zstd")
             part.replace(self._entry)
         finally:
             part.unlink(missing_ok=True)
+
+
+def kept_skeletons(
+    folder: Path, files: Sequence[RankFile], asked: Mapping[str, Any], threads: int
+) -> dict[int, DependencyGraph]:
+    """Return the skeletons of files of this machine that are kept, by rank; few or none where few are.
+
+    Args:
+        folder: where they are kept.
+        files: the ranks' files.
+        asked: what is asked of each, as JSON.
+        threads: how many files are read at once.
+    """
+    found, missed = dict[int, DependencyGraph](), list[int]()
+
+    def look_up(file: RankFile) -> None:
+        if file.error or is_remote(file.path) or len(missed) >= MOST_MISSED:
+            return
+        known = None
+        with suppress(OSError, MemoryError):  # who reads the file tells what is wrong
+            known = SkeletonCache(folder, file, dict(asked)).known()
+        if known is None:
+            missed.append(file.rank)
+        else:
+            found[file.rank] = known
+
+    with ThreadPoolExecutor(threads) as pool:
+        deque(pool.map(look_up, files), maxlen=0)
+    return found
 
 
 @cache

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -191,19 +191,22 @@ class Trace:
         """Return an event's name."""
         return self.names[int(self.events.name[event])]
 
-    def matching_names(self, *patterns: Any) -> Bools:
-        """Mark the name codes that any compiled pattern finds; index it with ``events.name``."""
-        return np.array([any(p.search(name) for p in patterns) for name in self.names] or [False], np.bool_)
+    def matching_names(self, pattern: re.Pattern[str]) -> Bools:
+        """Mark the name codes in which a compiled pattern finds something; index it with ``events.name``."""
+        return self._names_marked(pattern.search)
 
     def names_starting_with(self, pattern: re.Pattern[str]) -> Bools:
         """Mark the name codes that a compiled pattern matches from the start."""
-        if pattern not in self._names_marked:
-            found = [pattern.match(name) is not None for name in self.names]
-            self._names_marked[pattern] = freeze(np.array(found or [False], np.bool_))
-        return self._names_marked[pattern]
+        return self._names_marked(pattern.match)
+
+    def _names_marked(self, matches: Callable[[str], object]) -> Bools:
+        if matches not in self._known_marks:
+            found = [match is not None for match in map(matches, self.names)]
+            self._known_marks[matches] = freeze(np.array(found or [False], np.bool_))
+        return self._known_marks[matches]
 
     @cached_property
-    def _names_marked(self) -> dict[re.Pattern[str], Bools]:
+    def _known_marks(self) -> dict[Callable[[str], object], Bools]:
         """Return what is known of the names already: there may be very many."""
         return {}
 

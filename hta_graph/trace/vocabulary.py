@@ -22,6 +22,7 @@ __all__ = [
     "COPY_KIND",
     "COPY_TO_HOST",
     "COPY_TO_PAGEABLE",
+    "DATA_LOADER",
     "DATA_LOADING",
     "DEVICE_COPY",
     "DEVICE_SYNC_CALL",
@@ -81,8 +82,9 @@ CATEGORY: dict[str, EventKind | None] = {
 STEP_NAME = re.compile(r"ProfilerStep#(\d{1,18})")
 """A profiler step; before 2022 it was written as an operator, so this name makes an annotation of it."""
 
+DATA_LOADER = "DataLoader"
 DATA_LOADING = (r"enumerate\(DataLoader\)", r"DataLoader.*\.__next__", r"_(Multi|Single)Process(ing)?DataLoaderIter")
-"""Operators and annotations of torch.utils.data whose time is data loading."""
+"""Operators and annotations of torch.utils.data whose time is data loading: the word is in all of their names."""
 
 IN_PROCESS_LOADING = re.compile(r".*_SingleProcess(ing)?DataLoaderIter")
 """The loader that works in the training process itself: ``num_workers`` is 0."""

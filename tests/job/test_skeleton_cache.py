@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -13,6 +12,8 @@ from typing import Any
 import pytest
 
 from hta_graph.job import skeleton_cache
+from hta_graph.job.rank_graph import RankQuestion, graph_of_file
+from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.depth import cases, deep
 from tests.support.large_jobs import Said, generated_job
@@ -57,6 +58,27 @@ def test_the_second_question_is_answered_by_what_is_kept(
     without_making(monkeypatch)
     assert asked(capsys, job, tmp_path, command) == first == whole
     assert {path: path.read_bytes() for path in entries(tmp_path)} == kept
+
+
+def test_what_is_kept_is_read_without_processes(
+    capsys: pytest.CaptureFixture[str], job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a skeleton takes less than asking a process for it; of those that are missing processes are asked."""
+    started: list[str] = []
+
+    def in_processes(files: Any, *_: Any) -> Any:
+        started.extend(file.path.name for file in files)
+        yield from (graph_of_file(file, RankQuestion(members=True, skeleton=SkeletonQuestion())) for file in files)
+
+    first = asked(capsys, job, tmp_path, "collectives")
+    monkeypatch.setattr("hta_graph.job.reading._worthwhile_processes", lambda files, _: len(files))
+    monkeypatch.setattr("hta_graph.job.reading._in_processes", in_processes)
+    assert asked(capsys, job, tmp_path, "collectives") == first
+    assert started == []
+    for path in entries(tmp_path)[:2]:
+        path.unlink()
+    assert asked(capsys, job, tmp_path, "collectives") == first
+    assert len(started) == 2
 
 
 def test_kept_skeletons_are_of_content_not_of_names(
@@ -141,14 +163,14 @@ def other_numbers(found: list[Path], rng: random.Random) -> None:
     """Let a column hold numbers that name nothing, with a digest that fits."""
     path = rng.choice(found)
     table = parquet.read_table(path)
-    said, pieces = json.loads(table.schema.metadata[b"hta-graph"]), table.column("bytes").to_pylist()
+    said, pieces = table.schema.metadata[b"hta-graph"], table.column("bytes").to_pylist()
     at = rng.choice([at for at, piece in enumerate(pieces) if piece])
     pieces[at] = bytes(rng.choice((b"\xff", b"\x7f")) * len(pieces[at]))
     entry = object.__new__(skeleton_cache.SkeletonCache)
     entry._entry = path
-    said["digest"] = entry._digest(said["head"], b"".join(pieces))
+    told = {"hta-graph": said, "digest": entry._digest(said, b"".join(pieces))}
     kept = pyarrow.table({"bytes": pyarrow.array(pieces, pyarrow.binary())})
-    parquet.write_table(kept.replace_schema_metadata({"hta-graph": json.dumps(said)}), path)
+    parquet.write_table(kept.replace_schema_metadata(told), path)
 
 
 WITH_REPAIR: dict[str, Damage] = {

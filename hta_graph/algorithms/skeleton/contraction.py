@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.time.stretches import binding_edges
+from hta_graph.algorithms.time.stretches import LaneRuns, binding_edges, lane_runs
 from hta_graph.columns import freeze, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
@@ -20,6 +20,7 @@ from hta_graph.model import Bools, EdgeKind, Ids, Ints, Rule
 __all__ = ["Contraction", "contracted"]
 
 NO_DIP = 0
+FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,38 @@ def contracted(graph: DependencyGraph, rows: Ids) -> Contraction:
 
 def _next_kept(graph: DependencyGraph, kept: Bools, before: Ids, points: Ints) -> tuple[Ids, Ints]:
     """Return for each kept point the next one on the walk back (-1: none), and the earliest time on the way there."""
-    times = graph.timeline.times
-    far = np.int64(np.iinfo(np.int64).max)
-    # Every point leads as far as is known: a kept one to itself, and twice as far in each round.
-    leads = np.where(kept, np.arange(len(kept)), before).astype(np.int32)
-    lowest = np.where(kept, far, times)
-    while True:
-        further = picked(leads, leads)
-        if (further == leads).all():
-            break
-        lowest = np.minimum(lowest, np.where(leads >= 0, lowest[leads], far))
-        leads = further
-    first = before[points]
-    return picked(leads, first), np.where(first >= 0, lowest[first], far)
+    runs, every = lane_runs(graph), np.arange(len(kept), dtype=np.int32)
+    begins = runs.first == every
+    known = _OnRuns(runs, np.maximum.accumulate(np.where(kept[runs.points], every, -1)), graph.timeline.times)
+    # From where a run begins the way goes on in another one: it leads as far as is known, twice as far in each round.
+    number, entered = np.cumsum(begins) - 1, picked(runs.place, before[runs.points[begins]])
+    met, lowest = known.back_from(entered)
+    goes_on = (entered >= 0) & (met < 0)
+    leads = np.where(goes_on, number[entered], np.arange(len(entered)))
+    while (leads != (further := leads[leads])).any():
+        lowest, leads = np.minimum(lowest, lowest[leads]), further
+    met = met[leads]
+    place = picked(runs.place, before[points])
+    own, passed = known.back_from(place)
+    is_open, run = (place >= 0) & (own < 0), number[place]
+    next_kept = np.where(is_open, met[run], own)
+    return next_kept, np.where(is_open, np.minimum(passed, lowest[run]), passed)
+
+
+@dataclass(frozen=True)
+class _OnRuns:
+    """Which kept point the walk back along a run meets; ``last`` is the place of the last one up to each place."""
+
+    runs: LaneRuns
+    last: Ids
+    times: Ints
+
+    def back_from(self, places: Ids) -> tuple[Ids, Ints]:
+        """Return what is met from places (-1: none) on, -1 where nothing is; and the earliest time before that."""
+        first = picked(self.runs.first, places)
+        last = picked(self.last, places)
+        meets = (places >= 0) & (last >= first)
+        # A lane's points are in order of time: the earliest is passed last.
+        until = np.where(meets, last + 1, first)
+        time = np.where(until <= places, self.times[self.runs.points[until.clip(max=len(self.last) - 1)]], FAR)
+        return np.where(meets, picked(self.runs.points, last), -1), np.where(places >= 0, time, FAR)

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.time.stretches import Stretches, binding_edges
-from hta_graph.columns import Columns, cut_at, cut_between, distinct, first_of_runs, last_until, picked
+from hta_graph.columns import Columns, cut_at, cut_between, distinct, first_of_runs, last_until, picked, places_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.nesting import Innermost, innermost_of
 from hta_graph.graph.points import event_of, is_end
@@ -33,6 +32,7 @@ __all__ = ["LEAST_EXPLAINED_NS", "Accounting", "Accounts", "TimePart", "explaine
 LEAST_EXPLAINED_NS = 50_000
 """A shorter lag is always believed: real launch and return lags reach tens of microseconds."""
 
+HAS_LAG = np.array([EDGE_MEANING[kind].lag is not None for kind in EdgeKind])
 MEDIANS = 5
 FEWEST_LAGS = 20
 
@@ -96,7 +96,9 @@ def explained_lags(graph: DependencyGraph) -> Ints:
         A row per rank (``graph.parts``), a column per kind.
     """
     binding = binding_edges(graph)
-    edges, times = graph.edge_table.take(binding[binding >= 0]), graph.timeline.times
+    rows = binding[binding >= 0]
+    # A kind without a class for its lag has none that could be usual.
+    edges, times = graph.edge_table.take(rows[HAS_LAG[graph.edge_table.kind[rows]]]), graph.timeline.times
     lags = edges.lags(times)
     launched = ROLE[edges.kind] == EdgeRole.LAUNCH
     returned = graph.event_table.end[event_of(edges.source[launched])]
@@ -105,14 +107,12 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     clocks = np.array([part.graph.diagnostics["gpu_clock_behind_ns"] for part in graph.parts], np.int64)
     behind = np.where(returns, clocks[:, None], 0)
     limits = LEAST_EXPLAINED_NS + behind
-    rank = graph.part_of(event_of(edges.target))
-    for place, kind in product(range(len(graph.parts)), EdgeKind):
-        # A kind without a class for its lag has none that could be usual.
-        if EDGE_MEANING[kind].lag is not None:
-            of_kind = edges.kind == kind
-            own = lags[of_kind & (rank == place)] - behind[place, kind]
-            if len(own) >= FEWEST_LAGS:
-                limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * int(np.median(own)))
+    rank = graph.part_of(event_of(edges.target)).astype(np.int64)
+    for of, at in places_by(rank * len(EdgeKind) + edges.kind).items():
+        if len(at) >= FEWEST_LAGS:
+            place, kind = divmod(of, len(EdgeKind))
+            usual = int(np.median(lags[at] - behind[place, kind]))
+            limits[place, kind] = behind[place, kind] + max(LEAST_EXPLAINED_NS, MEDIANS * usual)
     return limits
 
 
@@ -189,22 +189,15 @@ class Accounting:
         # From where ranks met on, what takes part runs for itself.
         transfers = ROLE[stretches.kind[runs]] == EdgeRole.TRANSFER
         owner[runs] = event_of(np.where(transfers, stretches.target[runs], stretches.source[runs]))
-        place = picked(self._place_on_thread, stretches.source[on_thread])
+        # Who is open is noted at each point for the time up to the next: the stretch that begins there.
+        place = self._graph.timeline.place_on_thread(stretches.source[on_thread])
         # A thread that was let go is where it was before its next point.
         awakes = ROLE[stretches.kind[on_thread]] == EdgeRole.AWAKENING
-        place[awakes] = self._place_on_thread[stretches.target[on_thread][awakes]] - 1
+        place[awakes] = self._graph.timeline.place_on_thread(stretches.target[on_thread][awakes]) - 1
         owner[on_thread] = picked(self._graph.calls.owner, place)
         # Nothing is open from this point on: a thread between two operators.
         part[on_thread & (owner < 0)] = TimePart.IDLE
         return owner
-
-    @cached_property
-    def _place_on_thread(self) -> Ids:
-        # Who is open is noted at each point for the time up to the next: the stretch that begins there.
-        points = self._graph.calls.points
-        place = np.full(len(self._graph.timeline.times), -1, np.int32)
-        place[points] = np.arange(len(points), dtype=np.int32)
-        return place
 
     def _with_long_lags(self, accounts: Accounts, stretches: Stretches) -> Accounts:
         """Of a lag explain only the part next to the target; of a launch the call's own time is no lag."""

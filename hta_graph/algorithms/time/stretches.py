@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from hta_graph.columns import Columns, first_of_runs, freeze, last_of_runs
+from hta_graph.columns import Columns, first_of_runs, freeze, last_of_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import Bools, Codes, EdgeKind, EdgeRole, Ids, Ints, edge_kinds
+from hta_graph.graph.timeline import Timeline
+from hta_graph.model import Bools, Codes, EdgeRole, Ids, Ints, edge_kinds
 
-__all__ = ["LaneRuns", "Stretches", "binding_edges", "lane_runs"]
+__all__ = ["LaneRuns", "Stretches", "binding_edges", "first_of_each_run", "lane_runs"]
 
 RELEASES = edge_kinds(lambda meaning: meaning.role == EdgeRole.RELEASE)
 
@@ -46,34 +47,40 @@ def binding_edges(graph: DependencyGraph) -> Ids:
     runs until it releases the target. What lies below the error of clocks (``doubtful_edges``) binds nothing. Ties go
     to the kind that comes first in ``EdgeKind``, then to the source that comes later in the global order of points.
     """
-    edges, times, place = graph.edge_table, graph.timeline.times, graph.timeline.position
-    finished = np.minimum(times[edges.source], times[edges.target])
-    releases = np.isin(edges.kind, RELEASES)
-    finished[releases] = times[edges.target[releases]]
-    finished[graph.doubtful_edges] = np.iinfo(np.int64).min
-    binding = np.full(len(times), -1, np.int32)
-    best = np.full(len(times), np.iinfo(np.int64).min)
-    for kind in EdgeKind:
-        rows = np.flatnonzero(edges.kind == kind).astype(np.int32)
-        rows = _one_per_target(rows, edges.source, edges.target, finished, place)
-        # Strictly later: of equal ends the kind that came first in this loop keeps the target.
-        rows = rows[finished[rows] > best[edges.target[rows]]]
-        binding[edges.target[rows]] = rows
-        best[edges.target[rows]] = finished[rows]
+    edges, target = graph.edge_table, graph.edge_table.target
+    binding, may_bind = np.full(len(graph.timeline.times), -1, np.int32), np.ones(len(edges), np.bool_)
+    may_bind[graph.doubtful_edges] = False
+    rows = np.flatnonzero(may_bind).astype(np.int32)
+    # Most points have one edge alone: whichever was written last is all there are.
+    binding[target[rows]] = rows
+    is_rival = np.zeros(len(binding), np.bool_)
+    is_rival[target[rows[binding[target[rows]] != rows]]] = True
+    rivals = rows[is_rival[target[rows]]]
+    binding[target[rivals]] = -1
+    last = _last_of_rivals(graph, rivals)
+    binding[target[last]] = last
     return freeze(binding)
 
 
-def _one_per_target(rows: Ids, source: Ids, target: Ids, finished: Ints, place: Ids) -> Ids:
-    """Keep of the edges into one point the one whose source finished last."""
-    targets = target[rows]
-    chosen = np.full(int(targets.max(initial=-1)) + 1, -1, np.int32)
-    chosen[targets] = rows
-    if (chosen[targets] == rows).all():  # most kinds lead into each point once: no need to sort
-        return rows
-    order = np.lexsort((place[source[rows]], finished[rows], targets))
-    last = last_of_runs(targets[order])
-    unique: Ids = rows[order[last]]
-    return unique
+def _last_of_rivals(graph: DependencyGraph, rows: Ids) -> Ids:
+    """Keep of the edges into one point the one that binds it."""
+    edges, times = graph.edge_table.take(rows), graph.timeline.times
+    releases = np.isin(edges.kind, RELEASES)
+    finished = np.where(releases, times[edges.target], np.minimum(times[edges.source], times[edges.target]))
+    # Of equal ends the kind that comes first, so it stands last.
+    order = np.lexsort((graph.timeline.position[edges.source], -edges.kind, finished, edges.target))
+    last: Ids = rows[order[last_of_runs(edges.target[order])]]
+    return last
+
+
+def first_of_each_run(follows: Bools) -> Ids:
+    """Return where the run of each begins, where ``follows`` tells whether it is of one run with the one before it.
+
+    >>> first_of_each_run(np.array([False, True, False])).tolist()
+    [0, 0, 2]
+    """
+    found: Ids = np.maximum.accumulate(np.where(follows, 0, np.arange(len(follows), dtype=np.int32)))
+    return found
 
 
 class LaneRuns:
@@ -83,22 +90,12 @@ class LaneRuns:
     first     0    0    0    3    3
     """
 
-    def __init__(self, points: Ids, follows: Bools, point_times: Ints) -> None:
-        """Make runs.
-
-        Args:
-            points: points, lane by lane.
-            follows: whether each is bound by the one before it.
-            point_times: the times (ns) of all points of the trace.
-        """
-        places = np.arange(len(points), dtype=np.int32)
-        self.points = points
-        self.time = freeze(point_times[points])
-        """When each of ``points`` is (ns)."""
-        self.place = np.full(len(point_times), -1, np.int32)
-        """Where each point of the trace stands in ``points``; -1 for those that do not."""
-        self.place[points] = places
-        self.first = np.maximum.accumulate(np.where(follows, 0, places))
+    def __init__(self, timeline: Timeline, follows: Bools) -> None:
+        """Make runs of all points; ``follows`` tells of each, lane by lane, whether the one before it binds it."""
+        self.points = timeline.by_lane
+        self.place = timeline.place_by_lane
+        """Where each point of the trace stands in ``points``."""
+        self.first = freeze(first_of_each_run(follows))
         """Where each point's run begins."""
 
     @cached_property
@@ -110,14 +107,9 @@ class LaneRuns:
 @remembered
 def lane_runs(graph: DependencyGraph) -> LaneRuns:
     """Return the runs on all lanes: threads first, then streams, then the points that are not walked, alone each."""
-    timeline, lane = graph.timeline, graph.event_table.lane
-    on_stream = timeline.order[graph.is_activity[event_of(timeline.order)]]
-    by_stream = on_stream[np.argsort(lane[event_of(on_stream)], kind="stable")]
-    not_walked = np.flatnonzero(timeline.position < 0).astype(np.int32)
-    # Also points that are not walked get a place, so that a walk may ask for any point's.
-    points = np.concatenate([timeline.calls.points, by_stream, not_walked])
-    source = np.append(graph.edge_table.source, -1)[binding_edges(graph)[points]]
+    timeline, points = graph.timeline, graph.timeline.by_lane
+    source = picked(graph.edge_table.source, binding_edges(graph)[points])
     follows = np.zeros(len(points), np.bool_)
     # Bound by its neighbour, and on one lane with it: a hand-over between lanes may be next to it here by chance.
-    follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(lane[event_of(points)])[1:]
-    return LaneRuns(points, follows, timeline.times)
+    follows[1:] = (source[1:] == points[:-1]) & ~first_of_runs(graph.event_table.lane[event_of(points)])[1:]
+    return LaneRuns(timeline, follows)

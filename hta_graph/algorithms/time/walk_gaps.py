@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.time.stretches import LaneRuns, Stretches, binding_edges
+from hta_graph.algorithms.time.stretches import Stretches, binding_edges, first_of_each_run
 from hta_graph.columns import Columns, laid_out, last_until
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
@@ -71,20 +71,21 @@ class _Walk:
         self._on_gpu = graph.is_gpu
         self._binding = binding_edges(graph)
         self._gap_start = gaps.start
-        points = self._calls.points
+        self._place = graph.timeline.place_on_thread
         # Runs of threads only: a point of a stream is GPU work, where a walk ends.
-        self._runs = LaneRuns(points, ROLE[self._kind[self._binding[points]]] == EdgeRole.THREAD, self._times)
+        follows = ROLE[self._kind[self._binding[self._calls.points]]] == EdgeRole.THREAD
+        self._first = first_of_each_run(follows)
 
     def along_threads(self, heads: _Heads) -> tuple[_Heads, Stretches]:
         """Follow each walk's thread to the gap's start, or to a point that something else binds."""
-        place = self._runs.place[heads.point]
+        place = self._place(heads.point)
         if (place < 0).all():
             return heads, Stretches.empty()
         until, lane, on_thread = place.copy(), self._lane[event_of(heads.point)], place >= 0
         first, past = (self._calls.first[lane[on_thread] + further] for further in (0, 1))
         until[on_thread] = last_until(self._calls.time, first, past, self._gap_start[heads.gap[on_thread]])
         # No further than the gap's start, nor than the oldest point that this thread alone explains.
-        until = np.where(place >= 0, np.clip(until, self._runs.first[place], place), place)
+        until = np.where(place >= 0, np.clip(until, self._first[place], place), place)
         found = self._between_neighbours(heads, until, place)
         point = np.where(place >= 0, self._calls.points[until], heads.point)
         moved = _Heads(heads.gap, point, np.minimum(heads.time, self._times[point]))

@@ -47,7 +47,8 @@ def walk_back(graph: DependencyGraph, sink: int, until_ns: int) -> Chain:
     # From each point that was entered back to its run's oldest one, as one column; of the last run no more than asked.
     place = runs.place[np.array(entered, np.int32)]
     first = runs.first[place]
-    first[-1] += max(int(np.searchsorted(runs.time[first[-1] : place[-1] + 1], until_ns, side="right")) - 1, 0)
+    last_run = times[runs.points[first[-1] : place[-1] + 1]]
+    first[-1] += max(int(np.searchsorted(last_run, until_ns, side="right")) - 1, 0)
     count = place - first + 1
     run, nth = laid_out(np.zeros_like(count), count)
     walked: Ids = runs.points[place[run] - nth]

@@ -6,10 +6,10 @@ import re
 
 import numpy as np
 
-from hta_graph.columns import laid_out, mixed_key, text_keys
+from hta_graph.columns import distinct, laid_out, mixed_key, pair_key, picked, text_keys
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.marks import is_step
-from hta_graph.model import EventKind, Ids, Ints, kind_mask
+from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
 
 __all__ = ["NUMBER", "CallPaths"]
 
@@ -59,10 +59,14 @@ class CallPaths:
         innermost = graph.enclosing(calls, *FRAMES)
         return np.where(innermost >= 0, self.of(graph)[innermost], TOP).astype(np.int32)
 
-    def of(self, graph: DependencyGraph) -> Ids:
-        """Return the path of every annotation and operator, itself included; 0 for other rows."""
+    def of(self, graph: DependencyGraph, asked: Ids | None = None) -> Ids:
+        """Return the path of every annotation and operator, itself included; 0 for other rows.
+
+        Where only some rows (-1: none) are asked for, that is known of them and of what is around them.
+        """
         parent = graph.nesting(*FRAMES).parent
-        rows = np.flatnonzero(kind_mask(graph.event_table.kind, FRAMES)).astype(np.int32)
+        is_frame = kind_mask(graph.event_table.kind, FRAMES)
+        rows = np.flatnonzero(is_frame if asked is None else is_frame & _with_parents(parent, asked)).astype(np.int32)
         paths = np.zeros(len(graph.event_table), np.int32)
         order: Ids = rows[np.argsort(parent[rows], kind="stable")]
         sorted_parent = parent[order]
@@ -76,10 +80,9 @@ class CallPaths:
 
     def _number_paths(self, graph: DependencyGraph, rows: Ids, around: Ids) -> Ids:
         """Number the paths of rows whose parents' paths are known: one look-up per distinct pair."""
-        key = np.stack([around, graph.event_table.name[rows]])
-        distinct, place = np.unique(key, axis=1, return_inverse=True)
-        found = [self._step_into(path, graph.names[name]) for path, name in distinct.T.tolist()]
-        return np.array(found, np.int32)[place.reshape(-1)]
+        key, place = np.unique(pair_key(around, graph.event_table.name[rows]), return_inverse=True)
+        found = [self._step_into(of >> 32, graph.names[of & 0xFFFF_FFFF]) for of in key.tolist()]
+        return np.array(found, np.int32)[place]
 
     def _step_into(self, path: int, name: str) -> int:
         if is_step(name):
@@ -90,6 +93,17 @@ class CallPaths:
             self._parent.append(path)
             self._name.append(name)
         return number
+
+
+def _with_parents(parent: Ids, rows: Ids) -> Bools:
+    """Mark rows (-1: none) and all that is around them."""
+    inside = np.zeros(len(parent), np.bool_)
+    fresh = distinct(rows[rows >= 0])
+    while len(fresh):
+        inside[fresh] = True
+        outer = parent[fresh]
+        fresh = distinct(outer[(outer >= 0) & ~picked(inside, outer, otherwise=True)])
+    return inside
 
 
 def _children_of(order: Ids, sorted_parent: Ids, level: Ids) -> Ids:

@@ -13,7 +13,7 @@ from hta_graph.algorithms.time.own_ways import OwnWays
 from hta_graph.algorithms.time.path_classes import owners_and_classes
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.algorithms.who.call_paths import FRAMES, NUMBER, CallPaths
-from hta_graph.columns import Columns, laid_out, pair_key, picked, summed_by
+from hta_graph.columns import Columns, laid_out, numbered_pairs, picked, summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.marks import is_step
 from hta_graph.model import BoundBy, Codes, Ids, Ints, kind_mask
@@ -92,44 +92,63 @@ def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Pro
     members: Ints = np.arange(len(job.members))
     walk = np.append(stretches.walk[accounts.stretch], walks + members)
     time = np.append(accounts.end - accounts.start, job.members.transfer)
-    key, group = np.unique(pair_key(walk, doing), return_inverse=True)
-    summed = Profile(key & 0xFFFF_FFFF, summed_by(group, time, len(key)))
-    first = np.searchsorted(key >> 32, np.arange(walks + len(members) + 1))
+    rows, group = numbered_pairs(walk, doing)
+    summed = Profile(doing[rows], summed_by(group, time, len(rows)))
+    first = np.searchsorted(walk[rows], np.arange(walks + len(members) + 1))
     return Profiles(doings, summed, first, count, len(members))
 
 
 def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, Ints]:
     """Number what is done by whom (canonical row; -1: nobody), in the order of its texts."""
-    paths = CallPaths()
-    path, name = _path_around(job, paths, owner).astype(np.int64), picked(job.event_table.name, owner)
-    names, classes = len(job.names) + 1, len(BoundBy)
-    key, place = np.unique((path * names + name + 1) * classes + bound, return_inverse=True)
-    listed = [
-        (paths.label(at // classes // names), at // classes % names - 1, BoundBy(at % classes)) for at in key.tolist()
-    ]
-    texts = [(path, NO_ROW if code < 0 else _text_of(job.names[code]), bound) for path, code, bound in listed]
+    paths, classes = CallPaths(), len(BoundBy)
+    # One row is behind many parts of time: its place is looked up once.
+    rows, of_row = _distinct_below(len(job.event_table) + 1, owner + 1)
+    path, name = _path_around(job, paths, rows - 1), picked(job.event_table.name, rows - 1)
+    first, of_place = numbered_pairs(path, name + 1)
+    keys, place = _distinct_below(len(first) * classes, of_place[of_row] * classes + bound)
+    at = first[keys // classes]
+    listed = zip(path[at].tolist(), name[at].tolist(), (keys % classes).tolist(), strict=True)
+    texts = [(paths.label(around), _text_of(job, code), BoundBy(bound)) for around, code, bound in listed]
     number = {text: at for at, text in enumerate(sorted(set(texts)))}
     doings = Doings([path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number])
     return doings, np.array([number[text] for text in texts], np.int64)[place]
 
 
-def _text_of(name: str) -> str:
+def _distinct_below(limit: int, values: Ids | Ints) -> tuple[Ids, Ids]:
+    """Return the values that occur, ascending, all of them below a limit, and the place of each among them.
+
+    >>> [found.tolist() for found in _distinct_below(9, np.array([7, 2, 7]))]
+    [[2, 7], [1, 0, 1]]
+    """
+    occurs = np.zeros(limit, np.bool_)
+    occurs[values] = True
+    found = np.flatnonzero(occurs).astype(np.int32)
+    place = np.empty(limit, np.int32)
+    place[found] = np.arange(len(found), dtype=np.int32)
+    return found, place[values]
+
+
+def _text_of(job: JobGraph, code: int) -> str:
+    return NO_ROW if code < 0 else _generic_name(job.names[code])
+
+
+def _generic_name(name: str) -> str:
     """Read what differs between steps and processes as ``#``.
 
-    >>> _text_of("ProfilerStep#3"), _text_of("forward 2"), _text_of("<built-in method mm of type object at 0x7efd448c>")
-    ('ProfilerStep', 'forward #', '<built-in method mm of type object at 0x#>')
+    >>> _generic_name("ProfilerStep#3"), _generic_name("forward 2"), _generic_name("<built-in mm at 0x7efd448c>")
+    ('ProfilerStep', 'forward #', '<built-in mm at 0x#>')
     """
     return STEP if is_step(name) else ADDRESS.sub("0x#", NUMBER.sub("#", name))
 
 
 def _path_around(job: JobGraph, paths: CallPaths, rows: Ids) -> Ids:
     """Return the path around each row: of an activity that around the call that asked for it."""
-    own, nesting = paths.of(job), job.nesting(*FRAMES)
+    nesting = job.nesting(*FRAMES)
     call = job.launching_call.copy()
     call[job.members.row] = np.maximum(call[job.members.row], job.members.call)
     asked = picked(job.is_activity, rows, otherwise=False)
     on_cpu = np.where(asked, picked(call, rows), rows)
     is_frame = ~asked & picked(kind_mask(job.event_table.kind, FRAMES), rows, otherwise=False)
     around = np.where(is_frame, picked(nesting.parent, rows), job.enclosing(on_cpu, *FRAMES))
-    found: Ids = picked(own, around, otherwise=0)
+    found: Ids = picked(paths.of(job, around), around, otherwise=0)
     return found

@@ -70,6 +70,7 @@ def join_ranks(
     table = _clock_table(found)
     job = JobGraph(
         joined.trace,
+        timeline,
         edges,
         joined.parts,
         tuple(by_rank.values()),

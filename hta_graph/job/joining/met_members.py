@@ -88,5 +88,7 @@ def _came_with(rows: Ints, graph: DependencyGraph, work: HostWork) -> tuple[Ints
 def _calls_of_messages(graph: DependencyGraph, work: HostWork) -> dict[int, tuple[int, bool]]:
     """Return with which event, and whether with its end, the rank came to each message."""
     messages = work.take(work.is_message & (work.call >= 0))
+    if not len(messages):
+        return {}
     event, at_end = arrival_points(graph, messages)
     return dict(zip(messages.row.tolist(), zip(event.tolist(), at_end.tolist(), strict=True), strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 
 from hta_graph.build import sound_edges
 from hta_graph.columns import Columns, pair_key
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
@@ -26,7 +26,7 @@ from hta_graph.job.joining.joined_trace import Meetings, join_columns
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.model import Bools, Codes, EdgeKind, Ids, Ints
 
-__all__ = ["FromElsewhere", "rank_of_job"]
+__all__ = ["FromElsewhere", "lone_rank", "rank_of_job"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +81,12 @@ def rank_of_job(
     notes.update({key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics})
     return JobGraph(
         joined.trace,
+        timeline,
         table,
         joined.parts,
         (graph,),
         _members_of_rank(members, number, joined.said[0]),
-        Clocks.of(rank=[graph.rank or 0], offset=0, gpu_offset=0, drift_ppm=0.0, error=0, collectives=0),
+        _right_clock(graph.rank or 0),
         doubtful=between[is_doubtful],
         notes=dict(notes),
         wait_calls=joined.wait_calls,
@@ -100,7 +101,27 @@ def _given_edges(edges: FromElsewhere, first: int) -> Iterator[EdgeTable]:
         yield EdgeTable.between(kind, own.instant + first, own.row, from_end=False, to_end=True, rule=own.rule)
 
 
-def _members_of_rank(members: RankMembers, number: Ints, said: Ids) -> Members:
+def lone_rank(graph: DependencyGraph, local: DependencyGraph, members: RankMembers) -> JobGraph:
+    """Return a rank as a job in which it met nobody, with the columns that it has already.
+
+    Args:
+        graph: the rank's, in the job's time.
+        local: the same with its communication on the CPU (:func:`with_host_communication`).
+        members: what it did with others, in the same time.
+    """
+    rank = graph.rank or 0
+    return JobGraph(
+        local.trace, local.timeline, local.edge_table, [RankPart(0, rank, graph, 0, 0)], [graph],
+        _members_of_rank(members, -1, -1), _right_clock(rank), doubtful=np.empty(0, np.int64), notes={},
+        wait_calls=local.wait_calls,
+    )  # fmt: skip
+
+
+def _right_clock(rank: int) -> Clocks:
+    return Clocks.of(rank=[rank], offset=0, gpu_offset=0, drift_ppm=0.0, error=0, collectives=0)
+
+
+def _members_of_rank(members: RankMembers, number: Ints | int, said: Ids | int) -> Members:
     """Lay out what a rank did with others; how long it waited is told by the job."""
     return Members.of(
         number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,

@@ -15,8 +15,9 @@ from hta_graph.model import Bools, Ints
 
 __all__ = ["aligned_ranks"]
 
-MOST_AT_ONCE = 256
-"""How many ranks are compared with what is known in one go: thousands would only take memory."""
+FIRST_AT_ONCE, MOST_AT_ONCE = 32, 256
+"""How many ranks are compared with what is known in one go: at first, and at most, since thousands would only take
+memory."""
 
 _Step = tuple[int, tuple[Ints, Ints] | None]
 """A rank that was laid beside those before; where its own and where theirs came to stand (None: all as they were)."""
@@ -37,7 +38,7 @@ def aligned_ranks(happened: Mapping[int, Happened]) -> tuple[dict[int, Ints], di
     known = happened[first]
     unsure = {rank: np.zeros(len(own), np.bool_) for rank, own in happened.items()}
     steps: list[_Step] = []
-    done, at_once = 0, 1
+    done, at_once = 0, FIRST_AT_ONCE
     while done < len(others):
         asked = others[done : done + at_once]
         alike = _alike_at_first(known, [happened[rank] for rank in asked])

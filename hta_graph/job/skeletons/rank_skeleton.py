@@ -25,13 +25,13 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.remembered import remember
 from hta_graph.graph.timeline import Timeline
-from hta_graph.job.causes.rank_ways import RankWays, known_ways, ways_of_rank
+from hta_graph.job.causes.rank_ways import known_ways, ways_of_rank
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.joining.host_work import HostWork, arrival_points
 from hta_graph.job.joining.job_time import in_job_time
-from hta_graph.job.joining.join_ranks import join_ranks
+from hta_graph.job.joining.rank_of_job import lone_rank
 from hta_graph.job.matching.clocks.clock_lines import ClockLine
-from hta_graph.job.matching.clocks.rank_clocks import JobClocks, RankClock
+from hta_graph.job.matching.clocks.rank_clocks import RankClock
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Ints
@@ -119,7 +119,8 @@ def make_skeleton(graph: DependencyGraph, question: SkeletonQuestion) -> Depende
     edges = EdgeTable.join([found.edges, awakenings_between(rank.local, rows)])
     kept = few_rows(graph, rank, known, edges, WaitCalls.empty())
     if question.doings:
-        remember(known_ways, kept, _ways(graph, rank, question.doings))
+        alone = lone_rank(rank.graph, rank.local, rank.members)
+        remember(known_ways, kept, ways_of_rank(alone, question.doings))
     return kept
 
 
@@ -153,12 +154,6 @@ def _rows_met(rank: RankInTime) -> Ints:
     work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
     came, _ = arrival_points(rank.graph, work.take((work.call >= 0) & ~members.on_gpu))
     return np.concatenate([members.row, members.call, came]).astype(np.int64)
-
-
-def _ways(graph: DependencyGraph, rank: RankInTime, doings: int) -> RankWays:
-    number = graph.rank or 0
-    clocks = JobClocks({number: rank.clock})
-    return ways_of_rank(join_ranks([graph], clocks), doings)
 
 
 def _with_used_names(trace: Trace) -> Trace:

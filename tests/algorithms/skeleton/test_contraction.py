@@ -11,15 +11,19 @@ import hta_graph as hg
 from hta_graph.algorithms.skeleton.contraction import contracted
 from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.graph.points import end_point, event_of
+from hta_graph.job.joining.job_time import in_job_time
 from tests.support.builder import TraceBuilder
 from tests.support.depth import for_all
 from tests.support.drawn_graphs import FILLED
 
 
-@for_all(FILLED, st.integers(1, 9), st.integers(0, 99), examples=800)
+@for_all(FILLED, st.integers(1, 9), st.integers(0, 99), st.sampled_from((0, 700, 50_000)), examples=800)
 def test_each_kept_point_is_bound_by_the_next_one_kept_on_the_walk_back(
-    graph: hg.DependencyGraph, every: int, seed: int
+    drawn: hg.DependencyGraph, every: int, seed: int, behind: int
 ) -> None:
+    """A GPU's clock that is behind stamps what is on the way before where it comes from."""
+    on_gpu = behind * drawn.is_gpu
+    graph = in_job_time(drawn, drawn.event_table.start - on_gpu, drawn.event_table.end - on_gpu)
     rows = np.flatnonzero(np.random.default_rng(seed).integers(0, every, len(graph.event_table)) == 0).astype(np.int32)
     found = contracted(graph, rows)
     kept = set(rows.tolist())
