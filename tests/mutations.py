@@ -1994,10 +1994,10 @@ def of_skeletons(name: str, file: str, old: str, new: str) -> Mutation:
 
 SKELETONS = (
     of_skeletons(
-        "what binds a member's end is not kept",
+        "what binds a thread is not compared with its communication",
         "algorithms/skeleton/kept_rows",
-        "    found.append(event_of(graph.edge_table.source[binding[binding >= 0]]))\n",
-        "",
+        "        kept[fresh] = True\n",
+        "        break\n",
     ),
     of_skeletons(
         "the next kept point is one round away",
@@ -2055,6 +2055,137 @@ SKELETONS = (
     ),
 )
 """What stands for ranks where there are many."""
+
+RANK_REPLAY_TESTS = tuple(
+    f"tests/{name}.py"
+    for name in (
+        "algorithms/skeleton/test_ways_between", "job/replays/test_meeting_points", "job/replays/test_job_replay",
+    )
+)  # fmt: skip
+
+
+def of_ranks(name: str, file: str, old: str, new: str) -> Mutation:
+    """Make a mistake in the replay of ranks one by one."""
+    return Mutation(name, f"hta_graph/{file}.py", old, new, RANK_REPLAY_TESTS)
+
+
+REPLAYS_OF_RANKS = (
+    of_ranks(
+        "a meeting is when the first one comes",
+        "job/replays/job_ways",
+        "np.maximum.reduceat(reached, begins, axis=0)",
+        "np.minimum.reduceat(reached, begins, axis=0)",
+    ),
+    of_ranks(
+        "of two ways the first one counts",
+        "algorithms/skeleton/ways_between",
+        "np.maximum(weight, known[0]), np.where",
+        "known[0], np.where",
+    ),
+    of_ranks(
+        "what is passed over weighs nothing",
+        "algorithms/skeleton/ways_between",
+        "yield source, weight + more, among",
+        "yield source, weight, among",
+    ),
+    of_ranks(
+        "a tie is broken by what counts under another draft",
+        "algorithms/skeleton/ways_between",
+        "np.where(wins, order, known[1])",
+        "known[1]",
+    ),
+    of_ranks(
+        "what is passed over stands behind all others",
+        "algorithms/skeleton/ways_between",
+        "among + order * span",
+        "among + own.span * span",
+    ),
+    of_ranks(
+        "of equally late ends the last one is preferred",
+        "algorithms/skeleton/ways_between",
+        "    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])\n",
+        "    last = len(asked) + _deciding(head[len(asked) :], behind[len(asked) :])[::-1]\n",
+    ),
+    of_ranks(
+        "every node goes",
+        "algorithms/skeleton/ways_between",
+        "if not kept[node] or len(before) * len(after) > len(before) + len(after):",
+        "if not kept[node]:",
+    ),
+    of_ranks(
+        "edges from elsewhere lead there",
+        "job/joining/rank_of_job",
+        "EdgeTable.between(kind, own.instant + first, own.row, from_end=False, to_end=True, rule=own.rule)",
+        "EdgeTable.between(kind, own.row, own.instant + first, from_end=True, to_end=False, rule=own.rule)",
+    ),
+    of_ranks(
+        "a wait below the clocks' error is one",
+        "job/replays/meeting_points",
+        "is_doubtful=doubtful[edges.row[at]],",
+        "is_doubtful=False,",
+    ),
+    of_ranks(
+        "of equally late ranks the earliest is preferred",
+        "job/replays/meeting_points",
+        "np.lexsort((-position, number))",
+        "np.lexsort((position, number))",
+    ),
+    of_ranks(
+        "what is preferred comes last",
+        "job/replays/job_ways",
+        "np.argmin(edges.order[late, draft])",
+        "np.argmax(edges.order[late, draft])",
+    ),
+    of_ranks(
+        "what others decide is that of the first draft",
+        "job/replays/job_ways",
+        "self.values[nodes, draft] + start_ns",
+        "self.values[nodes, 0] + start_ns",
+    ),
+    of_ranks(
+        "a path is that of the first draft",
+        "job/replays/job_ways",
+        "edges, values = self._edges, self.values[:, draft]",
+        "edges, values, draft = self._edges, self.values[:, 0], 0",
+    ),
+    of_ranks(
+        "a path is told of what was recorded",
+        "job/replays/make_replay",
+        "self._replay.passed(self._draft(path.draft), given, ways)",
+        "self._replay.passed(self._draft(-1), given, ways)",
+    ),
+    of_ranks(
+        "ranks do not agree how a pattern is read",
+        "job/replays/job_replay",
+        "if until <= self._until and agreed is None:",
+        "if until <= self._until:",
+    ),
+    of_ranks(
+        "any rank is the last one",
+        "job/replays/solved_drafts",
+        "last = self._usual if self._usual in latest else latest[0]",
+        "last = latest[0]",
+    ),
+    of_ranks(
+        "a window ends on each rank as on the last one",
+        "job/replays/make_replay",
+        "    if not asked.is_last:\n",
+        "    if False:\n",
+    ),
+    of_ranks(
+        "what is usual is that of all ranks",
+        "algorithms/replay/edge_times",
+        "own = order[first[part.place] : first[part.place + 1]]",
+        "own = order",
+    ),
+    of_ranks(
+        "what a stream goes on with is not looked at",
+        "algorithms/skeleton/rank_replay",
+        "return np.flatnonzero(~(keeps & counts)[sink.ends])",
+        "return np.flatnonzero(~counts[sink.ends])",
+    ),
+)
+"""What tells how ranks depend on each other, and joins it."""
 
 CHANGES = (
     Mutation(
@@ -2557,6 +2688,7 @@ MUTATIONS = (
     *MEETINGS,
     *WRITING,
     *SKELETONS,
+    *REPLAYS_OF_RANKS,
 )  # fmt: skip
 
 

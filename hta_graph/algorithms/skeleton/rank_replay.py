@@ -18,7 +18,6 @@ from hta_graph.algorithms.replay.path_totals import PathTotals, totals_of_edges
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.skeleton.ways_between import WaysBetween, ways_between
 from hta_graph.algorithms.time.windows import ResolvedWindow
-from hta_graph.columns import distinct
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, start_point
 from hta_graph.model import ROLE, Bools, EdgeRole, Ids, Ints
@@ -154,9 +153,8 @@ class RankReplay:
                 last = base.last_of(values, draft.tails)
             point = int(self._asked[asked]) if asked != THE_END else int(base.window.sink.ends[last])
             passed.append(self._way_back(draft, weight, values, start, point, place))
-        edges = np.concatenate(passed)
-        # Two ways may share their earlier part only where times are equal: nothing is passed twice.
-        return totals_of_edges(draft, values, weight, _each_once(edges), last)
+        # All are of one path through the job, which has no cycle: nothing is passed twice.
+        return totals_of_edges(draft, values, weight, np.concatenate(passed), last)
 
     def _way_back(self, draft: Draft, weight: Ints, values: Ints, start: Ints, point: int, place: int) -> Ids:
         """Return the edges of a longest path to a point that rests on what is meant, of several equally late ones."""
@@ -169,11 +167,3 @@ class RankReplay:
         rest = self._place_of_given >= 0 if place < 0 else self._place_of_given != place
         allowed[rest & paths.is_root] = 2 * UNREACHED
         return paths.trace_back(weight, paths.values(weight, allowed), point)
-
-
-def _each_once(edges: Ids) -> Ids:
-    """Leave out edges that come a second time."""
-    if len(distinct(edges)) == len(edges):
-        return edges
-    _, first = np.unique(edges, return_index=True)
-    return edges[np.sort(first)]

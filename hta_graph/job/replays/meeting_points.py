@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.algorithms.skeleton.whole_answers import kept_rows_of
-from hta_graph.algorithms.time.stretches import binding_edges
 from hta_graph.columns import Columns, picked
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
@@ -99,11 +98,9 @@ def _comes(job: JobGraph, edges: EventEdges, meets: Bools, place: Ints) -> Comes
     """List who came to each rendezvous."""
     at = np.flatnonzero(meets[edges.target])
     number = np.searchsorted(job.rendezvous_rows, edges.target[at])
-    binding = binding_edges(job)
-    binds = np.isin(edges.row[at], binding[binding >= 0])
-    # Of others that come as late the one that stands last in the order of all points is preferred.
+    # Who came last binds it; of others that would come as late the one that came later is preferred.
     position = job.timeline.position[2 * edges.source[at] + edges.from_end[at]]
-    order = np.lexsort((-position, ~binds, number))
+    order = np.lexsort((-position, number))
     at = at[order]
     return Comes.of(rendezvous=number[order], part=job.part_of(edges.source[at]), asked=place[at])
 

@@ -142,6 +142,20 @@ def test_a_node_goes_where_that_makes_no_more_edges_and_no_other_does(seed: int,
         assert comes * goes > comes + goes
 
 
+def test_where_many_meet_and_many_part_a_node_is_left() -> None:
+    """Five meetings lead to five later ones by one point: ten edges, and not twenty-five."""
+    edges = [*((at, 5, at) for at in range(5)), *((5, 6 + at, 10 * at) for at in range(5))]
+    paths, weight = as_paths(edges, 11)
+    ways = ways_between(
+        paths, [weight], np.zeros(11, np.int64), given=np.arange(5, dtype=np.int32),
+        asked=np.arange(6, 11, dtype=np.int32), ends=np.array([], np.int32), tails=np.empty((1, 0), np.int64),
+    )  # fmt: skip
+    columns = (ways.source.tolist(), ways.target.tolist(), ways.weights[:, 0].tolist())
+    assert sorted(zip(*columns, strict=True)) == [
+        *((1 + at, 6, at) for at in range(5)), *((6, 7 + at, 10 * at) for at in range(5)),
+    ]  # fmt: skip
+
+
 def chain_of_diamonds(count: int) -> list[Edge]:
     """Let two ways, each the longer one under another draft, meet and part so many times."""
     sides = [(3 * at, 3 * at + side, side) for at in range(count) for side in (1, 2)]

@@ -104,6 +104,44 @@ def test_of_equally_late_ranks_the_one_that_was_later_is_preferred(tmp_path: Pat
         assert few.path_after.by_rank_ns == whole.path_after.by_rank_ns == expected
 
 
+def test_of_a_ranks_equally_late_ends_the_first_is_preferred_unless_the_job_ended_there(tmp_path: Path) -> None:
+    """Rank 1 ends last as recorded; without it both threads of rank 0 end at 60, one of them twice as long as it was.
+
+    µs       0     10        20        30        40        50        60        70
+    rank 0   call  [add                                             ]
+                   [side                  ]
+    rank 1   call  [add                                                        ]
+    """
+    paths = []
+    for rank in (0, 1):
+        trace = GlooRank(rank, [0, 1])
+        trace.called("all_reduce", 1, 3)
+        trace.worked("all_reduce", 4, 8)
+        if rank == 0:
+            trace.op("aten::side", 10, 35, tid=300)
+        trace.op("aten::add", 12, 60 + 10 * rank, tid=MAIN)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    few, whole = predictions(paths, hg.scale("operator:aten::side", 2.0), hg.scale("rank:1", 0.0))
+    assert few.predicted_ns == whole.predicted_ns == 59 * US
+    for path in (few.path_after, whole.path_after):
+        names = dict(zip(path.by_name()["name"], path.by_name()["time_ns"], strict=True))
+        assert (names["aten::side"], "aten::add" in names) == (50 * US, False)
+
+
+def test_a_pattern_that_is_a_name_on_one_rank_is_one_on_all(tmp_path: Path) -> None:
+    """Only rank 0 has an operator of that name; on rank 1 alone it would be an expression, which the other fits."""
+    paths = []
+    for rank, name in enumerate(("aten::mul", "aten::mul_out")):
+        trace = GlooRank(rank, [0, 1])
+        trace.op(name, 0, 19 + 10 * rank, tid=MAIN)
+        trace.called("all_reduce", 20 + 10 * rank, 22 + 10 * rank)
+        trace.worked("all_reduce", 23 + 10 * rank, 40)
+        trace.op("aten::add", 50, 60, tid=MAIN)
+        paths.append(trace.write(tmp_path / f"rank{rank}.json"))
+    few, whole = predictions(paths, hg.scale("operator:aten::mul", 0.0))
+    assert few.measured_ns == few.predicted_ns == whole.predicted_ns == 60 * US
+
+
 # -- joined --------------------------------------------------------------------------------------------------------
 
 
