@@ -2008,8 +2008,8 @@ SKELETONS = (
     of_skeletons(
         "clocks that go wrong between kept points are forgotten",
         "algorithms/skeleton/contraction",
-        "np.maximum(graph.timeline.times[source[bound]] - lowest[bound], NO_DIP)",
-        "NO_DIP",
+        "since - np.minimum(lowest[bound], since)",
+        "0",
     ),
     of_skeletons(
         "the end of a window on a thread is nobody's",

@@ -19,7 +19,6 @@ from hta_graph.model import Bools, EdgeKind, Ids, Ints, Rule
 
 __all__ = ["Contraction", "contracted"]
 
-NO_DIP = 0
 FAR = np.iinfo(np.int64).max
 
 
@@ -53,8 +52,8 @@ def contracted(graph: DependencyGraph, rows: Ids) -> Contraction:
         freeze(np.where(is_direct, graph.edge_table.kind[edge], EdgeKind.THREAD_ORDER).astype(np.int8)),
         freeze(np.where(is_direct, graph.edge_table.rule[edge], Rule.RECORDED).astype(np.int8)),
     )
-    dip = np.full(len(points), NO_DIP, np.int64)
-    dip[bound] = np.maximum(graph.timeline.times[source[bound]] - lowest[bound], NO_DIP)
+    dip, since = np.zeros(len(points), np.int64), graph.timeline.times[source[bound]]
+    dip[bound] = since - np.minimum(lowest[bound], since)
     return Contraction(edges, freeze(dip))
 
 
