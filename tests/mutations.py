@@ -2071,6 +2071,54 @@ def of_ranks(name: str, file: str, old: str, new: str) -> Mutation:
 
 REPLAYS_OF_RANKS = (
     of_ranks(
+        "every draft has a rank's first weights",
+        "job/replays/job_ways",
+        "own = [ways.weights[:, of[drafts]] for",
+        "own = [ways.weights[:, 0 * of[drafts]] for",
+    ),
+    of_ranks(
+        "a change that concerns nothing here is one of its own",
+        "job/replays/make_replay",
+        "any(of == at for of, _ in self._meant)",
+        "not any(of == at for of, _ in self._meant)",
+    ),
+    of_ranks(
+        "changes that add years are made",
+        "job/replays/job_replay",
+        "refuse_too_long(solved.added_ns(1), self.job.path, self.window)",
+        "refuse_too_long(0.0, self.job.path, self.window)",
+    ),
+    of_ranks(
+        "a change is unchanged if it is on one rank",
+        "job/replays/solved_drafts",
+        "return all(draft in answer.unchanged",
+        "return any(draft in answer.unchanged",
+    ),
+    of_ranks(
+        "a rank is compared with the least of the others",
+        "algorithms/replay/like_others",
+        "totals[(len(taken) - 1) // 2]",
+        "totals[0]",
+    ),
+    of_ranks(
+        "what a rank does alone takes what it took",
+        "algorithms/replay/like_others",
+        "own.weight[alone] * usual // totals[kind[alone]]",
+        "own.weight[alone]",
+    ),
+    of_ranks(
+        "a message's place is that of any other",
+        "job/replays/meeting_points",
+        "names = [job.name_of(row) for row in",
+        'names = ["message" for row in',
+    ),
+    of_ranks(
+        "a rank is asked about the others' places",
+        "job/replays/beside_others",
+        "if part.place != place]",
+        "if part.place == place]",
+    ),
+    of_ranks(
         "a meeting is when the first one comes",
         "job/replays/job_ways",
         "np.maximum.reduceat(reached, begins, axis=0)",
@@ -2133,20 +2181,20 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what is preferred comes last",
         "job/replays/job_ways",
-        "np.argmin(edges.order[late, draft])",
-        "np.argmax(edges.order[late, draft])",
+        "np.argmin(order[late])",
+        "np.argmax(order[late])",
     ),
     of_ranks(
         "what others decide is that of the first draft",
         "job/replays/job_ways",
-        "self.values[nodes, draft] + start_ns",
-        "self.values[nodes, 0] + start_ns",
+        "self.values(draft)[self._nodes_of_given(place)] + start_ns",
+        "self.values(0)[self._nodes_of_given(place)] + start_ns",
     ),
     of_ranks(
         "a path is that of the first draft",
         "job/replays/job_ways",
-        "edges, values = self._edges, self.values[:, draft]",
-        "edges, values, draft = self._edges, self.values[:, 0], 0",
+        "edges, values = self._edges, self.values(draft)",
+        "edges, draft, values = self._edges, 0, self.values(0)",
     ),
     of_ranks(
         "a path is told of what was recorded",
