@@ -2094,17 +2094,19 @@ REPLAYS_OF_RANKS = (
         "return all(draft in answer.unchanged",
         "return any(draft in answer.unchanged",
     ),
-    of_ranks(
+    Mutation(
         "a rank is compared with the least of the others",
-        "algorithms/replay/like_others",
+        "hta_graph/algorithms/replay/like_others.py",
         "totals[(len(taken) - 1) // 2]",
         "totals[0]",
+        ("tests/algorithms/replay/test_like_others.py",),
     ),
-    of_ranks(
+    Mutation(
         "what a rank does alone takes what it took",
-        "algorithms/replay/like_others",
+        "hta_graph/algorithms/replay/like_others.py",
         "own.weight[alone] * usual // totals[kind[alone]]",
         "own.weight[alone]",
+        ("tests/algorithms/replay/test_like_others.py",),
     ),
     of_ranks(
         "a message's place is that of any other",
