@@ -163,6 +163,10 @@ def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp
     change, window = hg.scale("class:cpu_bound", 0.5), hg.whole()
     assert said_of(hg.predict(few, change, window)) == said_of(hg.predict(whole, change, window))
     assert hg.predict(few).measured_ns == hg.predict(whole).identity_ns
+    too_long = hg.scale("class:cpu_bound", 1e20)
+    refused = [answer_or_error(hg.predict, job, too_long, window) for job in (few, whole)]
+    assert refused[0] == refused[1]
+    assert "would have more than a year of further work" in refused[0]
     for question in (
         hg.replay,
         hg.slack,
