@@ -17,9 +17,16 @@ from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.edge_times import edge_times
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.same_places import place_keys
-from hta_graph.columns import distinct, looked_up, mixed_key, picked, ranked_by, summed_by
+from hta_graph.columns import (
+    distinct,
+    looked_up,
+    picked,
+    ranked_by,
+    summed_by,
+)
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
+from hta_graph.keys import mixed_key
 from hta_graph.model import ROLE, Bools, EdgeRole, Ints
 
 __all__ = ["AskedOfOthers", "LikeOthers", "TakenThere", "asked_of_others", "taken_there"]

@@ -19,15 +19,14 @@ from hta_graph.columns import (
     Columns,
     first_of_runs,
     freeze,
-    mixed_key,
     pair_key,
     picked,
     ranked_by,
-    text_keys,
 )
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.points import event_of, start_point
 from hta_graph.graph.remembered import remembered
+from hta_graph.keys import mixed_key, text_keys
 from hta_graph.model import Bools, EdgeKind, Ids, Ints, kind_mask
 
 __all__ = ["SamePlaces", "median_weights", "place_keys", "same_places"]

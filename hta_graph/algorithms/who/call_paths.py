@@ -6,9 +6,15 @@ import re
 
 import numpy as np
 
-from hta_graph.columns import distinct, laid_out, mixed_key, pair_key, picked, text_keys
+from hta_graph.columns import (
+    distinct,
+    laid_out,
+    pair_key,
+    picked,
+)
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.marks import is_step
+from hta_graph.keys import mixed_key, text_keys
 from hta_graph.model import Bools, EventKind, Ids, Ints, kind_mask
 
 __all__ = ["NUMBER", "CallPaths"]
