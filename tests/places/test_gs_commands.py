@@ -17,7 +17,7 @@ import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.export.files import write_file
 from hta_graph.places.named_places import named_place
-from tests.places.test_outputs import BrokenError, broken
+from tests.support.broken_pieces import BrokenError, broken
 from tests.support.command_line import PROGRAM, run_command
 from tests.support.servers import begin_anew
 from tests.support.small_job import small_job

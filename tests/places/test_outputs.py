@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,21 +16,12 @@ from hta_graph.export.files import new_folder, write_file
 from hta_graph.export.targets import check_targets
 from hta_graph.places import file_systems, uploads
 from hta_graph.places.named_places import named_place
+from tests.support.broken_pieces import BrokenError, broken
 from tests.support.command_line import run_command
 from tests.support.servers import Bucket
 from tests.support.small_job import small_job
 
 TRACE = b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":1}]}'
-
-
-class BrokenError(Exception):
-    pass
-
-
-def broken(size: int) -> Iterator[bytes]:
-    for _ in range(size >> 20):
-        yield b"." * (1 << 20)
-    raise BrokenError
 
 
 @pytest.mark.parametrize("size", [0, 1 << 20, pytest.param(30 << 20, marks=pytest.mark.slow)])
