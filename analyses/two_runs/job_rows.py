@@ -77,7 +77,7 @@ def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     parts = [pd.DataFrame({"stretch": at, **found.columns_of(found.charge(waits))}) for at, waits in enumerate(every)]
     frame = pd.concat(parts, ignore_index=True)
     texts = {key: frame[key].fillna("").astype(object) for key in CAUSE_KEYS[1:]}
-    frame = frame.assign(rank=frame["rank"].fillna(-1).astype(np.int64), **texts)
+    frame = frame.assign(rank=pd.to_numeric(frame["rank"]).fillna(-1).astype(np.int64), **texts)
     sums = frame.groupby(["stretch", *CAUSE_KEYS])["caused_ns"].sum()
     return sums.rename("ns").reset_index()
 
