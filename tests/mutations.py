@@ -2079,8 +2079,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "a change that concerns nothing here is one of its own",
         "job/replays/make_replay",
-        "any(of == at for of, _ in self._meant)",
-        "not any(of == at for of, _ in self._meant)",
+        "if at in concerned and",
+        "if at not in concerned and",
     ),
     of_ranks(
         "changes that add years are made",
@@ -2225,8 +2225,8 @@ REPLAYS_OF_RANKS = (
     of_ranks(
         "what is usual is that of all ranks",
         "algorithms/replay/edge_times",
-        "own = order[first[part.place] : first[part.place + 1]]",
-        "own = order",
+        "zip(graph.parts, edges_of_ranks(graph), strict=True)",
+        "((part, np.concatenate(edges_of_ranks(graph))) for part in graph.parts)",
     ),
     of_ranks(
         "what a stream goes on with is not looked at",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from analyses.answer import Answer
     from analyses.catalogue import Analysis, OfSkeletons
     from analyses.scope import Scope
-    from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
 __all__ = ["ask", "asked_scopes", "told_flags", "write_answer"]
 
@@ -46,16 +44,10 @@ def asked_scopes(ranks: AskedRanks, stretch: Stretch, of_skeletons: OfSkeletons 
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
-    few = None if of_skeletons == "no" else partial(_skeleton_question, stretch, of_skeletons)
-    graphs = ranks.together(few=few)
+    few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.skeleton_with_causes}
+    graphs = ranks.together(few=few[of_skeletons])
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
-
-
-def _skeleton_question(stretch: Stretch, of_skeletons: OfSkeletons, ranks: int) -> SkeletonQuestion:
-    from hta_graph.job.many_ranks import doings_of_each
-
-    return stretch.skeleton(doings_of_each(ranks) if of_skeletons == "with causes" else 0)
 
 
 def write_answer(

@@ -74,14 +74,12 @@ def _read_runs(
     options: argparse.Namespace,
 ) -> list[Run]:
     """Read both sides: their jobs, where each has several ranks and none is named, else a rank of each."""
-    from hta_graph.job.many_ranks import doings_of_each
-
     counts = [side.count_files() for side in sides]
     if options.rank is not None or options.test_rank is not None or min(counts) < 2:
         return [side.one_graph() for side in sides]
     runs = []
     for side, count, window in zip(sides, counts, windows or (None, None), strict=True):
-        few = Stretch.of(options).skeleton(doings_of_each(count))
+        few = Stretch.of(options).skeleton_with_causes(count)
         runs.append(_run_of(side.job_or_graph(few), window, options.data_load or (), form))
         # A job and what finds its paths refer to each other: it would be here still when the other one is read.
         gc.collect()

@@ -6,7 +6,6 @@ import argparse
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from hta_graph.algorithms.time.windows import Window
     from hta_graph.graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
-    from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
 __all__ = ["add_report", "report"]
 
@@ -52,18 +50,12 @@ def report(options: argparse.Namespace) -> None:
     stretch = Stretch.of(options)
     stretch.window()  # what is written wrongly is refused before anything is read
     asked = AskedRanks.of(options)
-    few = asked.job_of_few(partial(_skeleton_question, stretch))
+    few = asked.job_of_few(stretch.skeleton_with_causes)
     if isinstance(few, JobGraph):
         _report_of_many(few, stretch, options)
     else:
         graphs = asked.together(members=True) if few is None else {few.rank or 0: few}
         _report_of_whole(graphs, stretch, options)
-
-
-def _skeleton_question(stretch: Stretch, ranks: int) -> SkeletonQuestion:
-    from hta_graph.job.many_ranks import doings_of_each
-
-    return stretch.skeleton(doings_of_each(ranks))
 
 
 def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: Stretch, options: argparse.Namespace) -> None:

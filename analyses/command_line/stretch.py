@@ -109,6 +109,16 @@ class Stretch:
         given = {"name": self.annotation, "regex": self.regex, "first": first, "last": last}
         return SkeletonQuestion(({**given, "cpu_window": self.cpu_window},), doings)
 
+    def skeleton_with_causes(self, ranks: int) -> SkeletonQuestion:
+        """Return the same for so many ranks, with what they did that others may have waited for.
+
+        Raises:
+            UsageError: instances are not written as numbers.
+        """
+        from hta_graph.job.many_ranks import doings_of_each
+
+        return self.skeleton(doings_of_each(ranks))
+
     def scopes(self, rank: int, graph: DependencyGraph, job: Sequence[DependencyGraph] = ()) -> list[Scope]:
         """Cut a rank's trace into the stretches asked about; without a window it is one, the whole trace."""
         from analyses.scope import in_window, per_step, whole

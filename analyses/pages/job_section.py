@@ -16,6 +16,7 @@ from analyses.pages.page_tables import Section, SectionTable
 from analyses.paths.job_report import missing_lines
 from hta_graph.algorithms.time.path_meetings import crossings, held_up_by
 from hta_graph.columns import summed_by
+from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ def _rank_tables(path: CriticalPath) -> list[SectionTable]:
     parts, classes, pieces = path.graph.parts, len(BoundBy), path.pieces
     sums = summed_by(pieces.part.astype("int64") * classes + pieces.bound, pieces.length, len(parts) * classes)
     by_class = sums.reshape(-1, classes)
+    hosts = path.graph.hosts if isinstance(path.graph, JobGraph) else {}
     rows = pd.DataFrame({
         "rank": [part.rank for part in parts],
-        "host": [part.graph.trace.settings.get("host_name") for part in parts],
+        "host": [hosts.get(part.rank) for part in parts],
         "time_ns": by_class.sum(axis=1),
         "others_wait_ns": [held.total for held in held_up_by(path)],
     })  # fmt: skip
@@ -75,9 +77,9 @@ def _rank_tables(path: CriticalPath) -> list[SectionTable]:
         return [_with_bars(title, rows.drop(columns="host"), by_class)]
     most = rows.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_SHOWN)
     title = f"{title}; the {RANKS_SHOWN} of {len(rows):,} ranks with most of it"
-    hosts = _host_table(rows)
-    shown = most if hosts else most.drop(columns="host")
-    return [_with_bars(title, shown, by_class[most.index]), *hosts]
+    if not hosts:
+        return [_with_bars(title, most.drop(columns="host"), by_class[most.index])]
+    return [_with_bars(title, most, by_class[most.index]), _host_table(rows)]
 
 
 def _with_bars(title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any]) -> SectionTable:
@@ -87,16 +89,14 @@ def _with_bars(title: str, rows: pd.DataFrame, by_class: np.ndarray[Any, Any]) -
     return SectionTable(title, rows, [class_bar(own, longest) for own in told])
 
 
-def _host_table(rows: pd.DataFrame) -> list[SectionTable]:
-    """Add up ranks by host, where each tells it and there are several."""
-    if rows["host"].isna().any() or rows["host"].nunique() < 2:
-        return []
+def _host_table(rows: pd.DataFrame) -> SectionTable:
+    """Add up ranks by host."""
     by_host = rows.groupby("host", sort=False)
     sums = by_host[["time_ns", "others_wait_ns"]].sum().assign(ranks=by_host.size())
     most = sums.sort_values(["time_ns", "others_wait_ns"], ascending=False, kind="stable").head(RANKS_SHOWN)
     title = "time on the job's path by host"
     more = f"; the {RANKS_SHOWN} of {len(sums):,} hosts with most of it" if len(sums) > len(most) else ""
-    return [SectionTable(title + more, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])]
+    return SectionTable(title + more, most.reset_index()[["host", "ranks", "time_ns", "others_wait_ns"]])
 
 
 def _event_table(path: CriticalPath) -> SectionTable:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from analyses.ranks.matched_collectives import Matched
 from analyses.tables import joined
+from hta_graph.graph.job_graph import hosts_apart
 
 __all__ = ["HOSTS", "host_names", "hosts"]
 
@@ -21,9 +22,7 @@ BY_HOST = ["scope", "host"]
 def host_names(matched: Sequence[Matched]) -> dict[int, str]:
     """Return each rank's host; of none if a rank does not tell it, or all are on one."""
     ranks = matched[0].ranks if matched else {}
-    names = {rank: own.recording.host for rank, own in ranks.items()}
-    told = {rank: name for rank, name in names.items() if name}
-    return told if len(told) == len(names) and len(set(told.values())) > 1 else {}
+    return hosts_apart({rank: own.recording.host for rank, own in ranks.items()})
 
 
 def hosts(caused: pd.DataFrame, charged: pd.DataFrame, matched: Sequence[Matched]) -> pd.DataFrame:

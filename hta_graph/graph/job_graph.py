@@ -9,7 +9,7 @@ rank 0   ...──[all-reduce ~~~~~~~~~~~|====]──...      ~ waiting, = trans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,17 @@ if TYPE_CHECKING:
     import networkx
     import pandas as pd
 
-__all__ = ["Clocks", "JobGraph", "Members"]
+__all__ = ["Clocks", "JobGraph", "Members", "hosts_apart"]
+
+
+def hosts_apart(told: Mapping[int, str | None]) -> dict[int, str]:
+    """Return each rank's host; of none if a rank does not tell it, or all are on one.
+
+    >>> hosts_apart({0: "a", 1: "b"}), hosts_apart({0: "a", 1: None}), hosts_apart({0: "a", 1: "a"})
+    ({0: 'a', 1: 'b'}, {}, {})
+    """
+    names = {rank: name for rank, name in told.items() if name}
+    return names if len(names) == len(told) and len(set(names.values())) > 1 else {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +162,7 @@ class JobGraph(DependencyGraph):
     @cached_property
     def hosts(self) -> dict[int, str]:
         """Each rank's host; of none if a rank's trace does not tell it, or all are on one."""
-        told = {part.rank: part.graph.trace.settings.get("host_name") for part in self._parts}
-        names = {rank: name for rank, name in told.items() if name}
-        return names if len(names) == len(told) and len(set(names.values())) > 1 else {}
+        return hosts_apart({part.rank: part.graph.trace.settings.get("host_name") for part in self._parts})
 
     @cached_property
     def rank_of_part(self) -> Ints:

@@ -18,17 +18,10 @@ from tests.support.command_line import PROGRAM, run_command
 from tests.support.dask_programs import cluster
 from tests.support.depth import deep
 from tests.support.engine_tasks import working_children
-from tests.support.large_jobs import asked_with, comparable, generated_job, only_difference
+from tests.support.large_jobs import JobOf, asked_with, comparable, generated_job, jobs_written_once, only_difference
 
 COMMANDS = ("stragglers", "collectives", "critical-path", "what-if")
 NAMED = ("--annotation", "Optimizer.step#AdamW.step")
-JOBS: dict[str, dict[str, Any]] = {
-    "fsdp": {},
-    "clocks": {"clock_spread_ns": 300_000},
-    "3d": {"mesh": "3d"},
-    "host": {"delay_on": "host", "ids": True},
-    "cut": {"ranks": 40, "cuts_groups": True, "collectives": 4, "rows": 60},
-}
 QUESTIONS = {
     "stragglers": ([], ["--per-step"], ["--step", "1"], NAMED, [*NAMED, "--instance", "1:2"]),
     "collectives": ([], ["--per-step"], ["--step", "2"], NAMED, ["--whole"], ["--step", "9"], ["--annotation", "x"]),
@@ -62,21 +55,13 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="ne
 
 
 @pytest.fixture(scope="module")
-def job_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Write each job once."""
-    written: dict[str, Path] = {}
-
-    def job(name: str) -> Path:
-        if name not in written:
-            written[name] = generated_job(tmp_path_factory.mktemp("jobs") / name, **JOBS[name])
-        return written[name]
-
-    return job
+def job_of(tmp_path_factory: pytest.TempPathFactory) -> JobOf:
+    return jobs_written_once(tmp_path_factory)
 
 
 @pytest.mark.parametrize(("command", "job", "asked"), ASKED)
 def test_few_rows_answer_as_all_do(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], command: str, job: str, asked: list[list[str]]
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, command: str, job: str, asked: list[list[str]]
 ) -> None:
     for words in asked:
         few, whole = (asked_with(capsys, held, job_of(job), command, *words) for held in ("always", "never"))
@@ -84,9 +69,7 @@ def test_few_rows_answer_as_all_do(
         assert few[0] == int(any(word in ("9", "x", "kernel:x=0.5") or "999999" in word for word in words))
 
 
-def test_of_steps_few_rows_tell_those_of_the_job(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path]
-) -> None:
+def test_of_steps_few_rows_tell_those_of_the_job(capsys: pytest.CaptureFixture[str], job_of: JobOf) -> None:
     """The paths of each rank alone would need all rows of all ranks."""
     few, whole = (
         json.loads(asked_with(capsys, held, job_of("clocks"), "critical-path", "--per-step")[1])
@@ -98,7 +81,7 @@ def test_of_steps_few_rows_tell_those_of_the_job(
     assert (status, "0 ranks" in out) == (0, False)
 
 
-def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path]) -> None:
+def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_of: JobOf) -> None:
     """Ranks 0 to 3 are on one host, the others on another."""
     _, out, _ = asked_with(capsys, "always", job_of("clocks"), "critical-path")
     path = json.loads(out)
@@ -114,7 +97,7 @@ def test_time_on_paths_is_told_by_host(capsys: pytest.CaptureFixture[str], job_o
         assert re.search("the same by host\n(.*\n)+?.*ms.*node[01]", text), text
 
 
-def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path]) -> None:
+def test_the_first_cause_is_the_injected_one(capsys: pytest.CaptureFixture[str], job_of: JobOf) -> None:
     _, out, _ = asked_with(capsys, "always", job_of("3d"), "stragglers")
     first, injected = json.loads(out)["tables"]["causes"][0], read_truth(job_of("3d"))["injected"]
     assert (first["rank"], first["name"]) == (injected["rank"], injected["kernel"])
@@ -142,7 +125,7 @@ def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path
 )
 def test_what_needs_all_rows_is_refused_in_a_line(
     capsys: pytest.CaptureFixture[str],
-    job_of: Callable[[str], Path],
+    job_of: JobOf,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: str,
@@ -159,7 +142,7 @@ def test_what_needs_all_rows_is_refused_in_a_line(
 
 @pytest.mark.slow
 def test_whoever_reads_answers_are_the_same(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers stand in another folder than the one who asks."""
     pytest.importorskip("distributed")
@@ -208,7 +191,7 @@ def copied(job: Path, folder: Path, without: int = -1) -> Path:
 
 @pytest.mark.parametrize("command", ["stragglers", *map(deep, COMMANDS[1:])])
 def test_a_broken_rank_is_left_out(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path, command: str
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path, command: str
 ) -> None:
     broken, left = copied(job_of("fsdp"), tmp_path / "broken"), copied(job_of("fsdp"), tmp_path / "left", without=3)
     path = broken / "rank_3.json.gz"
@@ -252,7 +235,7 @@ def other_job(path: Path, **shape: Any) -> bytes:
 @pytest.mark.parametrize("change", ["gone", "other times", *map(deep, ("other rows", "broken", "a folder", "nothing"))])
 def test_a_file_that_changes_meanwhile_is_one_line(
     capsys: pytest.CaptureFixture[str],
-    job_of: Callable[[str], Path],
+    job_of: JobOf,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     change: str,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,19 @@ from hta_graph.algorithms.replay.scenarios import COMPARES_RANKS
 from tests.simulator.large import LargeShape, job_times, large_job, write_large_job
 from tests.support.command_line import run_command
 
-__all__ = ["Said", "asked_with", "comparable", "generated_job", "only_difference"]
+__all__ = ["JOBS", "JobOf", "Said", "asked_with", "comparable", "generated_job", "jobs_written_once", "only_difference"]
+
+JOBS: dict[str, dict[str, Any]] = {
+    "fsdp": {},
+    "clocks": {"clock_spread_ns": 300_000},
+    "3d": {"mesh": "3d"},
+    "host": {"delay_on": "host", "ids": True},
+    "cut": {"ranks": 40, "cuts_groups": True, "collectives": 4, "rows": 60},
+    "small": {"ranks": 4, "ranks_per_host": 2, "collectives": 4, "rows": 60},
+}
+"""Shapes of jobs that several tests look at."""
+JobOf = Callable[[str], Path]
+"""Gives the folder of one of :data:`JOBS`."""
 
 Said = tuple[int, str, str]
 """Exit status, standard output and standard error."""
@@ -27,6 +40,11 @@ def generated_job(folder: Path, mesh: str = "fsdp", **given: Any) -> Path:
     job = large_job(shape)
     write_large_job(job, job_times(job), folder, processes=1)
     return folder
+
+
+def jobs_written_once(factory: pytest.TempPathFactory) -> JobOf:
+    """Return who writes each of :data:`JOBS` the first time that it is asked for."""
+    return cache(lambda name: generated_job(factory.mktemp("jobs") / name, **JOBS[name]))
 
 
 def asked_with(capsys: pytest.CaptureFixture[str], skeletons: str, job: Path, *words: object) -> Said:

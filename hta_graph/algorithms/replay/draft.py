@@ -64,8 +64,12 @@ class Draft:
     @property
     def is_unchanged(self) -> bool:
         """Whether all changes together leave every edge and tail what it weighed."""
-        same_edges = not self.is_reshaped and np.array_equal(self.weight, self.base.edges.weight)
-        return same_edges and np.array_equal(self.tails, self.base.window.sink.tails)
+        return self.leaves(self.weight, self.tails)
+
+    def leaves(self, weight: Ints, tails: Ints) -> bool:
+        """Tell the same where the draft's weights and tails are at hand."""
+        same_edges = not self.is_reshaped and np.array_equal(weight, self.base.edges.weight)
+        return same_edges and np.array_equal(tails, self.base.window.sink.tails)
 
     @property
     def added_ns(self) -> float:

@@ -24,7 +24,7 @@ from hta_graph.graph.points import end_point, event_of, is_end
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import ROLE, Bools, BoundBy, Codes, EdgeKind, EdgeRole, Floats, Ids, Ints
 
-__all__ = ["EdgeParts", "EdgeTimes", "divided_parts", "edge_times"]
+__all__ = ["EdgeParts", "EdgeTimes", "divided_parts", "edge_times", "edges_of_ranks"]
 
 LONGEST_UNSEEN_LAG_NS = 10_000
 """Where no lag of a kind ever bound anything: launches, streams and returns take 1 to 10 µs on healthy machines."""
@@ -122,16 +122,21 @@ def _usual_lags(graph: DependencyGraph, measured: Ints, binds: Bools) -> Ints:
     A kind that never bound anything has no usual lag: its least one counts, and no more than is usual for other kinds
     of its role (10 µs where these bound nothing either).
     """
+    # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
+    usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
+    for part, rows in zip(graph.parts, edges_of_ranks(graph), strict=True):
+        own = rows[measured[rows] >= 0]
+        usual[part.place] = _usual_lags_of(graph.edge_table.kind[own], measured[own], binds[own])
+    return usual
+
+
+@remembered
+def edges_of_ranks(graph: DependencyGraph) -> list[Ints]:
+    """Return the edges (rows) that lead to events of each rank."""
     rank = graph.part_of(event_of(graph.edge_table.target))
     order = np.argsort(rank, kind="stable")
     first = np.searchsorted(rank[order], np.arange(len(graph.parts) + 1))
-    # One more for rank -1: only what leads to a rendezvous is of no rank, and that weighs nothing.
-    usual = np.zeros((len(graph.parts) + 1, len(EdgeKind)), np.int64)
-    for part in graph.parts:
-        own = order[first[part.place] : first[part.place + 1]]
-        own = own[measured[own] >= 0]
-        usual[part.place] = _usual_lags_of(graph.edge_table.kind[own], measured[own], binds[own])
-    return usual
+    return np.split(order[first[0] : first[-1]], first[1:-1] - first[0])
 
 
 def _usual_lags_of(kind: Codes, measured: Ints, binds: Bools) -> Ints:

@@ -14,18 +14,11 @@ import numpy as np
 
 from hta_graph.algorithms.replay.changes import weigh
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.edge_times import edge_times
+from hta_graph.algorithms.replay.edge_times import edge_times, edges_of_ranks
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.same_places import place_keys
-from hta_graph.columns import (
-    distinct,
-    looked_up,
-    picked,
-    ranked_by,
-    summed_by,
-)
+from hta_graph.columns import distinct, looked_up, picked, ranked_by, summed_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
 from hta_graph.keys import mixed_key
 from hta_graph.model import ROLE, Bools, EdgeRole, Ints
 
@@ -63,22 +56,13 @@ class _OwnEdges:
 
 
 def _own_edges(graph: DependencyGraph, part: int) -> _OwnEdges:
-    known, (order, first) = place_keys(graph), _edges_by_part(graph)
-    row = order[first[part + 1] : first[part + 2]]
+    known, row = place_keys(graph), edges_of_ranks(graph)[part]
     weight = edge_times(graph).weight[row]
     # Only a lane's own time adds up: lags overlap.
     of_lane = np.isin(ROLE[graph.edge_table.kind[row]], (EdgeRole.THREAD, EdgeRole.ACTIVITY))
     has_time = of_lane & (known.alike[row] >= 0) & (weight > 0)
     kind = np.where(has_time, mixed_key(known.alike[row], known.step[row]), -1)
     return _OwnEdges(row, weight, known.place[row], kind)
-
-
-@remembered
-def _edges_by_part(graph: DependencyGraph) -> tuple[Ints, Ints]:
-    """Return the edges rank by rank, and where those of no rank (part -1) and of each rank begin."""
-    part = place_keys(graph).part
-    order = np.argsort(part, kind="stable")
-    return order, np.searchsorted(part[order], np.arange(-1, len(graph.parts) + 1))
 
 
 def asked_of_others(base: Replayable, part: int) -> AskedOfOthers:
@@ -130,7 +114,7 @@ class LikeOthers:
     def __call__(self, draft: Draft) -> None:
         """Change a draft of the rank alone, or of a job in which it is."""
         graph = draft.base.graph
-        own = _own_edges(graph, next(part.place for part in graph.parts if part.rank == self.rank))
+        own = _own_edges(graph, graph.place_of_rank(self.rank))
         weigh(own.row, self._weights(own))(draft)
 
     def _weights(self, own: _OwnEdges) -> Ints:

@@ -40,8 +40,8 @@ __all__ = [
 
 OF_A_KIND = 8
 """How many names of a kind are looked at, those with the most time on the path."""
-OF_RANKS = 32
-"""How many ranks are looked at, those with the most time on the path."""
+OF_KINDS = {"class": len(BoundBy), "rank": 32}
+"""The same of kinds of things that are no events with names."""
 
 WORTH_A_NAME = 10
 """For so many rows it is found what would come next."""
@@ -161,12 +161,8 @@ def things_worth_a_look(times: TimesByKind) -> Iterator[What]:
     """Yield of each kind what takes most time; of classes all."""
     for kind, own in times.items():
         longest = sorted((name for name in own if own[name]), key=lambda name: (-own[name], name))
-        if kind == "class":
-            yield from (What(kind, name) for name in longest)
-        elif kind == "rank":
-            yield from (What(kind, name) for name in longest[:OF_RANKS])
-        else:
-            yield from (What(kind, name, "name") for name in longest[:OF_A_KIND])
+        reading = "" if kind in OF_KINDS else "name"
+        yield from (What(kind, name, reading) for name in longest[: OF_KINDS.get(kind, OF_A_KIND)])
 
 
 def times_on_path(path: PathTotals) -> TimesByKind:

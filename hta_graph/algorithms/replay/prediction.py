@@ -123,8 +123,8 @@ def predict(
     Args:
         graph: one rank's or a job's; of a job of few rows (``read_job(…, skeletons=True)``) the ranks' files are read
             once more.
-        changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and such
-            :func:`scenario` as compare no ranks.
+        changes: those of :func:`replay`; of a job of few rows :func:`scale`, :func:`remove` and :func:`scenario`, but
+            for ``like_median``.
         window: as for :func:`critical_path`.
 
     Returns:

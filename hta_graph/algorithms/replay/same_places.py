@@ -58,13 +58,10 @@ def same_places(graph: DependencyGraph) -> SamePlaces:
 @remembered
 def place_keys(graph: DependencyGraph) -> SamePlaces:
     """Find the same with large numbers that the graphs of other ranks give to the same places, each on its own."""
-    step = _issuing_steps(graph)
-    place, alike = _keys_of_events(graph, step)
+    step, names = _issuing_steps(graph), text_keys(graph.names)[graph.event_table.name]
+    place, alike = (_between(graph, key, names) for key in _keys_of_events(graph, step, names))
     target = event_of(graph.edge_table.target)
-    return SamePlaces(
-        freeze(_between(graph, place)), freeze(_between(graph, alike)), freeze(graph.part_of(target)),
-        freeze(step[target]),
-    )  # fmt: skip
+    return SamePlaces(freeze(place), freeze(alike), freeze(graph.part_of(target)), freeze(step[target]))
 
 
 def _numbered(keys: Ints) -> Ints:
@@ -75,20 +72,19 @@ def _numbered(keys: Ints) -> Ints:
     return found
 
 
-def _between(graph: DependencyGraph, key: Ints) -> Ints:
-    """Give keys to edges by those of the events that they lead between; -1 where one has none."""
+def _between(graph: DependencyGraph, key: Ints, names: Ints) -> Ints:
+    """Give keys to edges by those of the events that they lead between, else of their names; -1 where one has none."""
     edges = graph.edge_table
     source, target = key[event_of(edges.source)], key[event_of(edges.target)]
     # What comes from another rank is what the target takes part in, whichever rank and event of a name it comes from.
     from_others = np.isin(edges.kind, (EdgeKind.COLLECTIVE, EdgeKind.POINT_TO_POINT))
-    names = text_keys(graph.names)[graph.event_table.name[event_of(edges.source)]]
-    begins = np.where(from_others, mixed_key(names), source)
+    begins = np.where(from_others, mixed_key(names[event_of(edges.source)]), source)
     side = np.where(from_others, 0, edges.source & 1)
     known = (begins >= 0) & (target >= 0)
     return np.where(known, mixed_key(edges.kind, begins, side, target, edges.target & 1), -1)
 
 
-def _keys_of_events(graph: DependencyGraph, step: Ints) -> tuple[Ints, Ints]:
+def _keys_of_events(graph: DependencyGraph, step: Ints, names: Ints) -> tuple[Ints, Ints]:
     """Give keys to the places of events, which those of other steps and ranks share, and to the kinds of events alike.
 
     Those alike have one name and lie inside the same operators and annotations on a like lane; at one place are those
@@ -97,9 +93,7 @@ def _keys_of_events(graph: DependencyGraph, step: Ints) -> tuple[Ints, Ints]:
     events = graph.event_table
     rows = np.arange(len(events), dtype=np.int32)
     call, part = issuing_rows(graph, rows), graph.part_of(rows)
-    alike = mixed_key(
-        text_keys(graph.names)[events.name], _paths_around(graph, call), picked(_like_lanes(graph), events.lane)
-    )
+    alike = mixed_key(names, _paths_around(graph, call), picked(_like_lanes(graph), events.lane))
     owner = pair_key(part, step)
     # In the order of issue: which of several workers is free first is chance.
     issued = graph.timeline.position[start_point(np.where(call >= 0, call, rows))]

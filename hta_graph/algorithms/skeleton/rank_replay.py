@@ -85,16 +85,15 @@ class RankReplay:
         paths, sink = drafts[0].shape()[1], self.window.sink
         chosen = self._telling_ends()
         chosen = chosen[np.argsort(sink.ends[chosen] != sink.point, kind="stable")]
-        unchanged: list[bool] = []
+        unchanged, tails = list[bool](), np.stack([draft.tails for draft in drafts])
 
         def weights() -> Iterator[Ints]:
             # One after the other: together they may be large.
-            for draft in drafts:
+            for draft, own in zip(drafts, tails, strict=True):
                 weight = draft.weight
-                unchanged.append(not draft.is_reshaped and np.array_equal(weight, self.base.edges.weight))
+                unchanged.append(draft.leaves(weight, own))
                 yield weight
 
-        tails = np.stack([draft.tails for draft in drafts])
         found = ways_between(
             paths,
             weights(),
@@ -104,8 +103,7 @@ class RankReplay:
             ends=sink.ends[chosen],
             tails=tails[:, chosen],
         )
-        same_tails = (tails == sink.tails).all(axis=1).tolist()
-        return found, [same and tail for same, tail in zip(unchanged, same_tails, strict=True)]
+        return found, unchanged
 
     def _telling_ends(self) -> Ints:
         """Leave out ends behind which more of their stream follows that ends in the window too: they decide nothing."""

@@ -119,14 +119,12 @@ class _Answering:
 
     def _ways(self, group: Sequence[int]) -> WaysBetween:
         """Return the ways under the drafts of a group, once for all that change nothing here."""
-        kept: dict[int, Draft] = {}
-        for at in group:
-            draft = self._draft(at, tell=True)
-            added_ns = draft.added_ns
-            self._added.append([at, added_ns])
-            # What adds years is refused by who asks: until then nothing has changed.
-            if added_ns <= LONGEST_NS and any(of == at for of, _ in self._meant):
-                kept[at] = draft
+        every = {at: self._draft(at, tell=True) for at in group}
+        added = {at: draft.added_ns for at, draft in every.items()}
+        self._added += [[at, ns] for at, ns in added.items()]
+        concerned = {at for at, _ in self._meant}
+        # What adds years is refused by who asks: until then nothing has changed.
+        kept = {at: draft for at, draft in every.items() if at in concerned and added[at] <= LONGEST_NS}
         drafts = list(kept.values())
         if len(kept) < len(group):
             drafts.insert(0, Draft(self._replay.base))

@@ -14,13 +14,12 @@ from hta_graph.job import many_ranks
 from tests.benchmarks.watched import run_watched
 from tests.simulator.large import read_truth
 from tests.support.command_line import PROGRAM, one_error, run_command
-from tests.support.large_jobs import RULES_OF_ALL_ROWS, generated_job
+from tests.support.large_jobs import JOBS, RULES_OF_ALL_ROWS, JobOf, generated_job, jobs_written_once
 from tests.support.page_tables import page_sections, page_tables
 from tests.support.shared_traces import SHARED
 
 FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 OF_THE_JOB = ("time on the job's path by rank", "what to look at first, of all ranks", "what the others wait for")
-SMALL = {"ranks": 4, "ranks_per_host": 2, "collectives": 4, "rows": 60}
 MIB = 1 << 20
 MORE_MIB = 30
 
@@ -80,30 +79,13 @@ def test_what_the_job_tells_is_that_of_whole_graphs(capsys: pytest.CaptureFixtur
 
 
 @pytest.fixture(scope="module")
-def job_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Write each job once."""
-    shapes: dict[str, dict[str, Any]] = {
-        "fsdp": {"clock_spread_ns": 300_000},
-        "3d": {"mesh": "3d"},
-        "host": {"delay_on": "host", "ids": True},
-        "cut": {"ranks": 40, "cuts_groups": True, "collectives": 4, "rows": 60},
-        "small": SMALL,
-    }
-    written: dict[str, Path] = {}
-
-    def job(name: str) -> Path:
-        if name not in written:
-            written[name] = generated_job(tmp_path_factory.mktemp("jobs") / name, **shapes[name])
-        return written[name]
-
-    return job
+def job_of(tmp_path_factory: pytest.TempPathFactory) -> JobOf:
+    return jobs_written_once(tmp_path_factory)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fsdp", "3d", "host", "cut"])
-def test_of_jobs_of_all_kinds(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["clocks", "3d", "host", "cut"])
+def test_of_jobs_of_all_kinds(capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path, name: str) -> None:
     assert_same_job(capsys, job_of(name), tmp_path)
 
 
@@ -119,10 +101,8 @@ def test_of_jobs_of_all_kinds(
         ["--data-load", "augment"],
     ],
 )
-def test_of_every_window(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path, words: list[str]
-) -> None:
-    assert_same_job(capsys, job_of("fsdp"), tmp_path, *words)
+def test_of_every_window(capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path, words: list[str]) -> None:
+    assert_same_job(capsys, job_of("clocks"), tmp_path, *words)
 
 
 @pytest.mark.slow
@@ -136,7 +116,7 @@ def test_of_a_real_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_of_many_ranks_the_worst_are_listed_and_the_page_stays_small(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path
 ) -> None:
     status, _, err = run_command(capsys, "report", job_of("cut"), "--step", "1", "-o", tmp_path / "r.html")
     assert status == 0, err
@@ -156,7 +136,7 @@ def test_of_many_ranks_the_worst_are_listed_and_the_page_stays_small(
 
 @pytest.mark.slow
 def test_kept_skeletons_and_other_readers_make_the_same_page(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyarrow")
     pages = []
@@ -165,12 +145,12 @@ def test_kept_skeletons_and_other_readers_make_the_same_page(
         assert run_command(capsys, "report", job_of("small"), "-o", page, *words)[0] == 0
         pages.append(page.read_bytes())
     assert pages[0] == pages[1] == pages[2]
-    assert len(list((tmp_path / "kept").rglob("*.parquet"))) >= SMALL["ranks"]
+    assert len(list((tmp_path / "kept").rglob("*.parquet"))) >= JOBS["small"]["ranks"]
 
 
 @pytest.mark.slow
 def test_the_overlay_is_of_the_rank_that_matters(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path
 ) -> None:
     for held in ("always", "never"):
         found = reported(
@@ -196,7 +176,7 @@ def copied(job: Path, folder: Path, rank: int, change: Callable[[bytes], bytes])
 
 @pytest.mark.slow
 def test_a_rank_without_the_step_is_told_and_contributes_nothing(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path
 ) -> None:
     job = copied(job_of("small"), tmp_path / "job", 3, lambda text: text.replace(b"ProfilerStep#2", b"SomethingElse"))
     status, out, err = run_command(capsys, "report", job, "--step", "2", "--skeletons", "always", "--json", "-")
@@ -206,9 +186,7 @@ def test_a_rank_without_the_step_is_told_and_contributes_nothing(
 
 
 @pytest.mark.slow
-def test_a_broken_rank_is_left_out(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_broken_rank_is_left_out(capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path) -> None:
     job = copied(job_of("small"), tmp_path / "job", 1, lambda text: text[: len(text) // 2])
     status, _, err = run_command(capsys, "report", job, "--skeletons", "always", "-o", tmp_path / "r.html")
     assert status == 1
@@ -218,7 +196,7 @@ def test_a_broken_rank_is_left_out(
 
 @pytest.mark.slow
 def test_one_rank_that_is_left_gets_its_own_page(
-    capsys: pytest.CaptureFixture[str], job_of: Callable[[str], Path], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], job_of: JobOf, tmp_path: Path
 ) -> None:
     (job := tmp_path / "job").mkdir()
     for rank in range(2):
@@ -234,14 +212,14 @@ def test_one_rank_that_is_left_gets_its_own_page(
 @pytest.mark.parametrize("after", range(6))
 def test_a_file_that_changes_meanwhile_is_one_line(
     capsys: pytest.CaptureFixture[str],
-    job_of: Callable[[str], Path],
+    job_of: JobOf,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     after: int,
 ) -> None:
     """Whichever of the six further readings it is that finds it."""
     job, read, asked = copied(job_of("small"), tmp_path / "job", -1, bytes), many_ranks.read_files, []
-    other = generated_job(tmp_path / "other", **SMALL, seed=5)
+    other = generated_job(tmp_path / "other", **JOBS["small"], seed=5)
 
     def changed(*given: Any) -> Any:
         asked.append(given)
