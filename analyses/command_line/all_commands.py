@@ -25,6 +25,7 @@ from analyses.command_line.chakra_options import (
     add_statistics,
 )
 from analyses.command_line.counters_command import add_counters, counters
+from analyses.command_line.demo_command import add_traces, demo
 from analyses.command_line.diff_command import add_pair, diff
 from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences
 from analyses.command_line.memory_command import memory_timeline
@@ -152,7 +153,9 @@ sequences = command_of(catalogue.kernel_sequences)
 KERNEL_SEQUENCES = replace(sequences, options=(*sequences.options, add_overlay), run=kernel_sequences)
 
 COMMANDS: tuple[Command | CommandGroup, ...] = (
-    Command("demo", "The main job on a bundled sample; writes overlay, picture and timeline here.", (), commands.demo),
+    Command(
+        "demo", "The main job on a bundled sample; writes overlay, picture and timeline here.", (add_traces,), demo
+    ),
     Command(
         "info",
         "What is in a trace: events, lanes, steps, edges, diagnostics.",

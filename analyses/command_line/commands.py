@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
-from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.algorithms.time.step_table import StepRow
 
-__all__ = ["critical_path", "demo", "graph", "info", "render", "sync_deps", "timeline"]
+__all__ = ["critical_path", "graph", "info", "render", "sync_deps", "timeline", "write_path_overlay"]
 
 
 def info(options: argparse.Namespace) -> None:
@@ -60,7 +59,7 @@ def critical_path(options: argparse.Namespace) -> None:
         document = path_document(path, steps, merge_runs=options.merge_runs, replayed=near is not None)
         write_json(options.json, {**document, **near_key})
     if options.overlay:
-        _write_path_overlay(path, options.overlay)
+        write_path_overlay(path, options.overlay)
     if options.dot:
         _write_path_dot(path, options.dot)
     if not options.json:
@@ -137,43 +136,6 @@ def timeline(options: argparse.Namespace) -> None:
     write_file(options.output, timeline_page(path, steps).html())
 
 
-def demo(options: argparse.Namespace) -> None:
-    """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
-    from importlib.resources import as_file, files
-
-    from hta_graph.export.targets import check_targets
-
-    targets = "demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html"
-    with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
-        check_targets(targets, [sample])
-        _write_demo(AskedRanks([str(sample)], left_out=options.left_out), *targets)
-
-
-def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:
-    """Do the main job on a trace with a second step."""
-    from analyses.pages.timeline_page import timeline_page
-    from analyses.paths.path_report import path_lines
-    from hta_graph.algorithms.time.critical_path import critical_path as extract
-    from hta_graph.algorithms.time.step_table import step_rows
-    from hta_graph.algorithms.time.windows import step
-    from hta_graph.export.files import write_file
-    from hta_graph.export.picture import path_picture, write_picture
-
-    path = extract(ranks.one_graph(), step(2))
-    print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
-    _write_path_overlay(path, overlay)
-    write_picture(path_picture(path), picture)
-    write_file(page, timeline_page(path, step_rows(path.graph)).html())
-    print_lines(
-        [
-            "written here:",
-            f"  {overlay}   open it in ui.perfetto.dev",
-            f"  {picture}       the path as a picture",
-            f"  {page}  open it in a browser",
-        ]
-    )
-
-
 def _asked_path(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
     from hta_graph.algorithms.time.critical_path import critical_path as extract
@@ -242,7 +204,7 @@ def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
         print_lines(lines, to=sys.stderr)
 
 
-def _write_path_overlay(path: CriticalPath, target: str) -> None:
+def write_path_overlay(path: CriticalPath, target: str) -> None:
     """Write the trace with the path on top; say what is merged, which arrows had no room, and where to open it."""
     from hta_graph.export.perfetto.path_overlay import ADDRESS, write_overlay
 

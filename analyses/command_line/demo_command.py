@@ -1,0 +1,94 @@
+"""The main job on the bundled sample, and the bundled traces themselves, with which anybody can follow the manual."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
+from shutil import which
+
+from analyses.command_line.asked_ranks import AskedRanks, print_lines
+from analyses.command_line.commands import write_path_overlay
+from analyses.command_line.named_files import OutputFolder
+
+__all__ = ["add_traces", "demo"]
+
+TRACES = {
+    "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
+    "slower.json.gz": ("slower_trace.json.gz", "the same script after three changes"),
+    "job": ("four_ranks", "four ranks that train together"),
+}
+"""What the bundled traces are called where a person follows the manual → the file or folder here, and what it is."""
+
+
+def add_traces(parser: argparse.ArgumentParser) -> None:
+    """Add that the bundled traces are wanted instead of the job on one of them."""
+    parser.add_argument(
+        "--traces", type=OutputFolder, metavar="DIR", help="only write the bundled traces there, to follow the manual"
+    )
+
+
+def demo(options: argparse.Namespace) -> None:
+    """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
+    from hta_graph.export.targets import check_targets
+
+    if options.traces:
+        _write_traces(options.traces)
+        return
+    targets = "demo_overlay.json", "demo_path.svg" if which("dot") else "demo_path.dot", "demo_timeline.html"
+    with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
+        check_targets(targets, [sample])
+        _write_demo(AskedRanks([str(sample)], left_out=options.left_out), *targets)
+
+
+def _write_traces(target: str) -> None:
+    """Copy the bundled traces into a new folder, and say what each is."""
+    from hta_graph.export.files import new_folder
+    from hta_graph.places.named_places import named_place
+
+    folder = named_place(target)
+    _check_empty(folder)
+    with (
+        new_folder(folder, lambda: _check_empty(folder)) as new,
+        as_file(files("analyses") / "sample") as sample,
+    ):
+        for name, (bundled, _) in TRACES.items():
+            source, copy = Path(sample) / bundled, new / name
+            (shutil.copytree if source.is_dir() else shutil.copyfile)(source, copy)
+    print_lines(["simulated, written there:", *(f"  {target}/{name:15} {what}" for name, (_, what) in TRACES.items())])
+
+
+def _check_empty(folder: Path) -> None:
+    """Refuse a folder that somebody has put something into: a new one would take its place."""
+    from hta_graph.errors import OutputError
+    from hta_graph.export.targets import check_new_folder
+
+    check_new_folder(folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise OutputError(f"{folder}: holds files; name a new folder")
+
+
+def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:
+    """Do the main job on a trace with a second step."""
+    from analyses.pages.timeline_page import timeline_page
+    from analyses.paths.path_report import path_lines
+    from hta_graph.algorithms.time.critical_path import critical_path as extract
+    from hta_graph.algorithms.time.step_table import step_rows
+    from hta_graph.algorithms.time.windows import step
+    from hta_graph.export.files import write_file
+    from hta_graph.export.picture import path_picture, write_picture
+
+    path = extract(ranks.one_graph(), step(2))
+    print_lines(["three simulated training steps, the second of them:", "", *path_lines(path), ""])
+    write_path_overlay(path, overlay)
+    write_picture(path_picture(path), picture)
+    write_file(page, timeline_page(path, step_rows(path.graph)).html())
+    print_lines(
+        [
+            "written here:",
+            f"  {overlay}   open it in ui.perfetto.dev",
+            f"  {picture}       the path as a picture",
+            f"  {page}  open it in a browser",
+        ]
+    )
