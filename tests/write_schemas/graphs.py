@@ -21,6 +21,7 @@ from tests.write_schemas.shared_parts import DIAGNOSTICS_PART, EXTENT, FILE, RAN
 
 KINDS = [kind.label for kind in EventKind if kind != EventKind.RENDEZVOUS]
 """A rendezvous is no event of any trace."""
+OF_ONE_RANK = [kind.label for kind in edge_kinds(lambda meaning: not meaning.of_job)]
 RANK_OF_JOB = whole("Of a job: the rank.")
 POINTS = ("start", "end")
 RECORDED_OR_INFERRED = "Whether the trace says so or a rule deduced it."
@@ -52,8 +53,7 @@ def info() -> Schema:
         "start_ns": ns("Where the first event begins, absolute; null without events", null=True),
         "end_ns": ns("Where the last event ends, absolute; null without events", null=True),
         "edges": record(
-            {kind.label: counts for kind in EdgeKind}, "Edges by kind; kinds of which there are none are left out.",
-            [kind.label for kind in EdgeKind],
+            dict.fromkeys(OF_ONE_RANK, counts), "Edges by kind; kinds without any are left out.", OF_ONE_RANK
         ),
         "diagnostics": DIAGNOSTICS_PART,
     }  # fmt: skip

@@ -215,9 +215,8 @@ CORNER = record(
 
 def what_if() -> Schema:
     """Return the schema of predictions."""
-    scenario = record(
-        {**CHANGE, "saved_ns": ns("What it would save")}, "A named change that applies.", BY_KIND_OF_CHANGE
-    )
+    of_scenario = {name: CHANGE[name] for name in ("change", "name", "argument", "says", "assumes")}
+    scenario = record({**of_scenario, "saved_ns": ns("What it would save")}, "A named change that applies.")
     properties = {
         "file": FILE,
         "rank": RANK,
