@@ -35,7 +35,7 @@ NOT_ALWAYS = {
     "attribution": ["gpu_time_by_operator", "gpu_time_by_frame", "gpu_time_by_module", "gpu_time_by_annotation",
                     "gpu_time_by_module_class", "gpu_time_by_activity"],
     "memory-timeline": ["memory", "alive_at_the_peak", "events", *raw_memory_timeline.TABLES],
-    "diff": ["steps", *job_diff.TABLES],
+    "diff": ["environment", "steps", *job_diff.TABLES],
 }  # fmt: skip
 """Tables that depend on what is asked: by which owner, of which kind of file, of runs or jobs."""
 
@@ -89,16 +89,11 @@ def diff() -> Schema:
         "job": record(
             job, "Of two jobs: the same of all their ranks, while what stands beside it is of one rank each."
         ),
-        "tables": _tables("diff", _without_environment({**run_diff.TABLES, **job_diff.TABLES})),
+        "tables": _tables("diff", {**run_diff.TABLES, **job_diff.TABLES}),
         "notes": NOTES,
         "unread": UNREAD,
     }
     return document("diff", "What changed between two runs or jobs.", properties, ["job", "unread"])
-
-
-def _without_environment(tables: Mapping[str, Table]) -> dict[str, Table]:
-    """Leave out the table that stands as a key of its own."""
-    return {name: table for name, table in tables.items() if name != "environment"}
 
 
 def _lengths() -> dict[str, Schema]:

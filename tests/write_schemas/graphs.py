@@ -167,7 +167,17 @@ def _dependency(side: str, call: str, call_says: str, target_says: str) -> Schem
 
 def parquet() -> Schema:
     """Return the schema of graph.json in the folder of a saved graph."""
-    numbers = listed(whole("A number; -1 where there is none."), "One entry for each lane.")
+    number = whole("A number; -1: none.")
+    lanes = {
+        "labels": listed(text("A name."), "thread PID:TID or stream DEVICE:CONTEXT:STREAM."),
+        "is_stream": listed(flag("Whether it is one."), "Which lanes are GPU streams."),
+        "device": listed(number, "The device of each."),
+        "context": listed(number, "The context of each."),
+        "stream": listed(number, "The stream of each."),
+        "is_communication": listed(
+            flag("Whether it is one."), "Of a job: which hold what threads did with other ranks."
+        ),
+    }
     names = listed(text("A name."), "The names of all events, to which columns refer by place.")
     reading, building = (
         record({key: whole(f"Counts {says}.") for key, says in of.items()}, f"What {doing} counted.")
@@ -183,7 +193,7 @@ def parquet() -> Schema:
         ),
         "settings": by_key(text("Its value."), "Settings of the recording that the file names."),
         "names": names,
-        "lanes": by_key(numbers, "The columns of the table of lanes."),
+        "lanes": record(lanes, "CPU threads and GPU streams, as columns of equal length."),
         "reading": reading,
         "ranks": RANKS,
         "building": building,
