@@ -13,6 +13,7 @@ from analyses.catalogue import CATALOGUE
 from hta_graph.export.chakra.simulator.simulated import DELAY
 from tests.simulator import Dialect
 from tests.support.astra_log import Ran, log_text, write_workload
+from tests.support.builder import PID, TraceBuilder
 from tests.support.compared_jobs import DELAY_NS, job_of_steps
 from tests.support.large_jobs import generated_job
 from tests.support.plain_steps import recorded
@@ -58,6 +59,7 @@ diff control test
 diff control test --skeletons always
 diff left_out test
 memory-timeline memory.raw.json.gz
+memory-timeline earlier.json
 critical-path replayed.json --whole
 critical-path poor/broken.json --salvage
 chakra convert two --output work
@@ -93,6 +95,7 @@ def written_inputs(folder: Path) -> None:
     for make in (cpu_only, only_instants, no_events, broken_off):
         make(folder / "poor")
     saved_file(folder / "amd.json", simulated_bytes(Dialect(vendor="rocm")))
+    _trace_with_older_memory().write(folder / "earlier.json")
     recorded(folder / "odd.json", [100, 100, 900, 100, 100])
     replayed_graph([400.0] * 6).write(folder / "replayed.json")
     saved_file(folder / "memory.raw.json.gz", gzip.compress(json.dumps(RAW_MEMORY).encode()))
@@ -106,6 +109,14 @@ def _write_bundled(folder: Path) -> None:
         shutil.copyfile(sample / "sample_trace.json.gz", folder / "trace.json.gz")
         shutil.copyfile(sample / "slower_trace.json.gz", folder / "slower.json.gz")
         shutil.copytree(sample / "four_ranks", folder / "job")
+
+
+def _trace_with_older_memory() -> TraceBuilder:
+    """One allocation of 10 bytes, after which 100 are allocated: nobody saw where the others came from."""
+    trace = TraceBuilder()
+    known = {"Bytes": 10, "Addr": 1, "Device Type": 1, "Device Id": 0, "Total Allocated": 100, "Total Reserved": 512}
+    trace.row(ph="i", s="t", cat="cpu_instant_event", name="[memory]", pid=PID, tid=1, ts=3, args=known)
+    return trace
 
 
 def asked_of(trace: str | Path, *, steps: bool = False) -> Iterator[list[str]]:

@@ -161,7 +161,7 @@ COLUMNS: Mapping[str, Schema] = {
     "busy_gbps": rate("Bytes by the time when at least one runs; null: not known", null=True),
     "max_gbps": rate("The highest recorded rate of a single one; null: not known", null=True),
     "bandwidth_gbps": rate("The rate of all that run, from then on"),
-    "allocations": whole("How many allocations there are."),
+    "allocations": whole("How many allocations there are; null: of before the recording.", null=True),
     "frees": whole("How many releases there are."),
     "first_bytes": size("The total before the first event"),
     "peak_bytes": size("The total at its highest"),
@@ -271,6 +271,7 @@ OF_TABLE: Mapping[str, Mapping[str, Schema]] = {
         "time_ns": ns("When it happens, absolute"),
         "bytes": size("What is allocated; negative: freed"),
     },
+    "memory": {"allocations": whole("How many allocations there are.")},
     "launches": {
         "short_kernels": flag("Whether the kernel is shorter than its launch."),
         "runtime_outliers": flag("Whether the call takes unusually long."),

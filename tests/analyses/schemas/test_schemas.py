@@ -18,7 +18,7 @@ from analyses.command_line.cli import main
 from analyses.schemas import schema, schema_names, schema_text
 from hta_graph.errors import UsageError
 from tests.support.command_line import run_command
-from tests.support.depth import deep
+from tests.support.depth import deep, some_of
 from tests.support.every_document import asked_of, every_command_line, written_inputs
 from tests.support.poor_traces import POOR_TRACES
 from tests.support.shared_traces import SHARED, shared_traces
@@ -110,14 +110,14 @@ def test_documents_about_poor_traces_are_what_their_schemas_say(make: Any, tmp_p
     "path", [deep(path) for path in shared_traces()], ids=lambda path: f"{path.parent.name}-{path.stem}"
 )
 def test_documents_about_real_traces_are_what_their_schemas_say(path: Path, tmp_path: Path) -> None:
-    assert check_all(written_by(asked_of(path, steps=True), tmp_path)) > 10
+    assert check_all(written_by(some_of(list(asked_of(path, steps=True))), tmp_path))
 
 
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ddp_2r_slowfwd_1", "pipeline_2r_slowfwd_1", "groups_2r_base_1"])
 def test_documents_about_real_jobs_are_what_their_schemas_say(name: str, tmp_path: Path) -> None:
-    assert check_all(written_by(asked_of(SHARED / "gloo" / name, steps=True), tmp_path)) > 10
+    assert check_all(written_by(some_of(list(asked_of(SHARED / "gloo" / name, steps=True))), tmp_path))
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------
