@@ -26,9 +26,9 @@ from tests.simulator import Dialect, Program, Stream, random_program, simulate, 
 from tests.simulator.program import Launch
 from tests.simulator.programs import Family
 from tests.support.builder import TraceBuilder
+from tests.support.manual import page_with
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 RULES_FOLDER = ROOT / "hta_graph" / "links" / "rules"
 FAMILIES: tuple[tuple[int, Family], ...] = ((1, "pytorch"), (3, "experts"), (8, "pytorch"))
 WORK = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
@@ -96,8 +96,8 @@ def test_a_kind_without_a_row_is_an_error_at_import() -> None:
         exec(compile(added, "model.py", "exec"), {"__name__": model.__name__})  # noqa: S102
 
 
-def test_the_readme_explains_every_kind_in_their_order() -> None:
-    table = README.split("| edge | meaning |")[1].split("\n\n")[0]
+def test_the_manual_explains_every_kind_in_their_order() -> None:
+    table = page_with("| edge | meaning |").split("| edge | meaning |")[1].split("\n\n")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     assert [label for cell in cells for label in re.findall(r"`(\w+)`", cell)] == [kind.label for kind in EdgeKind]
 

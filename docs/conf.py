@@ -1,0 +1,92 @@
+"""How Sphinx makes the manual: ``python -m sphinx -W --keep-going -n -b html docs OUT``.
+
+The pages are plain Markdown that reads well where it lies. What the built manual needs besides is added while it is
+read: the tables of contents, by the links of the index pages, and the pages that lie elsewhere in the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hta_graph
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+project = "hta-graph"
+author = "The hta-graph authors"
+copyright = author  # noqa: A001 - Sphinx's name
+release = version = hta_graph.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+nitpicky = True
+highlight_language = "text"
+html_theme = "furo"
+html_title = f"hta-graph {release}"
+html_show_copyright = False
+html_copy_source = False
+
+myst_heading_anchors = 6
+suppress_warnings = ["misc.highlighting_failure"]  # blocks are cut with …, which no language knows
+
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+# Types of signatures are read, and not followed: other packages have no page here, and homes of classes are private.
+nitpick_ignore_regex = [("py:(class|obj|data|exc)", ".*")]
+
+ELSEWHERE = {
+    (page.parent / link).resolve(): page
+    for page in sorted((DOCS / "elsewhere").glob("*.md"))
+    for link in re.findall(r"\]\((.*?)\)", page.read_text(encoding="utf-8"))
+}
+"""File outside this folder that is a page of the manual → the page that names it here, in whose place it stands."""
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
+
+
+def add_what_the_built_manual_needs(_: Sphinx, name: str, source: list[str]) -> None:
+    """Put pages from elsewhere in their places, turn links to them, and add tables of contents."""
+    page = DOCS / f"{name}.md"
+    outside = {stub: file for file, stub in ELSEWHERE.items()}
+    file = outside.get(page, page)
+    text = source[0] if file == page else file.read_text(encoding="utf-8")
+    text = LINK.sub(lambda link: as_linked_from(page, file.parent / link[1]), text)
+    if name == "index":
+        text += contents_by_section(text)
+    elif page.name == "index.md":
+        text += contents("", [*pages_linked(text), "*"])
+    source[0] = text
+
+
+def as_linked_from(page: Path, target: Path) -> str:
+    """Return the way from a page to a file, or to the page that it is here."""
+    found = ELSEWHERE.get(target.resolve(), target.resolve())
+    return Path(os.path.relpath(found, page.parent)).as_posix()
+
+
+def contents_by_section(text: str) -> str:
+    """Return a table of contents for each section that links to pages."""
+    sections = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return "".join(contents(title, pages_linked(section)) for title, section in sections)
+
+
+def pages_linked(text: str) -> list[str]:
+    """Return the pages of this manual that a text links to, each once."""
+    return list(dict.fromkeys(re.findall(r"\]\((?!\.\.)([\w/]+)\.md\)", text)))
+
+
+def contents(title: str, pages: list[str]) -> str:
+    """Return a table of contents, which the theme shows beside every page."""
+    return "\n".join(["", "```{toctree}", ":hidden:", ":glob:", f":caption: {title}", "", *pages, "```", ""])
+
+
+def setup(app: Sphinx) -> None:
+    """Let pages be completed when they are read."""
+    app.connect("source-read", add_what_the_built_manual_needs)
