@@ -32,7 +32,10 @@ html_show_copyright = False
 html_copy_source = False
 
 myst_heading_anchors = 6
-suppress_warnings = ["misc.highlighting_failure"]  # blocks are cut with …, which no language knows
+suppress_warnings = [
+    "misc.highlighting_failure",  # blocks are cut with …, which no language knows
+    "ref.python",  # HTA's `Trace` and ours are two
+]
 
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
@@ -61,7 +64,8 @@ def add_what_the_built_manual_needs(_: Sphinx, name: str, source: list[str]) -> 
     if name == "index":
         text += contents_by_section(text)
     elif page.name == "index.md":
-        text += contents("", [*pages_linked(text), "*"])
+        beside = sorted(other.stem for other in page.parent.glob("*.md") if other != page)
+        text += contents("", list(dict.fromkeys([*pages_linked(text), *beside])))
     source[0] = text
 
 
@@ -84,7 +88,8 @@ def pages_linked(text: str) -> list[str]:
 
 def contents(title: str, pages: list[str]) -> str:
     """Return a table of contents, which the theme shows beside every page."""
-    return "\n".join(["", "```{toctree}", ":hidden:", ":glob:", f":caption: {title}", "", *pages, "```", ""])
+    caption = [f":caption: {title}"] if title else []
+    return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *pages, "```", ""])
 
 
 def setup(app: Sphinx) -> None:

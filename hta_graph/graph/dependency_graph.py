@@ -102,7 +102,7 @@ class DependencyGraph:
         self._notes = notes
         self._wait_calls = wait_calls
         self.answers: dict[Callable[[Any], Any], Any] = {}
-        """Answers that algorithms gave (:func:`remembered`)."""
+        """Answers that algorithms gave and that are kept with the graph."""
 
     def __repr__(self) -> str:
         return (

@@ -71,10 +71,10 @@ def read_graphs(
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
-        members: also read what each rank did together with others, so that :func:`read_members` need not open its file
+        members: also read what each rank did together with others, so that ``read_members`` need not open its file
             again: the text is at hand, and this too is done in parallel.
         skeleton: of several files give graphs of few rows, which answer this as whole ones do
-            (:mod:`hta_graph.job.skeletons`).
+            (``hta_graph.job.skeletons``).
         cache: a folder where skeletons are kept, and taken from where the file is the same.
         report: is called with the error of each file that cannot be read, which is left out then; without it the error
             is raised. If no file can be read an error is raised in any case.
