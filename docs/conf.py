@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hta_graph
+from hta_graph.errors import HtaGraphError
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -41,6 +42,7 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: name for name in ("Ids", "Ints", "Bools", "Change", "Report", "Say", "Comparison")}
 napoleon_numpy_docstring = False
 # Types of signatures are read, and not followed: other packages have no page here, and homes of classes are private.
 nitpick_ignore_regex = [("py:(class|obj|data|exc)", ".*")]
@@ -51,7 +53,9 @@ ELSEWHERE = {
     for link in re.findall(r"\]\((.*?)\)", page.read_text(encoding="utf-8"))
 }
 """File outside this folder that is a page of the manual → the page that names it here, in whose place it stands."""
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
+LINK = re.compile(r"\[([^]]*)\]\((?![a-z]+:|#)([^)\s#]+)")
+ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+INLINE_COLON = "\N{INVISIBLE SEPARATOR}"
 
 
 def add_what_the_built_manual_needs(_: Sphinx, name: str, source: list[str]) -> None:
@@ -60,13 +64,18 @@ def add_what_the_built_manual_needs(_: Sphinx, name: str, source: list[str]) -> 
     outside = {stub: file for file, stub in ELSEWHERE.items()}
     file = outside.get(page, page)
     text = source[0] if file == page else file.read_text(encoding="utf-8")
-    text = LINK.sub(lambda link: as_linked_from(page, file.parent / link[1]), text)
+    text = LINK.sub(lambda link: f"[{shown(link[1])}]({as_linked_from(page, file.parent / link[2])}", text)
     if name == "index":
         text += contents_by_section(text)
     elif page.name == "index.md":
         beside = sorted(other.stem for other in page.parent.glob("*.md") if other != page)
         text += contents("", list(dict.fromkeys([*pages_linked(text), *beside])))
     source[0] = text
+
+
+def shown(text: str) -> str:
+    """Return the text of a link; where it is a page's name, none: the page's title is shown."""
+    return "" if re.fullmatch(r"[\w/]+\.md", text) else text
 
 
 def as_linked_from(page: Path, target: Path) -> str:
@@ -92,6 +101,33 @@ def contents(title: str, pages: list[str]) -> str:
     return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *pages, "```", ""])
 
 
+def readable_signature(
+    _: Sphinx, what: str, __: str, found: Any, ___: Any, arguments: str | None, returned: str | None
+) -> tuple[str, str | None] | None:
+    """Name aliases of types, and leave out how objects are made that one gets and does not make.
+
+    Those that one makes are HTA's and errors.
+    """
+    made = isinstance(found, type) and (issubclass(found, HtaGraphError) or found.__module__.startswith("analyses.hta"))
+    if what == "class" and not made:
+        return "", ""
+    return None if arguments is None else (ALIAS.sub(r"\1", arguments), returned)
+
+
+def hide_colon(_: Sphinx, what: str, __: str, ___: Any, ____: Any, lines: list[str]) -> None:
+    """Keep Napoleon from taking what stands before a colon for an attribute's type."""
+    if what in ("property", "attribute", "data") and lines:
+        lines[0] = lines[0].replace(": ", INLINE_COLON)
+
+
+def show_colon(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:
+    """Put the colon back."""
+    lines[:] = [line.replace(INLINE_COLON, ": ") for line in lines]
+
+
 def setup(app: Sphinx) -> None:
-    """Let pages be completed when they are read."""
+    """Let pages be completed when they are read, and docstrings be read as they are meant."""
     app.connect("source-read", add_what_the_built_manual_needs)
+    app.connect("autodoc-process-signature", readable_signature)
+    app.connect("autodoc-process-docstring", hide_colon, priority=400)  # Napoleon's is 500
+    app.connect("autodoc-process-docstring", show_colon, priority=600)
