@@ -45,6 +45,8 @@ def name_of(page: Path) -> str:
 
 
 every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
+BESIDE = [page for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/*.md") for page in sorted(ROOT.glob(name))]
+"""Pages that are no part of the manual, and whose links lead into it."""
 RUN = [page for page in pages() if any(block.is_run for block in blocks(page))]
 
 
@@ -123,7 +125,7 @@ def test_outputs_are_renewed_and_stay_cut(tmp_path: Path) -> None:
 # -- links lead somewhere ---------------------------------------------------------------------------------------------
 
 
-@every_page
+@pytest.mark.parametrize("page", [*pages(), *BESIDE], ids=name_of)
 def test_links_lead_to_pages_and_headings_that_are_there(page: Path) -> None:
     for link in links(page):
         if not re.match(r"[a-z]+:", link):
