@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -20,8 +21,8 @@ from tests.support.manual import DOCS, ROOT, blocks, pages, text_of
 REFERENCE = "\n".join(text_of(page) for page in sorted((DOCS / "reference").glob("*.md")))
 DIRECTIVE = re.compile(r"^\.\. (?:auto(?:function|class|module)|py:data):: ([\w.]+)$", re.MULTILINE)
 PACKAGES = (hg, analyses)
-OPTIONAL = ("analyses.torch",)
-"""Modules that are public beside the names of the packages, since they need PyTorch."""
+BESIDE = ("analyses.torch",)
+"""Modules whose ``__all__`` is public beside that of the packages, since they are for PyTorch."""
 INSIDE = {
     # Changes of one's own edit the draft of a replay, whose shape no release promises; the reference says so.
     "examples/what_should_i_optimise_first.ipynb": {"hta_graph.algorithms.replay.draft", "hta_graph.model"},
@@ -39,6 +40,8 @@ def public_names() -> Iterator[tuple[str, Any]]:
             inside = found.__all__ if isinstance(found, ModuleType) else None
             yield from [(f"{package.__name__}.{name}", found)] if inside is None else []
             yield from [(f"{package.__name__}.{name}.{part}", getattr(found, part)) for part in inside or ()]
+    for module in map(import_module, filter(find_spec, BESIDE)):
+        yield from [(f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__]
 
 
 PUBLIC = dict(public_names())
@@ -47,7 +50,7 @@ every_package = pytest.mark.parametrize("package", PACKAGES, ids=lambda package:
 
 def returned_classes() -> set[str]:
     """Return the classes of the reference that one gets and does not import: they are named by their modules."""
-    return {name for name in DIRECTIVE.findall(REFERENCE) if name not in PUBLIC and not name.startswith(OPTIONAL)}
+    return {name for name in DIRECTIVE.findall(REFERENCE) if name not in PUBLIC}
 
 
 # -- the reference ----------------------------------------------------------------------------------------------------
@@ -178,9 +181,9 @@ def private_imports(text: str) -> set[str]:
     for node in ast.walk(ast.parse(text)):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        found |= {name for name in modules if name.startswith(("hta_graph.", "analyses."))} - set(OPTIONAL)
+        found |= {name for name in modules if name.startswith(("hta_graph.", "analyses."))} - set(BESIDE)
         if isinstance(node, ast.ImportFrom) and node.module in ("hta_graph", "analyses"):
-            public = set(import_module(node.module).__all__) | {"torch", "schemas", "__version__"}
+            public = {*import_module(node.module).__all__, *(name.rpartition(".")[2] for name in BESIDE), "__version__"}
             found |= {f"{node.module}.{alias.name}" for alias in node.names if alias.name not in public}
     return found
 

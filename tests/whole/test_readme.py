@@ -25,7 +25,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples"
 PAGES = [
     *pages(),
-    *sorted(ROOT.glob("CONTRIBUTING.md")),
     *sorted(EXAMPLES.glob("*.md")),
     *sorted(EXAMPLES.glob("*.ipynb")),
 ]
