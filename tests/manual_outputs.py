@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.manual import RUNNABLE, Block, blocks, external_hosts, pages
+from tests.support.manual import Block, blocks, external_hosts, pages
 from tests.support.manual_runs import CUT, demo_folder, difference_of_texts, parts_of, run_page, trimmed_lines
 
 
@@ -74,8 +74,8 @@ def most_similar(part: Sequence[str], real: Sequence[str], place: int) -> int:
 
 def counted_blocks(page: Path) -> str:
     """Return a line about a page's blocks: how many are run, and which are not, and why."""
-    here = [block for block in blocks(page) if block.language in RUNNABLE]
-    left = [f"\n    line {block.line} not run: {block.not_run}" for block in here if block.not_run]
+    here = [block for block in blocks(page) if block.is_code]
+    left = [f"\n    line {block.line} not run: {block.why_not}" for block in here if block.why_not]
     return f"{page.name}: {len(here) - len(left)} of {len(here)} blocks run{''.join(left)}"
 
 

@@ -15,6 +15,10 @@ FENCE = re.compile(r"^( *)(`{3,})([\w{}-]*)")
 NOT_RUN = re.compile(r"^ *<!-- not run: (.+) -->$")
 RUNNABLE = ("sh", "python", "pycon")
 """Languages of blocks that are run, unless the line above one says why not."""
+SHOWN = {"console": "a session elsewhere", "py": "a part of a program"}
+"""Languages of blocks that hold code and are never run, and what they are for."""
+DATA = ("", "text", "json", "dot", "toml", "yaml", "diff", "js", "{eval-rst}")
+"""Languages of blocks that hold none."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,16 @@ class Block:
     def place(self) -> str:
         """Where it is, as editors and people find it."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it holds what could be run."""
+        return self.language in RUNNABLE or self.language in SHOWN
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not run; nothing if it is."""
+        return self.not_run or SHOWN.get(self.language, "")
 
     @property
     def is_run(self) -> bool:
