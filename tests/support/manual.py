@@ -15,9 +15,9 @@ FENCE = re.compile(r"^( *)(`{3,})([\w{}-]*)")
 NOT_RUN = re.compile(r"^ *<!-- not run: (.+) -->$")
 RUNNABLE = ("sh", "python", "pycon")
 """Languages of blocks that are run, unless the line above one says why not."""
-SHOWN = {"console": "a session elsewhere", "py": "a part of a program"}
+SHOWN = {"console": "a session elsewhere", "py": "a part of a program", "js": "another language"}
 """Languages of blocks that hold code and are never run, and what they are for."""
-DATA = ("", "text", "json", "dot", "toml", "yaml", "diff", "js", "{eval-rst}")
+DATA = ("", "text", "json", "dot", "toml", "yaml", "diff", "{eval-rst}")
 """Languages of blocks that hold none."""
 
 

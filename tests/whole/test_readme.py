@@ -57,7 +57,8 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:hta_graph|analyses|tests|examples|docs|\.ci)/[\w./]*)`", text)
     modules = re.findall(r"python -m (tests[\w.]*)", text)
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    # A part in capitals is what the reader puts in.
+    assert [name for name in named if not (ROOT / name).exists() and not re.search(r"/[A-Z]+\b", name)] == []
     paths = [ROOT / name.replace(".", "/") for name in modules]
     assert [path for path in paths if not (path.with_suffix(".py").exists() or path.is_dir())] == []
 
