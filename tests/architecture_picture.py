@@ -54,7 +54,7 @@ def floors(package: str) -> list[list[str]]:
 
 def joined(some_floors: list[list[str]]) -> str:
     """Return floors in one line: each may use those behind it."""
-    return " › ".join(" · ".join(rooms) for rooms in some_floors)
+    return "\u00a0› ".join("\u00a0· ".join(rooms) for rooms in some_floors)
 
 
 def box(title: str, said: str, small: str = "", width: int = 40) -> str:
@@ -73,7 +73,7 @@ def wrapped(text: str, width: int) -> str:
 def floor_cells(rooms: list[str]) -> str:
     """Return a floor: a cell for each room, or one for many."""
     if len(rooms) > MANY:
-        return box(" · ".join(rooms), SAYS.get(rooms[0], ""))
+        return box("\u00a0· ".join(rooms), SAYS.get(rooms[0], ""))
     inner = {room: floors(f"hta_graph.{room}") for room in rooms if room in SHOWN_INSIDE}
     return "".join(box(room, SAYS.get(room, ""), joined(inner.get(room, []))) for room in rooms)
 
