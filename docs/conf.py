@@ -115,9 +115,10 @@ def readable_signature(
 
 
 def hide_colon(_: Sphinx, what: str, __: str, ___: Any, ____: Any, lines: list[str]) -> None:
-    """Keep Napoleon from taking what stands before a colon for an attribute's type."""
-    if what in ("property", "attribute", "data") and lines:
-        lines[0] = lines[0].replace(": ", INLINE_COLON)
+    """Keep Napoleon from taking what stands before a colon for the type of an attribute, or of what is returned."""
+    first = [0] if what in ("property", "attribute", "data") and lines else []
+    for row in [*first, *(row + 1 for row, line in enumerate(lines[:-1]) if line in ("Returns:", "Yields:"))]:
+        lines[row] = lines[row].replace(": ", INLINE_COLON)
 
 
 def show_colon(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:
