@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,13 @@ def readable_signature(
     return None if arguments is None else (ALIAS.sub(r"\1", arguments), returned)
 
 
+def add_fields(_: Sphinx, what: str, __: str, found: Any, ___: Any, lines: list[str]) -> None:
+    """Name the fields of a class whose constructor is left out."""
+    if what == "class" and is_dataclass(found) and not found.__module__.startswith("analyses.hta"):
+        named = [f"``{field.name}`` ({field.type})" for field in fields(found) if not field.name.startswith("_")]
+        lines += ["", f"Fields: {', '.join(named)}."]
+
+
 def hide_colon(_: Sphinx, what: str, __: str, ___: Any, ____: Any, lines: list[str]) -> None:
     """Keep Napoleon from taking what stands before a colon for the type of an attribute, or of what is returned."""
     first = [0] if what in ("property", "attribute", "data") and lines else []
@@ -130,5 +138,6 @@ def setup(app: Sphinx) -> None:
     """Let pages be completed when they are read, and docstrings be read as they are meant."""
     app.connect("source-read", add_what_the_built_manual_needs)
     app.connect("autodoc-process-signature", readable_signature)
+    app.connect("autodoc-process-docstring", add_fields)
     app.connect("autodoc-process-docstring", hide_colon, priority=400)  # Napoleon's is 500
     app.connect("autodoc-process-docstring", show_colon, priority=600)

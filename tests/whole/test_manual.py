@@ -140,6 +140,37 @@ def test_links_lead_to_pages_and_headings_that_are_there(page: Path) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("# A\n[x](nowhere.md)\n", "made_up.md links to nowhere.md"),
+        ("# A\n## B `c`: d\n[x](#b-c--d)\n", "links to #b-c--d"),
+        ("# A\n![a picture](pictures/none.svg)\n", "links to pictures/none.svg"),
+        ("# A\n## B\n## B\n[x](#b-2)\n", "links to #b-2"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_told(text: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.manual.text_of", lambda _: text)
+    anchors.cache_clear()
+    with pytest.raises(AssertionError, match=re.escape(fault)):
+        test_links_lead_to_pages_and_headings_that_are_there(DOCS / "made_up.md")
+    anchors.cache_clear()
+
+
+def test_links_in_code_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "# A\n```\n[x](y)\n```\n`[x](z)` [x](#a)\n[x](http://a.b)\n"
+    monkeypatch.setattr("tests.support.manual.text_of", lambda _: text)
+    assert links(DOCS / "made_up.md") == ["#a", "http://a.b"]
+    with pytest.raises(AssertionError, match="no https addresses"):
+        external_hosts(DOCS / "made_up.md")
+
+
+def test_a_page_from_elsewhere_is_one_link_to_it() -> None:
+    for page in (DOCS / "elsewhere").glob("*.md"):
+        (target,) = links(page)
+        assert not (page.parent / target).resolve().is_relative_to(DOCS)
+
+
 def test_links_elsewhere_are_https() -> None:
     hosts = Counter(host for page in pages() for host in external_hosts(page))
     print(f"links elsewhere, not followed: {dict(sorted(hosts.items()))}")  # noqa: T201
