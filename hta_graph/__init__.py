@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hta_graph.links import DEFAULT_RULES
     from hta_graph.trace import Trace, read_trace, read_traces
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "CriticalPath": "algorithms.time.critical_path",
