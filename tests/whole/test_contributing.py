@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = recipes(PAGE)
 TOOLS = Path(sys.executable).parent
-NOT_COPIED = shutil.ignore_patterns("__pycache__", ".git", ".hypothesis", ".pytest_cache", "build", "dist")
+NOT_COPIED = shutil.ignore_patterns(
+    "__pycache__", ".git", ".venv", ".ruff_cache", ".hypothesis", ".pytest_cache", "build", "dist"
+)
 ROWS_OF_ROOMS = {
     "An edge kind": "a reason to wait",
     "An analysis": "an analysis",
