@@ -48,6 +48,7 @@ from analyses.command_line.options import (
     add_written,
 )
 from analyses.command_line.report_command import add_report, report
+from analyses.command_line.schema_command import add_name, schema
 from analyses.command_line.what_if_command import add_changes, what_if
 
 __all__ = ["COMMANDS", "Command", "CommandGroup"]
@@ -217,6 +218,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         (add_inputs, add_jobs, add_flight, add_skeletons, add_window, add_report),
         report,
     ),
+    Command("schema", "The JSON Schemas of what the other commands write.", (add_name,), schema),
     CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
     *_commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),
 )
