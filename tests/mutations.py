@@ -776,36 +776,36 @@ EVERY_COLUMN = ("tests/analyses/test_every_column.py",)
 
 
 ON_PAGES = (
-    "tests/analyses/pages/test_resolution.py",
+    "tests/algorithms/time/test_merged_bars.py",
     "tests/analyses/pages/test_timeline.py",
     "tests/analyses/pages/test_report.py",
 )
 PAGES = (
     Mutation(
         "merged bars forget how full they are",
-        "analyses/pages/resolution.py",
+        "hta_graph/algorithms/time/merged_bars.py",
         "busy=summed_by(cell, bars.busy, len(first)),",
         "busy=np.maximum.reduceat(bars.end, first) - bars.start[first],",
         ON_PAGES,
     ),
     Mutation(
         "bars of several series are merged",
-        "analyses/pages/resolution.py",
+        "hta_graph/algorithms/time/merged_bars.py",
         "return numbered_runs(series, stretch)",
         "return numbered_runs(stretch)",
         ON_PAGES,
     ),
     Mutation(
         "long bars are merged, too",
-        "analyses/pages/resolution.py",
+        "hta_graph/algorithms/time/merged_bars.py",
         "short = bars.end - bars.start < resolution",
         "short = bars.end > bars.start",
         ON_PAGES,
     ),
     Mutation(
         "work that overlaps is drawn on one track",
-        "analyses/pages/timeline_scene.py",
-        "depth[beside] = _overlap_depth(graph, rows[beside])",
+        "hta_graph/algorithms/time/lane_rows.py",
+        "depth[beside] = _overlap_depth(graph, rows[beside], deepest)",
         "pass",
         ON_PAGES,
     ),
@@ -1729,7 +1729,7 @@ COLUMNS = (
     ),
     Mutation(
         "any threads are drawn where there are too many",
-        "analyses/pages/timeline_scene.py",
+        "hta_graph/algorithms/time/lane_rows.py",
         "np.lexsort((-running[used], -on_path[used]))",
         "np.lexsort((on_path[used], running[used]))",
         ("tests/analyses/pages/test_job_timeline.py",),
