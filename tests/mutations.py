@@ -281,7 +281,7 @@ MISTAKES = (
     ),
     of_jobs(
         "waits are drawn as communication",
-        "analyses/pages/timeline_scene.py",
+        "hta_graph/algorithms/time/event_bars.py",
         "    if isinstance(graph, JobGraph):\n",
         "    if False:\n",
         "analyses/pages/test_job_timeline",

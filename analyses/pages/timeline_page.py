@@ -14,8 +14,9 @@ from analyses.display.terminal import clipped, duration_text
 from analyses.display.words import MEANING, SHORT
 from analyses.pages.bars import Bar, class_bar
 from analyses.pages.packed_columns import packed_text, zigzag
-from analyses.pages.timeline_scene import GROUPS, Scene, scene_of
+from analyses.pages.timeline_scene import Scene, scene_of
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.event_bars import GROUPS
 from hta_graph.algorithms.time.lane_rows import rows_between
 from hta_graph.algorithms.time.step_table import StepRow, steps_around
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR

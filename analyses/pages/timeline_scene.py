@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.algorithms.time.lane_rows import busiest_lanes, depths_on_lanes, rows_between, stacking_order
+from hta_graph.algorithms.time.event_bars import GROUPS, event_bars
+from hta_graph.algorithms.time.lane_rows import (
+    busiest_lanes,
+    depths_on_lanes,
+    parts_on_paths,
+    rows_between,
+    stacking_order,
+)
 from hta_graph.algorithms.time.merged_bars import TimelineBars, merged_to_fit
 from hta_graph.columns import first_of_runs, picked
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import Bools, BoundBy, EventKind, Ints
+from hta_graph.model import Bools, Ints
 
-__all__ = ["GROUPS", "Lane", "Scene", "scene_of"]
+__all__ = ["Lane", "Scene", "scene_of"]
 
-EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication", "waiting", "memcpy", "memset", "other")
-"""What events are told apart by: their kinds, what communicates, and of a job its part that waits for other ranks."""
-GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
-"""What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
 ON_LANES = GROUPS.index("path")
 
 DEEPEST = 12
@@ -63,7 +64,7 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     """Lay out the events of the paths' windows, with at most about ``limit`` bars."""
     graph = paths[0].graph
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
-    parts = _shown_parts(paths)
+    parts = parts_on_paths(paths, MOST_RANKS)
     rows = rows_between(graph, start, end)
     shown_lanes, lanes_left = busiest_lanes(paths, rows, parts, MOST_LANES)
     rows = rows[shown_lanes[graph.event_table.lane[rows]]]
@@ -71,23 +72,13 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     shown = depth < DEEPEST
     kept, depth = rows[shown], depth[shown]
     lanes, first_track = _stacked_lanes(paths, kept, depth, shown_lanes)
-    events = _event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)
-    waits = _waiting_bars(graph, kept, events)
-    bars = [_without(events, waits), waits.take(waits.end > waits.start)]
+    bars = [event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)]
     for number, path in enumerate(paths):
         bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
     every = TimelineBars.join(bars).in_order()
     merged, resolution = merged_to_fit(every, limit)
     ranks = [graph.parts[part].rank for part in parts]
     return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
-
-
-def _shown_parts(paths: Sequence[CriticalPath]) -> list[int]:
-    """Choose the ranks that are shown, by their places: those that the paths run on longest, then the lowest."""
-    parts = paths[0].graph.parts
-    on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
-    chosen = sorted(range(len(parts)), key=lambda part: (-on_path[part], part))[:MOST_RANKS]
-    return sorted(chosen)
 
 
 def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown: Bools) -> tuple[list[Lane], Ints]:
@@ -107,49 +98,6 @@ def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown
         lanes.append(Lane(of_rank + graph.lanes.labels[lane], int(size[lane])))
         at += len(paths) + int(size[lane])
     return lanes, first
-
-
-def _event_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> TimelineBars:
-    """Return a bar for each event; ``on_path`` marks those on any of the paths."""
-    graph, events = paths[0].graph, paths[0].graph.event_table
-    at = len(BoundBy)
-    group_of = [at + EVENT_GROUPS.index(kind.label if kind.label in EVENT_GROUPS else "other") for kind in EventKind]
-    group = np.array(group_of)[events.kind[rows]]
-    communicates = graph.marks.communicates[rows] | graph.lanes.is_communication[events.lane[rows]]
-    group[communicates] = GROUPS.index("communication")
-    on_path = _marked_events(paths)[rows]
-    start, end = events.start[rows], events.end[rows]
-    index = events.index[rows]
-    return TimelineBars.of(track=track, group=group, on_path=on_path, start=start, end=end, busy=end - start, count=1,
-                           name=events.name[rows], index=index)  # fmt: skip
-
-
-def _waiting_bars(graph: DependencyGraph, rows: Ints, events: TimelineBars) -> TimelineBars:
-    """Return the part of each event, from its start, in which it waited for other ranks; of most that is nothing."""
-    waited = np.zeros(len(rows), np.int64)
-    if isinstance(graph, JobGraph):
-        waited = np.clip(graph.waited_until(rows), events.start, events.end) - events.start
-    return replace(
-        events,
-        group=np.full(len(rows), GROUPS.index("waiting"), np.int32),
-        on_path=np.zeros(len(rows), np.bool_),
-        end=events.start + waited,
-        busy=waited,
-    )
-
-
-def _without(events: TimelineBars, waits: TimelineBars) -> TimelineBars:
-    """Shorten bars by what is drawn as waiting; one that did nothing else is not drawn twice."""
-    shortened = replace(events, start=waits.end, busy=events.end - waits.end)
-    return shortened.take((events.end == events.start) | (shortened.end > shortened.start))
-
-
-def _marked_events(paths: Sequence[CriticalPath]) -> Bools:
-    """Mark the events that own a part of a path."""
-    found = np.zeros(len(paths[0].graph.event_table) + 1, np.bool_)  # the last place takes what nobody owns
-    for path in paths:
-        found[path.pieces.event] = True
-    return found
 
 
 def _class_bars(path: CriticalPath, track: int) -> TimelineBars:

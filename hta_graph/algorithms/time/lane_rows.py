@@ -11,7 +11,7 @@ from hta_graph.columns import first_of_runs, summed_by
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import GPU_KINDS, Bools, EventKind, Ids, Ints, kind_mask
 
-__all__ = ["busiest_lanes", "depths_on_lanes", "rows_between", "stacking_order"]
+__all__ = ["busiest_lanes", "depths_on_lanes", "parts_on_paths", "rows_between", "stacking_order"]
 
 ON_THREADS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
 
@@ -67,6 +67,14 @@ def _ended_before(end: Ints, lane: Ids) -> Ints:
     for low, high in zip(bounds.tolist(), [*bounds[1:].tolist(), len(end)], strict=True):
         found[low + 1 : high] = np.maximum.accumulate(end[low:high])[:-1]
     return found
+
+
+def parts_on_paths(paths: Sequence[CriticalPath], limit: int) -> list[int]:
+    """Choose ranks, by their places in order: those that the paths run on longest, then the lowest."""
+    parts = paths[0].graph.parts
+    on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
+    chosen = sorted(range(len(parts)), key=lambda part: (-on_path[part], part))[:limit]
+    return sorted(chosen)
 
 
 def busiest_lanes(paths: Sequence[CriticalPath], rows: Ints, parts: Sequence[int], limit: int) -> tuple[Bools, int]:
