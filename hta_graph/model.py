@@ -323,7 +323,7 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD,
     ),
     EdgeKind.RUNTIME_LOCK: EdgeMeaning(
-        "a call waited for another thread's in the driver", EdgeRole.HOLD, "#000000",
+        "a call waited for another thread's in the driver", EdgeRole.HOLD, "#5b6abf",
         lag=BoundBy.CPU_BOUND, gap=GapCause.OTHER_THREAD, holds=True,
     ),
     EdgeKind.QUEUE_FULL: EdgeMeaning(

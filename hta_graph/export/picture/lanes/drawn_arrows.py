@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hta_graph.export.picture.lanes.lane_arrows import Arrows
-from hta_graph.export.picture.lanes.places import BAR, Places
+from hta_graph.export.picture.lanes.places import BAR, STRIP, Places
 from hta_graph.export.picture.lanes.svg import element, number, text, text_width
 from hta_graph.export.picture.style import link_colour
 from hta_graph.model import EdgeKind
@@ -15,8 +16,10 @@ __all__ = ["ArrowDrawer", "Box"]
 
 SIZE, HEAD = 9.5, 5.0
 """The size of a label, and of an arrow's head."""
-SHARES = (0.5, 0.35, 0.65, 0.2, 0.8)
+SHARES = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92)
 """Where along an arrow its label is tried."""
+OUTSIDE = 30.0
+"""So far left of the window a label may begin."""
 MOST_LABELS = 3
 """So often a kind is named; the legend has all of them."""
 EVERY = 5.0
@@ -70,7 +73,7 @@ class ArrowDrawer:
         tops = [self._bar_top(row) for row in (source, target)]
         times = [self.places.x(int(time[at])) for time in (arrows.source_ns, arrows.target_ns)]
         if source == target:
-            return (times[0], tops[0] + BAR - 2), (times[1], tops[0] + BAR - 2)
+            return (times[0], tops[0] + BAR + 2.5), (times[1], tops[0] + BAR + 2.5)
         if tops[0] == tops[1]:
             return (times[0], tops[0] + BAR / 2), (times[1], tops[1] + BAR / 2)
         down = tops[0] < tops[1]
@@ -89,19 +92,31 @@ class ArrowDrawer:
 
     def _label(self, start: Point, end: Point, kind: EdgeKind) -> bool:
         """Name the kind beside the arrow, unless that would hide something; say whether it is named."""
-        said, width = kind.label, text_width(kind.label, SIZE)
-        above = start[1] == end[1]
-        for share in SHARES:
-            x, y = (a + (b - a) * share for a, b in zip(start, end, strict=True))
-            for left in (x - width / 2,) if above else (x + 5, x - width - 5):
-                base = y - BAR / 2 - 3 if above else y + 3
-                box = Box(left, base - 8, left + width, base + 2)
-                inside = self.places.left - 30 <= left and box.right <= self.places.width
-                if inside and not any(box.meets(other) for other in self.taken):
-                    self.taken.append(box)
-                    self.labels.append(text(left, base, said, font_size=SIZE, fill=link_colour(kind)))
-                    return True
+        width = text_width(kind.label, SIZE)
+        for left, base in _places_for(start, end, width):
+            box = Box(left, base - 8, left + width, base + 2)
+            inside = self.places.left - OUTSIDE <= left and box.right <= self.places.width
+            if inside and not any(box.meets(other) for other in self.taken):
+                self.taken.append(box)
+                self.labels.append(text(left, base, kind.label, font_size=SIZE, fill=link_colour(kind)))
+                return True
         return False
+
+
+def _places_for(start: Point, end: Point, width: float) -> Iterator[Point]:
+    """Yield where the name of an arrow might begin, the best place first: beside it, above it, below it."""
+    if start[1] == end[1]:
+        middle = (start[0] + end[0] - width) / 2
+        yield middle, start[1] + BAR / 2 + 11
+        yield middle, start[1] - BAR / 2 - STRIP - 5
+        return
+    for share in SHARES:
+        x, y = (a + (b - a) * share for a, b in zip(start, end, strict=True))
+        yield x + 5, y + 3
+        yield x - width - 5, y + 3
+        for base in (y + 12, y - 5):
+            yield x, base
+            yield x - width, base
 
 
 def _boxes_along(start: Point, end: Point) -> list[Box]:

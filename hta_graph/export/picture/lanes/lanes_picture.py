@@ -42,7 +42,7 @@ WORDS = {"cpu_op": "operator", "runtime": "runtime call", "memcpy": "copy", "mem
 
 
 def lanes_picture(
-    path: CriticalPath, *, width: int = WIDTH, kinds: Collection[EdgeKind] | None = None, names: bool = True
+    path: CriticalPath, *, width: int = WIDTH, kinds: Collection[EdgeKind] | None = None, title: str | None = None
 ) -> Picture:
     """Draw the lanes of a path's window as SVG: events, nested ones below, the path through them, arrows.
 
@@ -50,7 +50,7 @@ def lanes_picture(
         path: a critical path, of a rank or of a job.
         width: in pixels.
         kinds: which edges are arrows; by default those between lanes.
-        names: whether the file and its rank stand in the title.
+        title: what stands above; by default the window, its length, the file and its rank.
 
     Raises:
         UsageError: the width is not between 200 and 20,000.
@@ -59,15 +59,15 @@ def lanes_picture(
         raise UsageError(f"a picture {width} pixels wide: from {NARROWEST} to {WIDEST:,} can be drawn")
     finest_ns = max(path.length_ns // width, 1)
     scene = lane_scene(path, finest_ns, kinds)
-    return _LanesDrawing(Places(scene, float(width)), names=names).picture()
+    return _LanesDrawing(Places(scene, float(width)), title).picture()
 
 
 class _LanesDrawing:
     """Writes the parts of one picture."""
 
-    def __init__(self, places: Places, *, names: bool) -> None:
+    def __init__(self, places: Places, title: str | None) -> None:
         self._places, self._scene, self._path = places, places.scene, places.scene.path
-        self._names = names
+        self._title = _usual_title(self._path) if title is None else title
         self._taken: list[Box] = []
 
     def picture(self) -> Picture:
@@ -76,12 +76,6 @@ class _LanesDrawing:
         parts = [*self._axis(), *self._head(), *self._lanes(), *self._turns(), *self._bars(), *self._arrows()]
         foot, bottom = self._foot()
         return Picture(document(self._places.width, bottom, self._title, [*parts, *foot]), self._scene.left_out, "svg")
-
-    @property
-    def _title(self) -> str:
-        path = self._path
-        said = f"{clean(path.window.label, 60)}: {duration(path.length_ns, 4)}"
-        return f"{said} · {file_and_rank(path.graph.trace)}" if self._names else said
 
     def _head(self) -> Iterator[str]:
         """Write the title and the strip of the whole path."""
@@ -126,7 +120,9 @@ class _LanesDrawing:
             ground = places.left, top, places.right - places.left, height
             yield rectangle(*ground, TEXT_COLOUR, fill_opacity="0.08")
             yield self._label(lane_label(self._path, lane, LABEL_SIZE), top + STRIP + 12)
-            yield from self._strip(lane_strip(self._path, lane, places.cells), top, STRIP)
+            strip = lane_strip(self._path, lane, places.cells)
+            yield from self._strip(strip, top, STRIP)
+            self._taken += [Box(start, top, end, top + STRIP) for start, end, _ in self._runs(strip)]
             self._taken.append(Box(0, top - 1, places.left - MARGIN, top + height))
 
     def _turns(self) -> Iterator[str]:
@@ -204,6 +200,10 @@ class _LanesDrawing:
         dashed = [arrow_entry(TEXT_COLOUR, "dashed: inferred", dashed=True)] if arrows.inferred.any() else []
         thick = [arrow_entry(TEXT_COLOUR, "thick: on the path", thick=True)] if arrows.on_path.any() else []
         return [*entries, *dashed, *thick]
+
+
+def _usual_title(path: CriticalPath) -> str:
+    return f"{clean(path.window.label, 60)}: {duration(path.length_ns, 4)} · {file_and_rank(path.graph.trace)}"
 
 
 def _bar(box: Box, colour: str, said: str, density: float) -> str:

@@ -38,24 +38,23 @@ class Turns(Columns):
 
 def whole_strip(path: CriticalPath, cells: int) -> Strips:
     """Return the classes of the whole window, cut into so many cells."""
-    return _strips_of(path.pieces, _borders(path, cells), 0.0)
+    return _strips_of(path, path.pieces, cells, 0.0)
 
 
 def lane_strip(path: CriticalPath, lane: int, cells: int) -> Strips:
     """Return the classes of the path where it runs on a lane."""
-    return _strips_of(path.pieces.take(path.pieces.lane == lane), _borders(path, cells), LEAST)
+    return _strips_of(path, path.pieces.take(path.pieces.lane == lane), cells, LEAST)
 
 
-def _borders(path: CriticalPath, cells: int) -> Floats:
-    return np.linspace(0.0, float(max(path.length_ns, 1)), cells + 1) + path.window.start_ns
-
-
-def _strips_of(pieces: Pieces, borders: Floats, least: float) -> Strips:
+def _strips_of(path: CriticalPath, pieces: Pieces, cells: int, least: float) -> Strips:
     """Give each cell its longest class, and join equal neighbours; cells that hold less than a share stay empty."""
     used = distinct(pieces.bound)
     if not len(used):
         return Strips.empty()
-    time = np.stack([_time_in_cells(pieces.take(pieces.bound == bound), borders) for bound in used])
+    # From the window's start on: of absolute times floats would lose a quarter of a microsecond.
+    borders = np.linspace(0.0, float(max(path.length_ns, 1)), cells + 1)
+    own = [pieces.take(pieces.bound == bound) for bound in used]
+    time = np.stack([_time_in_cells(part, path.window.start_ns, borders) for part in own])
     longest = used[time.argmax(axis=0)]
     shown = time.sum(axis=0) > least * np.diff(borders)
     bound = np.where(shown, longest, -1)
@@ -64,9 +63,9 @@ def _strips_of(pieces: Pieces, borders: Floats, least: float) -> Strips:
     return every.take(every.bound >= 0)
 
 
-def _time_in_cells(pieces: Pieces, borders: Floats) -> Floats:
+def _time_in_cells(pieces: Pieces, start_ns: int, borders: Floats) -> Floats:
     """Return how long stretches that do not overlap last in each cell."""
-    ends = np.stack([pieces.start, pieces.end], axis=1).ravel().astype(np.float64)
+    ends = (np.stack([pieces.start, pieces.end], axis=1).ravel() - start_ns).astype(np.float64)
     passed = np.repeat(np.concatenate([[0], np.cumsum(pieces.length)]), 2)[1:-1].astype(np.float64)
     found: Floats = np.diff(np.interp(borders, ends, passed))
     return found

@@ -11,7 +11,7 @@ __all__ = ["BAR", "HEAD", "LABEL", "LABEL_SIZE", "MARGIN", "STRIP", "WHOLE_STRIP
 
 BAR, STEP, STRIP = 14.0, 16.0, 5.0
 """The heights of a bar, of a track, and of the path's strip on a lane."""
-HEAD, WHOLE_STRIP, BETWEEN = 24.0, 13.0, 20.0
+HEAD, WHOLE_STRIP, BETWEEN = 24.0, 13.0, 24.0
 """What stands above: the title and the path's strip of the whole window; and the room between lanes, for arrows."""
 CELL = 0.5
 """How fine strips are, in pixels."""
