@@ -73,11 +73,11 @@ def other_thread(folder: Path) -> hg.CriticalPath:
 
 def queue_full(folder: Path) -> hg.CriticalPath:
     """A second stream waits while its thread waits for room in the queue of the first one."""
-    loop = [*[Launch(Stream(7), 30_000, "add")] * 4, Launch(Stream(20), 20_000, "copy")]
-    graph = simulated(Program.of(*loop * 300))
+    loop = [*[Launch(Stream(7), 30_000, "add")] * 4, Launch(Stream(20), 9_000, "copy")]
+    graph = simulated(Program.of(*loop * 340))
     idle = graph.events[graph.events.name == "copy"]
     end = int(idle.end_ns.iloc[-1])
-    return hg.critical_path(graph, hg.between(end - 160_000, end + 20_000))
+    return hg.critical_path(graph, hg.between(end - 190_000, end + 20_000))
 
 
 def launch(folder: Path) -> hg.CriticalPath:
