@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import hta_graph as hg
@@ -26,16 +28,17 @@ WIDTH = 660
 
 @dataclass(frozen=True)
 class ManualPicture:
-    """A picture: its file's name and title, how it is made, and which edges are drawn (None: as usual)."""
+    """A picture: its file's name, its title, how it is made, and which edges are drawn; None is what is usual."""
 
     file: str
-    title: str
+    title: str | None
     draw: Drawing
     kinds: tuple[EdgeKind, ...] | None = None
 
 
 def every_picture() -> Iterator[ManualPicture]:
     """Yield all pictures in the order of the pages."""
+    yield ManualPicture("first_answer.svg", None, _bundled_step)
     for kind, draw in EDGES.items():
         yield ManualPicture(f"edge_{kind.label}.svg", f"{kind.label}: {EDGE[kind.label]}", draw, (kind,))
     groups = (("class", CLASSES, MEANING), ("reason", REASONS, REASON), ("gap", GAPS, CAUSE))
@@ -44,6 +47,13 @@ def every_picture() -> Iterator[ManualPicture]:
             yield ManualPicture(f"{group}_{subject.label}.svg", f"{subject.label}: {words[subject.label]}", draw)
     for name, (draw, said) in RANK_WAITS.items():
         yield ManualPicture(f"rank_wait_{name}.svg", said, draw)
+
+
+def _bundled_step(folder: Path) -> hg.CriticalPath:
+    """The step that the manual's examples are about, under the file's name there."""
+    with as_file(files("analyses") / "sample" / "sample_trace.json.gz") as sample:
+        trace = Path(shutil.copyfile(sample, folder / "trace.json.gz"))
+    return hg.critical_path(hg.build_graph(hg.read_trace(trace)))
 
 
 def shown(picture: ManualPicture) -> hg.CriticalPath:
