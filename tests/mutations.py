@@ -780,6 +780,7 @@ ON_PAGES = (
     "tests/analyses/pages/test_timeline.py",
     "tests/analyses/pages/test_report.py",
 )
+ON_LANES = ("tests/export/picture/lanes/test_lanes_picture.py",)
 PAGES = (
     Mutation(
         "merged bars forget how full they are",
@@ -808,6 +809,34 @@ PAGES = (
         "depth[beside] = _overlap_depth(graph, rows[beside], deepest)",
         "pass",
         ON_PAGES,
+    ),
+    Mutation(
+        "the path's arrows look like all others",
+        "hta_graph/export/picture/lanes/drawn_arrows.py",
+        "2.0 if bold else 1.1",
+        "1.1",
+        ON_LANES,
+    ),
+    Mutation(
+        "what is merged in a picture of lanes is not said",
+        "hta_graph/export/picture/lanes/lane_scene.py",
+        "if self.resolution_ns and self.rows > len(self.bars):",
+        "if False:",
+        ON_LANES,
+    ),
+    Mutation(
+        "a strip shows any class of a cell",
+        "hta_graph/export/picture/lanes/path_strips.py",
+        "time.argmax(axis=0)",
+        "time.argmin(axis=0)",
+        ON_LANES,
+    ),
+    Mutation(
+        "ranks that wait point at who came last",
+        "hta_graph/export/picture/lanes/lane_arrows.py",
+        "source=last.source, target=out.target,",
+        "source=out.target, target=last.source,",
+        ON_LANES,
     ),
     Mutation(
         "one gain under several names is drawn several times",

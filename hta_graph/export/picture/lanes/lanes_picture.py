@@ -26,7 +26,7 @@ from hta_graph.export.picture.style import link_colour
 from hta_graph.model import BoundBy, EdgeKind
 from hta_graph.names import elided, short_name
 
-__all__ = ["NARROWEST", "lanes_picture"]
+__all__ = ["lanes_picture"]
 
 NARROWEST, WIDTH, WIDEST = 200, 700, 20_000
 INK = "#101418"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from hta_graph.export.picture.lanes.lane_scene import LaneScene, lane_label
 from hta_graph.export.picture.lanes.svg import text_width
@@ -28,7 +29,7 @@ class Places:
     scene: LaneScene
     width: float
 
-    @property
+    @cached_property
     def left(self) -> float:
         """Where the window starts: right of the lanes' names."""
         path = self.scene.path
@@ -55,7 +56,7 @@ class Places:
         """Return where a cell of strips begins."""
         return self.left + (self.right - self.left) * cell / self.cells
 
-    @property
+    @cached_property
     def tops(self) -> dict[int, float]:
         """Return where the strip of each lane begins."""
         found, at = {}, HEAD + WHOLE_STRIP + BETWEEN
