@@ -189,7 +189,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     ),
     Command(
         "render",
-        "Draw a critical path, an event's surroundings, or the way between two events.",
+        "Draw a critical path, the lanes of a window, an event's surroundings, or the way between two events.",
         (add_inputs, add_jobs, add_flight, add_window, add_picture),
         commands.render,
     ),
