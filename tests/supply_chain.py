@@ -114,7 +114,8 @@ def licences() -> Iterator[str]:
     rows = OF_OLDER | {name: licence(package) for name, package in needed().items()}
     yield from (f"| {name} | {said} |" for name, said in sorted(rows.items()))
     yield ""
-    yield "The extras for clusters, completion and files elsewhere bring more; `[remote]` is `[s3]`, `[gs]`, `[http]` together:"
+    also = "The extras for clusters, completion and files elsewhere bring more"
+    yield f"{also}; `[remote]` is `[s3]`, `[gs]`, `[http]` together:"
     yield ""
     yield "| package | licence | comes with |"
     yield "|---|---|---|"
