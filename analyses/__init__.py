@@ -154,6 +154,8 @@ if not TYPE_CHECKING:  # which would believe that any name is there
             return import_module(f"{__name__}.{_ROOM[name]}.{name}")
         if name in _HOME:
             return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        if name == "torch":  # not in __all__: `from analyses import *` must not hide PyTorch
+            return import_module(f"{__name__}.torch")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
