@@ -183,7 +183,7 @@ def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: i
 
     Args:
         path: a critical path.
-        steps: the steps of its trace, at least those of :func:`steps_on_page`; the page can also turn to those around
+        steps: the steps of its trace, at least those of ``steps_on_page``; the page can also turn to those around
             the path's that fit.
         limit: about how many bars the page holds; of more the shortest are merged, and the page says so.
 
