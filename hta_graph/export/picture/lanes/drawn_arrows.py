@@ -12,7 +12,7 @@ from hta_graph.export.picture.lanes.svg import element, number, text, text_width
 from hta_graph.export.picture.style import link_colour
 from hta_graph.model import EdgeKind
 
-__all__ = ["ArrowDrawer", "Box"]
+__all__ = ["ArrowDrawer", "Room"]
 
 SIZE, HEAD = 9.5, 5.0
 """The size of a label, and of an arrow's head."""
@@ -31,16 +31,16 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Box:
-    """What is taken already."""
+class Room:
+    """Room that is taken already."""
 
     left: float
     top: float
     right: float
     bottom: float
 
-    def meets(self, other: Box) -> bool:
-        """Say whether two boxes share room."""
+    def meets(self, other: Room) -> bool:
+        """Say whether two share any of it."""
         beside = self.right <= other.left or other.right <= self.left
         return not (beside or self.bottom <= other.top or other.bottom <= self.top)
 
@@ -50,7 +50,7 @@ class ArrowDrawer:
     """Draws arrows one after the other; labels go where nothing is yet."""
 
     places: Places
-    taken: list[Box]
+    taken: list[Room]
     parts: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class ArrowDrawer:
         lines = [self._ends(arrows, at) for at in range(len(arrows))]
         labels: Counter[int] = Counter()
         for at, (start, end) in enumerate(lines):
-            self.taken += _boxes_along(start, end)
+            self.taken += _rooms_along(start, end)
             kind = EdgeKind(int(arrows.kind[at]))
             self._draw_line(start, end, kind, inferred=bool(arrows.inferred[at]), bold=bool(arrows.on_path[at]))
         for at in (~arrows.on_path).argsort(kind="stable").tolist():
@@ -94,7 +94,7 @@ class ArrowDrawer:
         """Name the kind beside the arrow, unless that would hide something; say whether it is named."""
         width = text_width(kind.label, SIZE)
         for left, base in _places_for(start, end, width):
-            box = Box(left, base - 8, left + width, base + 2)
+            box = Room(left, base - 8, left + width, base + 2)
             inside = self.places.left - OUTSIDE <= left and box.right <= self.places.width
             if inside and not any(box.meets(other) for other in self.taken):
                 self.taken.append(box)
@@ -119,12 +119,12 @@ def _places_for(start: Point, end: Point, width: float) -> Iterator[Point]:
             yield x - width, base
 
 
-def _boxes_along(start: Point, end: Point) -> list[Box]:
+def _rooms_along(start: Point, end: Point) -> list[Room]:
     """Return what an arrow takes of the room for labels."""
     (x1, y1), (x2, y2) = start, end
     count = int(max(abs(x2 - x1), abs(y2 - y1)) / EVERY) + 1
     points = [(x1 + (x2 - x1) * at / count, y1 + (y2 - y1) * at / count) for at in range(count + 1)]
-    return [Box(x - 1.5, y - 1.5, x + 1.5, y + 1.5) for x, y in points]
+    return [Room(x - 1.5, y - 1.5, x + 1.5, y + 1.5) for x, y in points]
 
 
 def _shape(start: Point, end: Point) -> tuple[str, Point]:

@@ -8,13 +8,13 @@ from textwrap import wrap
 
 import numpy as np
 
-from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.critical_path import CriticalPath, refuse_few_rows
 from hta_graph.algorithms.time.event_bars import GROUPS
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
 from hta_graph.columns import distinct
 from hta_graph.errors import UsageError
 from hta_graph.export.picture.drawing import Picture
-from hta_graph.export.picture.lanes.drawn_arrows import ArrowDrawer, Box
+from hta_graph.export.picture.lanes.drawn_arrows import ArrowDrawer, Room
 from hta_graph.export.picture.lanes.key import KeyEntry, arrow_entry, key_lines, swatch_entry
 from hta_graph.export.picture.lanes.lane_scene import TRACKS, lane_label, lane_scene
 from hta_graph.export.picture.lanes.path_strips import Strips, lane_strip, turns, whole_strip
@@ -54,7 +54,9 @@ def lanes_picture(
 
     Raises:
         UsageError: the width is not between 200 and 20,000.
+        QueryError: the path's graph holds few rows of its ranks.
     """
+    refuse_few_rows(path.graph, "a picture of lanes")
     if not NARROWEST <= width <= WIDEST:
         raise UsageError(f"a picture {width} pixels wide: from {NARROWEST} to {WIDEST:,} can be drawn")
     finest_ns = max(path.length_ns // width, 1)
@@ -68,7 +70,7 @@ class _LanesDrawing:
     def __init__(self, places: Places, title: str | None) -> None:
         self._places, self._scene, self._path = places, places.scene, places.scene.path
         self._title = _usual_title(self._path) if title is None else title
-        self._taken: list[Box] = []
+        self._taken: list[Room] = []
 
     def picture(self) -> Picture:
         """Return the whole picture."""
@@ -81,7 +83,7 @@ class _LanesDrawing:
         """Write the title and the strip of the whole path."""
         yield text(MARGIN, 14, self._title, font_size=11.5, font_weight="bold")
         yield self._label("critical path", HEAD + 10)
-        self._taken.append(Box(0, 0, self._places.width, HEAD + WHOLE_STRIP))
+        self._taken.append(Room(0, 0, self._places.width, HEAD + WHOLE_STRIP))
         strip = whole_strip(self._path, self._places.cells)
         yield from self._strip(strip, HEAD, WHOLE_STRIP)
         for start, end, bound in self._runs(strip):
@@ -122,8 +124,8 @@ class _LanesDrawing:
             yield self._label(lane_label(self._path, lane, LABEL_SIZE), top + STRIP + 12)
             strip = lane_strip(self._path, lane, places.cells)
             yield from self._strip(strip, top, STRIP)
-            self._taken += [Box(start, top, end, top + STRIP) for start, end, _ in self._runs(strip)]
-            self._taken.append(Box(0, top - 1, places.left - MARGIN, top + height))
+            self._taken += [Room(start, top, end, top + STRIP) for start, end, _ in self._runs(strip)]
+            self._taken.append(Room(0, top - 1, places.left - MARGIN, top + height))
 
     def _turns(self) -> Iterator[str]:
         """Write where the path goes from lane to lane and no arrow says so."""
@@ -154,11 +156,11 @@ class _LanesDrawing:
         bars = self._scene.bars
         bars = bars.take(np.lexsort((bars.start, bars.start - bars.end)))
         columns = (bars.track, bars.group, bars.start, bars.end, bars.busy, bars.count, bars.name, bars.index)
-        drawn: list[tuple[Box, str]] = []
+        drawn: list[tuple[Room, str]] = []
         for track, group, start, end, busy, count, name, index in zip(*(c.tolist() for c in columns), strict=True):
             lane, depth = divmod(track, TRACKS)
             left, right, top = self._places.x(start), self._places.x(end), self._places.bar_top(lane, depth)
-            box = Box(left, top, max(right, left + 1), top + BAR)
+            box = Room(left, top, max(right, left + 1), top + BAR)
             called = self._path.graph.names[name] if name >= 0 else ""
             said = (
                 f"{count:,} events, {duration(busy)}" if count > 1 else f"{called}: {duration(end - start)}, #{index}"
@@ -206,16 +208,16 @@ def _usual_title(path: CriticalPath) -> str:
     return f"{clean(path.window.label, 60)}: {duration(path.length_ns, 4)} · {file_and_rank(path.graph.trace)}"
 
 
-def _bar(box: Box, colour: str, said: str, density: float) -> str:
+def _bar(box: Room, colour: str, said: str, density: float) -> str:
     shape = box.left, box.top, box.right - box.left, box.bottom - box.top
     if density < 1:
         return rectangle(*shape, colour, said, fill_opacity=f"{density:.2f}")
     return rectangle(*shape, colour, said)
 
 
-def _names_on_bars(drawn: Sequence[tuple[Box, str]]) -> Iterator[str]:
+def _names_on_bars(drawn: Sequence[tuple[Room, str]]) -> Iterator[str]:
     """Write the names of bars, as much of each as there is room for before the next bar on top of it."""
-    on_top: dict[float, list[Box]] = defaultdict(list)
+    on_top: dict[float, list[Room]] = defaultdict(list)
     for box, name in reversed(drawn):
         others = on_top[box.top]
         covered = any(other.left <= box.left + 2 < other.right for other in others)

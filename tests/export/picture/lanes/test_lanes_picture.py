@@ -11,7 +11,7 @@ import pytest
 import hta_graph as hg
 from analyses.command_line.cli import main
 from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR
-from hta_graph.errors import UsageError
+from hta_graph.errors import QueryError, UsageError
 from hta_graph.export.picture import Picture, check_picture, lanes_picture, write_picture
 from hta_graph.export.picture.style import link_colour
 from hta_graph.model import EdgeKind
@@ -158,6 +158,12 @@ def test_of_many_ranks_few_are_drawn_and_that_is_said(tmp_path: Path) -> None:
     picture = lanes_picture(hg.critical_path(job, hg.whole()))
     assert len({lane.split(":")[0] for lane in lanes_in(picture.source)}) == 4
     assert picture.left_out == "left out: 2 ranks with less of the path"
+
+
+def test_a_job_of_few_rows_is_refused_rather_than_drawn_with_holes(tmp_path: Path) -> None:
+    path = hg.critical_path(hg.read_job(late_ranks(tmp_path, 10, 35), skeletons=True))
+    with pytest.raises(QueryError, match="a picture of lanes takes all rows of all ranks"):
+        lanes_picture(path)
 
 
 # -- size -------------------------------------------------------------------------------------------------------------
