@@ -22,6 +22,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SAYS = {
     "command_line": "arguments, commands,\nexit statuses",
     "hta": "the names and shapes of\nHolistic Trace Analysis",
+    "torch": "a handler for\ntorch.profiler",
     "pages": "the report and the timeline",
     "catalogue": "all questions, with their flags",
     "gpu_time": "one file per question, its figure beside it; none knows another",
