@@ -23,6 +23,8 @@ from tests.support.manual_runs import run_here
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples"
+MOST_CHARACTERS = 7_000
+"""The front page is one screen."""
 PAGES = [
     *pages(),
     *sorted(EXAMPLES.glob("*.md")),
@@ -104,3 +106,7 @@ def test_what_pages_call_exists() -> None:
     methods = set(re.findall(r"`graph\.(?!json)(\w+)", text))
     assert methods
     assert {name for name in methods if not hasattr(hg.DependencyGraph, name)} == set()
+
+
+def test_the_front_page_is_one_screen() -> None:
+    assert len(README) < MOST_CHARACTERS
