@@ -32,6 +32,8 @@ html_theme = "furo"
 html_title = f"hta-graph {release}"
 html_show_copyright = False
 html_copy_source = False
+html_static_path = ["theme"]
+html_css_files = ["wide.css"]
 
 myst_heading_anchors = 6
 suppress_warnings = [
