@@ -9,8 +9,9 @@ from pathlib import Path
 
 __all__ = ["Recipe", "Step", "StepError", "follow", "recipes"]
 
+FENCED = re.compile(r"^(````?)[^`\n]*\n.*?^\1$", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^### (.+?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
-BLOCK = re.compile(r"^([^\n]+)\n\n```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^([^\n]+)\n\n(````?)(\w*)\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
 INTRODUCED = re.compile(
     r"(?:.*\. )?(?:New file (?P<new>`.+`)|At the end of (?P<end>`.+`)"
     r"|In (?P<file>`.+?`),(?P<how> after| before| instead of) (?P<line>`.+`)):"
@@ -72,14 +73,17 @@ def recipes(page: str) -> list[Recipe]:
     Raises:
         StepError: a section has a block that no words introduce which are understood.
     """
-    found = [_recipe(name, text) for name, text in SECTION.findall(page) if INTRODUCED.search(text)]
+    # A heading in a block is text of a file, and no section of the page.
+    marked = FENCED.sub(lambda block: re.sub("^#", "\0#", block[0], flags=re.MULTILINE), page)
+    sections = [(name, text.replace("\0", "")) for name, text in SECTION.findall(marked)]
+    found = [_recipe(name, text) for name, text in sections if INTRODUCED.search(text)]
     return [recipe for recipe in found if recipe.steps]
 
 
 def _recipe(name: str, text: str) -> Recipe:
-    blocks = BLOCK.findall(text)
-    if len(blocks) != text.count("\n```") / 2:
+    if "```" in BLOCK.sub("", text):
         raise StepError(f"{name}: a block stands without a line that introduces it")
+    blocks = [(words, language, block) for words, _, language, block in BLOCK.findall(text)]
     steps = tuple(_step(name, words, block) for words, language, block in blocks if language != "sh")
     checks = [line for _, language, block in blocks if language == "sh" for line in block.splitlines()]
     return Recipe(name, steps, tuple(checks))
