@@ -103,19 +103,19 @@ def sync_deps(options: argparse.Namespace) -> None:
 
 
 def render(options: argparse.Namespace) -> None:
-    """Draw the path, an event's surroundings, or the way between two events."""
-    from hta_graph.export.picture import around_picture, between_picture, check_picture, path_picture, write_picture
+    """Draw the path, the lanes of a window, an event's surroundings, or the way between two events."""
+    from hta_graph.export import picture as drawn
 
-    check_picture(options.output)
-    if options.path:
+    drawn.check_picture(options.output, lanes=options.lanes)
+    if options.path or options.lanes:
         path = _asked_path(options)
         _say_default(path, options)
-        picture = path_picture(path)
+        picture = drawn.lanes_picture(path) if options.lanes else drawn.path_picture(path)
     elif options.around is not None:
-        picture = around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
+        picture = drawn.around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
     else:
-        picture = between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
-    write_picture(picture, options.output)
+        picture = drawn.between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
+    drawn.write_picture(picture, options.output)
     if picture.left_out:
         say(f"{options.output}: {picture.left_out}")
 
