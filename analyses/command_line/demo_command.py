@@ -17,6 +17,7 @@ __all__ = ["add_traces", "demo"]
 TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
     "slower.json.gz": ("slower_trace.json.gz", "the same script after three changes"),
+    "two_gpus.json.gz": ("two_gpus.json.gz", "one process whose model is split over two GPUs"),
     "job": ("four_ranks", "four ranks that train together"),
 }
 """What the bundled traces are called where a person follows the manual → the file or folder here, and what it is."""
@@ -57,7 +58,7 @@ def _write_traces(target: str) -> None:
         for name, (bundled, _) in TRACES.items():
             source, copy = Path(sample) / bundled, new / name
             (shutil.copytree if source.is_dir() else shutil.copyfile)(source, copy)
-    print_lines(["simulated, written there:", *(f"  {target}/{name:15} {what}" for name, (_, what) in TRACES.items())])
+    print_lines(["simulated, written there:", *(f"  {target}/{name:16} {what}" for name, (_, what) in TRACES.items())])
 
 
 def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:

@@ -207,7 +207,9 @@ def _sizes_within(value: list[Any], depth: int) -> Any:
         return []
     if any(isinstance(item, list) for item in value):
         return [_sizes_within(item, depth + 1) if isinstance(item, list) else [] for item in value]
-    sizes = [item for item in value if isinstance(item, int) and not isinstance(item, bool) and item >= 0]
+    sizes = [
+        item for item in value if isinstance(item, int) and not isinstance(item, bool) and 0 <= item < LARGEST_SIZE
+    ]
     if not value or len(sizes) < len(value):
         return []
     return [prod(sizes)] if prod(sizes) < LARGEST_SIZE else sizes
