@@ -15,12 +15,10 @@ from typing import Any
 
 from tests.simulator import Dialect, Program, Run, idioms, simulate, to_bytes, write
 from tests.simulator.program import (
-    Copy,
     Frame,
     Gap,
     Launch,
     Op,
-    Record,
     Statement,
     Stream,
     SyncDevice,
