@@ -146,13 +146,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import on first use: the command line answers ``--help`` without pandas."""
-    if name in _ROOM:
-        return import_module(f"{__name__}.{_ROOM[name]}.{name}")
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would believe that any name is there
+
+    def __getattr__(name: str) -> Any:
+        """Import on first use: the command line answers ``--help`` without pandas."""
+        if name in _ROOM:
+            return import_module(f"{__name__}.{_ROOM[name]}.{name}")
+        if name in _HOME:
+            return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        if name == "torch":  # not in __all__: `from analyses import *` must not hide PyTorch
+            return import_module(f"{__name__}.torch")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

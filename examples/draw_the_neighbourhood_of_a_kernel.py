@@ -11,7 +11,6 @@ from pathlib import Path
 from shutil import which
 
 import hta_graph as hg
-from hta_graph.export.picture import around_picture, write_picture
 
 SAMPLE = files("analyses") / "sample" / "sample_trace.json.gz"
 
@@ -47,7 +46,7 @@ def draw(options: argparse.Namespace) -> None:
     if output.suffix != ".dot" and which("dot") is None:
         print("graphviz' dot is not installed; writing its source instead")
         output = output.with_suffix(".dot")
-    write_picture(around_picture(graph, kernel, options.depth), output)
+    hg.render(graph, output, around=kernel, depth=options.depth)
     print(f"{output}: event {kernel}, {graph.event(kernel)['name']}")
     print(graph.predecessors(kernel)[["kind", "evidence", "rule", "source_index", "lag_ns"]].to_string(index=False))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hta_graph.links import DEFAULT_RULES
     from hta_graph.trace import Trace, read_trace, read_traces
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "CriticalPath": "algorithms.time.critical_path",
@@ -110,11 +110,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import on first use: the command line answers ``--help`` without loading NumPy."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+if not TYPE_CHECKING:  # which would believe that any name is there
+
+    def __getattr__(name: str) -> Any:
+        """Import on first use: the command line answers ``--help`` without loading NumPy."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -12,9 +12,10 @@ from hta_graph.graph.timeline import Timeline
 from hta_graph.links import DEFAULT_RULES, EdgeTable, LinkContext, LinkRule
 from hta_graph.links.acyclic import edges_that_close_cycles
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS
+from hta_graph.told import remark, tell
 from hta_graph.trace.table import Trace
 
-__all__ = ["build_graph", "sound_edges"]
+__all__ = ["build_graph", "compose_graph", "sound_edges", "tell_faults"]
 
 
 def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> DependencyGraph:
@@ -27,6 +28,23 @@ def build_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> Depe
     Returns:
         an immutable graph; ``graph.diagnostics`` counts what was repaired or left out.
     """
+    graph = compose_graph(trace, rules)
+    tell_faults(graph)
+    return graph
+
+
+def tell_faults(graph: DependencyGraph) -> None:
+    """Say which dependencies the clocks of a trace contradict."""
+    dropped, clamped = (graph.diagnostics[key] for key in ("edges_dropped_back_in_time", "edges_clamped"))
+    limit = f"{CLOCK_FAULT_LIMIT_NS / 1e6:g} ms"
+    if dropped:
+        tell(f"{graph.path}: {dropped:,} dependencies go back in time by more than {limit} and are left out")
+    if clamped:
+        remark(f"{graph.path}: {clamped:,} dependencies go back in time by at most {limit} and count as no wait")
+
+
+def compose_graph(trace: Trace, rules: Iterable[LinkRule] = DEFAULT_RULES) -> DependencyGraph:
+    """Build a graph whose faults are told by who asked for it: it may be built in another process."""
     timeline = Timeline(trace)
     context = LinkContext(trace, timeline)
     edges = EdgeTable.join([rule(context) for rule in rules])

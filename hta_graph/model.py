@@ -303,7 +303,7 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
     ),
     EdgeKind.DEVICE_SYNC: EdgeMeaning(
-        "a call returns when all streams of a device have finished", EdgeRole.RETURN, "#8c1d18",
+        "a call returns when all streams of a device have finished", EdgeRole.RETURN, "#b3473f",
         lag=BoundBy.SYNC_OVERHEAD, gap=GapCause.HOST_BLOCKED, holds=True, exported="cpu",
     ),
     EdgeKind.EVENT_SYNC: EdgeMeaning(
@@ -323,7 +323,7 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         lag=BoundBy.CPU_GAP, gap=GapCause.OTHER_THREAD,
     ),
     EdgeKind.RUNTIME_LOCK: EdgeMeaning(
-        "a call waited for another thread's in the driver", EdgeRole.HOLD, "#000000",
+        "a call waited for another thread's in the driver", EdgeRole.HOLD, "#5b6abf",
         lag=BoundBy.CPU_BOUND, gap=GapCause.OTHER_THREAD, holds=True,
     ),
     EdgeKind.QUEUE_FULL: EdgeMeaning(
@@ -338,7 +338,7 @@ EDGE_MEANING: Mapping[EdgeKind, EdgeMeaning] = {
         "a collective ends on no rank before the ranks came that it needs", EdgeRole.TRANSFER, "#c2185b", of_job=True,
     ),
     EdgeKind.POINT_TO_POINT: EdgeMeaning(
-        "a message arrives after it was sent, and a large one leaves when it is received", EdgeRole.TRANSFER, "#7b1fa2",
+        "a message arrives after it was sent, and a large one leaves when it is received", EdgeRole.TRANSFER, "#a64fc4",
         of_job=True,
     ),
     EdgeKind.COLLECTIVE_WAIT: EdgeMeaning(

@@ -281,7 +281,7 @@ MISTAKES = (
     ),
     of_jobs(
         "waits are drawn as communication",
-        "analyses/pages/timeline_scene.py",
+        "hta_graph/algorithms/time/event_bars.py",
         "    if isinstance(graph, JobGraph):\n",
         "    if False:\n",
         "analyses/pages/test_job_timeline",
@@ -776,38 +776,67 @@ EVERY_COLUMN = ("tests/analyses/test_every_column.py",)
 
 
 ON_PAGES = (
-    "tests/analyses/pages/test_resolution.py",
+    "tests/algorithms/time/test_merged_bars.py",
     "tests/analyses/pages/test_timeline.py",
     "tests/analyses/pages/test_report.py",
 )
+ON_LANES = ("tests/export/picture/lanes/test_lanes_picture.py",)
 PAGES = (
     Mutation(
         "merged bars forget how full they are",
-        "analyses/pages/resolution.py",
+        "hta_graph/algorithms/time/merged_bars.py",
         "busy=summed_by(cell, bars.busy, len(first)),",
         "busy=np.maximum.reduceat(bars.end, first) - bars.start[first],",
         ON_PAGES,
     ),
     Mutation(
         "bars of several series are merged",
-        "analyses/pages/resolution.py",
+        "hta_graph/algorithms/time/merged_bars.py",
         "return numbered_runs(series, stretch)",
         "return numbered_runs(stretch)",
         ON_PAGES,
     ),
     Mutation(
         "long bars are merged, too",
-        "analyses/pages/resolution.py",
+        "hta_graph/algorithms/time/merged_bars.py",
         "short = bars.end - bars.start < resolution",
         "short = bars.end > bars.start",
         ON_PAGES,
     ),
     Mutation(
         "work that overlaps is drawn on one track",
-        "analyses/pages/timeline_scene.py",
-        "depth[beside] = _overlap_depth(graph, rows[beside])",
+        "hta_graph/algorithms/time/lane_rows.py",
+        "depth[beside] = _overlap_depth(graph, rows[beside], deepest)",
         "pass",
         ON_PAGES,
+    ),
+    Mutation(
+        "the path's arrows look like all others",
+        "hta_graph/export/picture/lanes/drawn_arrows.py",
+        "2.0 if bold else 1.1",
+        "1.1",
+        ON_LANES,
+    ),
+    Mutation(
+        "what is merged in a picture of lanes is not said",
+        "hta_graph/export/picture/lanes/lane_scene.py",
+        "if self.resolution_ns and self.rows > len(self.bars):",
+        "if False:",
+        ON_LANES,
+    ),
+    Mutation(
+        "a strip shows any class of a cell",
+        "hta_graph/export/picture/lanes/path_strips.py",
+        "time.argmax(axis=0)",
+        "time.argmin(axis=0)",
+        ON_LANES,
+    ),
+    Mutation(
+        "ranks that wait point at who came last",
+        "hta_graph/export/picture/lanes/lane_arrows.py",
+        "source=last.source, target=out.target,",
+        "source=out.target, target=last.source,",
+        ON_LANES,
     ),
     Mutation(
         "one gain under several names is drawn several times",
@@ -1729,7 +1758,7 @@ COLUMNS = (
     ),
     Mutation(
         "any threads are drawn where there are too many",
-        "analyses/pages/timeline_scene.py",
+        "hta_graph/algorithms/time/lane_rows.py",
         "np.lexsort((-running[used], -on_path[used]))",
         "np.lexsort((on_path[used], running[used]))",
         ("tests/analyses/pages/test_job_timeline.py",),

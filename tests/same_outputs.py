@@ -60,6 +60,7 @@ def cases(trace: str) -> Iterator[Case]:
     yield "sync-deps --csv", ["sync-deps", trace, "--csv", "-"], []
     yield "sync-deps --external-ids", ["sync-deps", trace, "--external-ids", "-"], []
     yield "render --path", ["render", trace, "--path", "-o", "-"], []
+    yield "render --lanes", ["render", trace, "--lanes", "-o", "-"], []
     yield "render --around", ["render", trace, "--around", "{event}", "-o", "-"], []
     yield "timeline", ["timeline", trace, "-o", "t.html"], ["t.html"]
     yield "report", ["report", trace, "-o", "r.html"], ["r.html"]

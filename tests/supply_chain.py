@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 USUAL_EXTRAS = frozenset({"parquet", "plot", "zstd"})
-FURTHER_EXTRAS = ("cluster", "s3", "gs", "http")
+FURTHER_EXTRAS = ("cluster", "completion", "s3", "gs", "http")
 OLDEST = (3, 11)
 NEWEST_MINOR = 30
 OF_OLDER = {"pytz": "MIT", "six": "MIT", "tenacity": "Apache-2.0"}
@@ -114,7 +114,8 @@ def licences() -> Iterator[str]:
     rows = OF_OLDER | {name: licence(package) for name, package in needed().items()}
     yield from (f"| {name} | {said} |" for name, said in sorted(rows.items()))
     yield ""
-    yield "The extras for clusters and for files elsewhere bring more; `[remote]` is `[s3]`, `[gs]`, `[http]` together:"
+    also = "The extras for clusters, completion and files elsewhere bring more"
+    yield f"{also}; `[remote]` is `[s3]`, `[gs]`, `[http]` together:"
     yield ""
     yield "| package | licence | comes with |"
     yield "|---|---|---|"

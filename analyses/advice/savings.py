@@ -5,6 +5,7 @@ It is imported where these numbers are shown only: replay takes longer than a pa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from analyses.advice.host_waits import holds_upload, kinds_of_waits
 from analyses.advice.path_facts import HOST_CLASSES, PathFacts
 from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.draft import Draft
-from hta_graph.algorithms.replay.replay import replay
+from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.scenarios import scenario
 from hta_graph.algorithms.time.critical_path import is_told_elsewhere
@@ -36,18 +37,30 @@ def with_savings(facts: PathFacts, findings: Iterable[PathFinding]) -> list[Path
     """
     if is_told_elsewhere(facts.graph):
         return list(findings)
-    return [replace(finding, saves_ns=_saved_by(facts, finding)) for finding in findings]
+    return [_with_saving(facts, finding) for finding in findings]
 
 
-def _saved_by(facts: PathFacts, finding: PathFinding) -> int | None:
+def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
     remedy = REMEDIES.get(finding.rule)
     if remedy is None:
-        return None
+        return finding
     try:
-        return replay(facts.graph, remedy(facts, finding), same_window(facts.path.window)).saved_ns
+        found = replay(facts.graph, remedy(facts, finding), same_window(facts.path.window))
+        mostly = _mostly_saved(found) if finding.rule == "held_up_by_rank" else None
+        return replace(finding, saves_ns=found.saved_ns, saves_mostly=mostly)
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
-        return None
+        return finding
+
+
+def _mostly_saved(found: Replayed) -> tuple[str | None, str] | None:
+    """Return whose time, and of which class, the path has most less of after the changes."""
+    less: Counter[tuple[str | None, str]] = Counter()
+    for path, sign in ((found.path_before, 1), (found.path_after, -1)):
+        for name, bound, _, time_ns in zip(*path.by_name().values(), strict=True):
+            less[name, bound] += sign * time_ns
+    most = min(less, key=lambda key: (-less[key], key[1], key[0] or ""), default=None)
+    return most if most and less[most] > 0 else None
 
 
 def _with_factor(chosen: Callable[[Replayable], Bools], factor: float = 0.0) -> Change:

@@ -24,6 +24,7 @@ from analyses.command_line.chakra_options import (
     add_simulate,
     add_statistics,
 )
+from analyses.command_line.completion_command import add_shell, completion
 from analyses.command_line.counters_command import add_counters, counters
 from analyses.command_line.demo_command import add_traces, demo
 from analyses.command_line.diff_command import add_pair, diff
@@ -48,6 +49,7 @@ from analyses.command_line.options import (
     add_written,
 )
 from analyses.command_line.report_command import add_report, report
+from analyses.command_line.schema_command import add_name, schema
 from analyses.command_line.strip_command import add_strip, strip
 from analyses.command_line.what_if_command import add_changes, what_if
 
@@ -189,7 +191,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     ),
     Command(
         "render",
-        "Draw a critical path, an event's surroundings, or the way between two events.",
+        "Draw a critical path, the lanes of a window, an event's surroundings, or the way between two events.",
         (add_inputs, add_jobs, add_flight, add_window, add_picture),
         commands.render,
     ),
@@ -223,6 +225,10 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         "One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
         (add_inputs, add_jobs, add_flight, add_skeletons, add_window, add_report),
         report,
+    ),
+    Command("schema", "The JSON Schemas of what the other commands write.", (add_name,), schema),
+    Command(
+        "completion", "The script with which a shell completes commands, options and files.", (add_shell,), completion
     ),
     CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
     *_commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),

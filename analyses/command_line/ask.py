@@ -60,7 +60,7 @@ def write_answer(
 
     found = found.on_command_line()
     if outputs.json:
-        write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)))
+        write_json(outputs.json, answer_document(name, found, map(_scope_document, scopes)), outputs.left_out)
     if outputs.csv:
         write_file(outputs.csv, _frame_csv(found.main))
     if outputs.plot:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from analyses.command_line.told_files import more_errors, repairs_of
+from analyses.command_line.told_files import more_errors
 from analyses.display.plain import say
 from analyses.display.progress import ProgressLine
 from hta_graph.places.manifests import given_places
@@ -110,7 +110,7 @@ class AskedRanks:
         repaired = 0
         started = self._started(line, self.jobs, self.cluster, progress=line.update, members=members, skeleton=skeleton)
         for found in started:
-            repairs = repairs_of(found.trace)
+            repairs = found.trace.repairs
             repaired += bool(repairs)
             if repaired <= ERRORS_TOLD:
                 _say_all(repairs, line.say)
@@ -208,7 +208,7 @@ class AskedRanks:
         """Build the graph of the rank asked for, else of the lowest that can be read."""
         # One rank is read here: starting processes would take longer than reading it.
         found = next(self._started(ProgressLine(""), 1))
-        _say_all(repairs_of(found.trace), say)
+        _say_all(found.trace.repairs, say)
         if self.left_out:
             say(f"going on with {found.path}, rank {found.rank}")
         elif self.rank is None and (files := self.count_files()) > 1:

@@ -86,7 +86,7 @@ def convert(options: argparse.Namespace) -> None:
     for note in conversion.notes:
         say(f"{target}: {note}")
     if options.json:
-        write_json(options.json, conversion_document(conversion))
+        write_json(options.json, conversion_document(conversion), options.left_out)
     else:
         print_lines(_conversion_lines(conversion), wide=options.wide)
 
@@ -99,7 +99,7 @@ def check(options: argparse.Namespace) -> None:
 
     result = look_at(read_folder(options.folder))
     if options.json:
-        write_json(options.json, check_document(result))
+        write_json(options.json, check_document(result), options.left_out)
     for note in result.notes:
         say(f"{options.folder}: note: {note}")
     if result.findings and not options.json:
@@ -120,7 +120,7 @@ def simulate(options: argparse.Namespace) -> None:
 
     result = execute(read_folder(options.folder))
     if options.json:
-        write_json(options.json, simulation_document(result))
+        write_json(options.json, simulation_document(result), options.left_out)
     if options.nodes:
         write_file(options.nodes, nodes_csv(result))
     if not options.json and options.nodes != "-":
@@ -151,7 +151,7 @@ def statistics(options: argparse.Namespace) -> None:
     for note in found.notes:
         say(f"{options.log}: note: {note}")
     if options.json:
-        write_json(options.json, statistics_document(found))
+        write_json(options.json, statistics_document(found), options.left_out)
     else:
         print_lines(_statistics_lines(found), wide=options.wide)
     if options.workload and not all(one.may_be_complete if found.is_lost else one.is_complete for one in found.ranks):

@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from hta_graph.errors import HtaGraphError
 
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     parser = command_parser(arguments)
     if not arguments:
         parser.print_help(sys.stderr)

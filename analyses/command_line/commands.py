@@ -32,10 +32,7 @@ def info(options: argparse.Namespace) -> None:
         if not options.json and (len(ranks) <= RANKS_TOLD or options.wide):
             print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
     if options.json:
-        unread = [error.on_command_line for error in asked.left_out]
-        write_json(
-            options.json, {"schema": "hta-graph/info/1", "ranks": ranks, **({"unread": unread} if unread else {})}
-        )
+        write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks}, options.left_out)
     elif len(ranks) > RANKS_TOLD and not options.wide:
         print_lines([more_ranks_line(ranks[RANKS_TOLD:])])
 
@@ -57,7 +54,7 @@ def critical_path(options: argparse.Namespace) -> None:
     if options.json:
         near_key = {"near": near[0]} if near else {}
         document = path_document(path, steps, merge_runs=options.merge_runs, replayed=near is not None)
-        write_json(options.json, {**document, **near_key})
+        write_json(options.json, {**document, **near_key}, options.left_out)
     if options.overlay:
         write_path_overlay(path, options.overlay)
     if options.dot:
@@ -78,7 +75,7 @@ def graph(options: argparse.Namespace) -> None:
     if options.parquet:
         save_graph(found, options.parquet)
     if options.json:
-        write_json(options.json, graph_document(found))
+        write_json(options.json, graph_document(found), options.left_out)
     if not options.parquet and not options.json:
         print_lines(info_lines(info_document(found)), wide=options.wide)
 
@@ -94,7 +91,7 @@ def sync_deps(options: argparse.Namespace) -> None:
     # A job has none: that is said before anything is written.
     ids = found.external_ids() if options.external_ids else None
     if options.json:
-        write_json(options.json, sync_document(found))
+        write_json(options.json, sync_document(found), options.left_out)
     if options.csv:
         write_file(options.csv, sync_csv(found))
     if ids:
@@ -106,19 +103,19 @@ def sync_deps(options: argparse.Namespace) -> None:
 
 
 def render(options: argparse.Namespace) -> None:
-    """Draw the path, an event's surroundings, or the way between two events."""
-    from hta_graph.export.picture import around_picture, between_picture, check_picture, path_picture, write_picture
+    """Draw the path, the lanes of a window, an event's surroundings, or the way between two events."""
+    from hta_graph.export import picture as drawn
 
-    check_picture(options.output)
-    if options.path:
+    drawn.check_picture(options.output, lanes=options.lanes)
+    if options.path or options.lanes:
         path = _asked_path(options)
         _say_default(path, options)
-        picture = path_picture(path)
+        picture = drawn.lanes_picture(path) if options.lanes else drawn.path_picture(path)
     elif options.around is not None:
-        picture = around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
+        picture = drawn.around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
     else:
-        picture = between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
-    write_picture(picture, options.output)
+        picture = drawn.between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
+    drawn.write_picture(picture, options.output)
     if picture.left_out:
         say(f"{options.output}: {picture.left_out}")
 
@@ -170,7 +167,7 @@ def _path_per_step(options: argparse.Namespace) -> None:
     if not any(rank.rows for rank in ranks):
         raise QueryError(f"{ranks[0].path}: it has no steps; call prof.step() in the training loop, or name a window")
     if options.json:
-        write_json(options.json, per_step_document(ranks))
+        write_json(options.json, per_step_document(ranks), options.left_out)
     else:
         print_lines(per_step_lines(ranks), wide=options.wide)
 

@@ -179,6 +179,9 @@ def add_picture(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--path", action="store_true", help="the critical path of the window")
     what.add_argument(
+        "--lanes", action="store_true", help="threads and streams in the window, the path through them (.svg)"
+    )
+    what.add_argument(
         "--around",
         type=_event_name,
         metavar="[RANK:]EVENT_INDEX",

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hta_graph.errors import HtaGraphError
 
 __all__ = ["Outputs", "write_json"]
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where an answer goes; to the terminal if it is written nowhere, where ``wide`` cuts nothing."""
+    """Where an answer goes; to the terminal if it is written nowhere, where ``wide`` cuts nothing.
+
+    ``left_out`` are the files that could not be read, of which JSON tells.
+    """
 
     json: str | None = None
     csv: str | None = None
     plot: str | None = None
     wide: bool = False
+    left_out: Sequence[HtaGraphError] = ()
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Outputs:
         """Return what a command line names."""
-        return cls(options.json, options.csv, options.plot, options.wide)
+        return cls(options.json, options.csv, options.plot, options.wide, options.left_out)
 
     @property
     def is_terminal(self) -> bool:
@@ -30,9 +37,10 @@ class Outputs:
         return not (self.json or self.csv or self.plot)
 
 
-def write_json(target: str, document: Mapping[str, Any]) -> None:
-    """Write a document as JSON."""
+def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaGraphError]) -> None:
+    """Write a document as JSON; ``unread`` tells which files were left out of it, and why."""
     from hta_graph.export.files import write_file
     from hta_graph.export.json_text import to_json
 
-    write_file(target, to_json(document))
+    unread = [error.on_command_line for error in left_out]
+    write_file(target, to_json({**document, **({"unread": unread} if unread else {})}))

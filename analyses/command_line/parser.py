@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from textwrap import wrap
 from typing import TYPE_CHECKING, NoReturn
 
 from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
+from analyses.command_line.command_help import FIRST_COMMANDS, GROUPS, HELP, exit_status_lines, further_help
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.printable import printable_lines
@@ -19,6 +22,21 @@ __all__ = ["EXIT_USAGE", "command_parser"]
 
 DESCRIPTION = "Turn PyTorch-profiler (Kineto) traces into dependency graphs and ask questions of them."
 EXIT_USAGE = 2
+LISTED = " " * 7
+"""How far the meaning of an exit status stands from the left."""
+
+
+class LineFormatter(argparse.HelpFormatter):
+    """A formatter that keeps the lines of a text, and breaks those that are too long, but for what can be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = [[line] if line.startswith("  hta-graph ") else _broken(line, width) for line in text.split("\n")]
+        return "\n".join(indent + part for line in lines for part in line)
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """Break a line; one of a list goes on behind its first word."""
+    return wrap(line, width, subsequent_indent=LISTED if line.startswith("  ") else "") or [""]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -36,26 +54,93 @@ class OneLineParser(argparse.ArgumentParser):
         super()._print_message(printable_lines(message), file)
 
 
-def command_parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Make the parser of all commands, with the options of those that a command line names."""
-    parser = OneLineParser(prog="hta-graph", description=DESCRIPTION, allow_abbrev=False)
+class ProgramParser(OneLineParser):
+    """The parser of the program, whose help lists commands by what people want."""
+
+    def format_help(self) -> str:
+        """Return the help: commands by their groups, what to try first, exit statuses."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        for group, names in _commands_by_group():
+            formatter.start_section(group)
+            formatter.add_arguments([argparse.Action([], name, metavar=name, help=says) for name, says in names])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments([action for action in self._actions if action.option_strings])
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+
+def _commands_by_group() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the groups of commands, each with its names and what these answer."""
+    summaries = {command.name: command.summary for command in COMMANDS}
+    # Of commands under a common first word the help of the program has that.
+    listed = {name.partition(" ")[0]: about.group for name, about in HELP.items()}
+    groups = {name: listed.get(name, GROUPS[-1]) for name in [*listed, *summaries] if name in summaries}
+    ordered = sorted(groups.items(), key=lambda item: GROUPS.index(item[1]))
+    return [
+        (group, [(name, summaries[name]) for name, _ in names])
+        for group, names in groupby(ordered, key=lambda item: item[1])
+    ]
+
+
+def _program_epilog() -> str:
+    first = [f"  {command:38} {gives}" for command, gives in FIRST_COMMANDS.items()]
+    more = "hta-graph COMMAND --help (or hta-graph help COMMAND) has the options of a command, and examples."
+    return "\n".join(["try first:", *first, "", more, "", *exit_status_lines()])
+
+
+def command_parser(words: Sequence[str] | None) -> argparse.ArgumentParser:
+    """Make the parser of all commands, with the options of those that a command line names, or without one of all."""
+    parser = ProgramParser(
+        prog="hta-graph",
+        description=DESCRIPTION,
+        epilog=_program_epilog(),
+        formatter_class=LineFormatter,
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
     _add_commands(parser, COMMANDS, words)
     return parser
 
 
 def _add_commands(
-    parser: argparse.ArgumentParser, commands: Iterable[Command | CommandGroup], words: Sequence[str]
+    parser: argparse.ArgumentParser,
+    commands: Iterable[Command | CommandGroup],
+    words: Sequence[str] | None,
+    before: str = "",
 ) -> None:
     """Add the command or group that the words begin with; all where they begin with none, for the help and errors."""
     under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in [command for command in commands if command.name in words[:1]] or commands:
-        own = under.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
+    named = [command for command in commands if command.name in (words or ())[:1]]
+    for command in named or commands:
+        own = under.add_parser(
+            command.name,
+            help=command.summary,
+            description=_description(command, before),
+            formatter_class=LineFormatter,
+            allow_abbrev=False,
+        )
         if isinstance(command, CommandGroup):
-            _add_commands(own, command.commands, words[1:])
+            _add_commands(own, command.commands, words and words[1:], f"{command.name} ")
             continue
         # The options of thirty commands take longer to make than the help takes to print: the others stay without.
-        for add in command.options if command.name in words else ():
-            add(own)
+        if words is None or command.name in words:
+            _add_options(own, command, before)
         # Each run has its own list of ranks that could not be read: it decides the exit status.
         own.set_defaults(run=command.run, left_out=[])
+
+
+def _add_options(parser: argparse.ArgumentParser, command: Command, before: str) -> None:
+    """Add a command's options, and behind what these say of themselves its examples."""
+    for add in command.options:
+        add(parser)
+    parser.epilog = "\n\n".join(text for text in (parser.epilog, further_help(before + command.name)) if text)
+
+
+def _description(command: Command | CommandGroup, before: str) -> str:
+    """Return what a command answers."""
+    about = HELP.get(before + command.name)
+    return f"{command.summary} {about.tells}" if about else command.summary

@@ -68,7 +68,7 @@ def _report_of_whole(graphs: Mapping[int, DependencyGraph], stretch: Stretch, op
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     job = _path_of_job(graphs, window, patterns)
     if options.json:
-        write_json(options.json, verdict_document(paths, job))
+        write_json(options.json, verdict_document(paths, job), options.left_out)
     if not options.output:
         return
     from analyses.pages.report import report_page, steps_of_report
@@ -96,7 +96,7 @@ def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace
     graphs = whole_ranks(job)(many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     if options.json:
-        write_json(options.json, verdict_document(paths, many.path, many.shown_as))
+        write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)
     if not options.output:
         return
     scopes = [in_window(rank, graph, window) for rank, graph in graphs.items()]

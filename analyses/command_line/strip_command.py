@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import ERRORS_TOLD, AskedRanks, print_lines, say
 from analyses.command_line.named_files import OutputPlace, input_files
-from analyses.command_line.told_files import more_errors, repairs_of
+from analyses.command_line.told_files import more_errors
 from analyses.display.terminal import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.places.named_places import named_place
@@ -133,7 +133,7 @@ def _told_trace(file: RankFile, asked: AskedRanks) -> Trace:
     from hta_graph.trace.read import read_rank
 
     trace = read_rank(file, salvage=asked.salvage)
-    for line in repairs_of(trace):
+    for line in trace.repairs:
         say(line)
     return trace
 

@@ -1,4 +1,4 @@
-"""What is told of files: why some cannot be read, and what of others was salvaged or dropped."""
+"""What is told of files that cannot be read: the causes of many in one line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hta_graph.errors import HtaGraphError
-    from hta_graph.trace import Trace
 
-__all__ = ["more_errors", "repairs_of"]
+__all__ = ["more_errors"]
 
 CAUSES_TOLD = 5
 """How many causes the line about files names that cannot be read and have no line of their own."""
@@ -37,15 +36,3 @@ def _cause_of(error: HtaGraphError) -> str:
     """Return what an error says about its file, without the file and the remedy."""
     cause = str(error).partition(": ")[2] or str(error)
     return cause.partition("; ")[0]
-
-
-def repairs_of(trace: Trace) -> list[str]:
-    """Return lines about what of a trace was salvaged or dropped."""
-    from hta_graph.trace.table import READING_DIAGNOSTICS
-
-    lines = [f"{trace.path}: {trace.salvaged}"] if trace.salvaged else []
-    found = {key: count for key, count in trace.diagnostics.items() if count and key.startswith("rows_")}
-    if found:
-        listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
-        lines.append(f"{trace.path}: {', '.join(listed)}")
-    return lines

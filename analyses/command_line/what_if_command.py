@@ -72,7 +72,7 @@ def what_if(options: argparse.Namespace) -> None:
     graph = ranks.job_or_graph(stretch.skeleton())
     found = asking.what_if(graph, window, asked, curve=options.curve, near=options.near)
     if options.json:
-        write_json(options.json, asking.what_if_document(found))
+        write_json(options.json, asking.what_if_document(found), options.left_out)
     else:
         print_lines(what_if_lines(found), wide=options.wide)
 

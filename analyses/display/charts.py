@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 __all__ = [
-    "BOUND_COLOUR",
     "COLOUR",
     "GRID",
     "SERIES",
@@ -45,20 +44,6 @@ COLOUR = {
     "cpu": "#4f8bd9",
 }
 """What a part is drawn in, the same in every figure."""
-
-BOUND_COLOUR = {
-    "cpu_bound": "#4f8bd9",
-    "data_loading": "#a06bd0",
-    "gpu_compute_bound": "#3fa65c",
-    "gpu_communication_bound": "#e8893a",
-    "gpu_memory_bound": "#cfa92c",
-    "gpu_kernel_kernel_overhead": "#4fb3b3",
-    "gpu_kernel_launch_overhead": "#2f7f8f",
-    "cpu_gap": "#8d99a6",
-    "sync_overhead": "#c76b98",
-    "unexplained": "#e04848",
-}
-"""What a class of the critical path is drawn in."""
 
 SERIES = ("#4f8bd9", "#e8893a", "#3fa65c", "#a06bd0", "#c76b98", "#cfa92c", "#4fb3b3", "#8d99a6", "#e04848", "#8878d2")
 """Colours of what has none of its own."""

@@ -112,8 +112,8 @@ def _coloured(text: str, console: Console, style: str = "") -> Text:
 @cache
 def _colours_of_classes() -> dict[str, str]:
     """Return the colour of each class by its key and by its short words."""
-    from analyses.display.charts import BOUND_COLOUR
     from analyses.display.words import OF_JOBS, SHORT
+    from hta_graph.colours import BOUND_COLOUR
 
     words = {SHORT[bound]: colour for bound, colour in BOUND_COLOUR.items()}
     return BOUND_COLOUR | words | {short: BOUND_COLOUR[bound] for bound, (_, short) in OF_JOBS.items()}

@@ -18,7 +18,7 @@ __all__ = ["add_et_column", "correlate_execution_trace"]
 def correlate_execution_trace(trace: Trace, rank: int, et: HostTrace) -> None:
     """Add the column ``et_node`` to a rank's frame of ``TraceAnalysis(...).t``: the id of each operator's host node.
 
-    See :func:`analyses.hta.execution_trace_columns.hta_correlate_execution_trace` for how nodes are found.
+    How nodes are found is told by ``analyses.hta.execution_trace_columns.hta_correlate_execution_trace``.
 
     Raises:
         QueryError: the rank is not loaded.

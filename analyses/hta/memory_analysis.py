@@ -28,7 +28,7 @@ class MemoryAnalysis:
         return read_raw_timeline(self.path)
 
     def get_memory_timeline(self) -> pd.DataFrame:
-        """Return :func:`timeline_table`: time_ns, eight categories and all of them together, in bytes."""
+        """Return the memory in use over time: time_ns, eight categories and all of them together, in bytes."""
         return timeline_table(self.timeline)
 
     def plot_memory_timeline(self, save_graph: bool = False) -> Figure:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analyses.display.charts import BOUND_COLOUR
 from analyses.display.terminal import duration_text, percent
 from analyses.display.words import SHORT
+from hta_graph.colours import BOUND_COLOUR
 
 __all__ = ["Bar", "BarPart", "class_bar", "time_bar"]
 

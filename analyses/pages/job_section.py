@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.display.charts import BOUND_COLOUR
 from analyses.display.words import meanings_in
 from analyses.display.worst_ranks import MANY_RANKS, RANKS_SHOWN
 from analyses.pages.bars import class_bar
 from analyses.pages.page_tables import Section, SectionTable
 from analyses.paths.job_report import missing_lines
 from hta_graph.algorithms.time.path_meetings import crossings, held_up_by
+from hta_graph.colours import BOUND_COLOUR
 from hta_graph.columns import summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.model import BoundBy

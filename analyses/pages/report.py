@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.display.charts import BOUND_COLOUR
 from analyses.display.window_text import default_lines, rows_after_lines
 from analyses.display.words import MEANING
 from analyses.pages import row_links
@@ -23,6 +22,7 @@ from analyses.scope import Scope
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.median_step import step_lengths
 from hta_graph.algorithms.time.step_table import StepRow, step_rows, telling_steps
+from hta_graph.colours import BOUND_COLOUR
 
 __all__ = ["rank_sections", "report_page", "steps_of_report", "steps_section"]
 

@@ -9,15 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from analyses.display.charts import BOUND_COLOUR
 from analyses.display.page import page_of
 from analyses.display.terminal import clipped, duration_text
 from analyses.display.words import MEANING, SHORT
 from analyses.pages.bars import Bar, class_bar
 from analyses.pages.packed_columns import packed_text, zigzag
-from analyses.pages.timeline_scene import GROUPS, Scene, drawn_rows, scene_of
+from analyses.pages.timeline_scene import Scene, scene_of
 from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.event_bars import GROUPS
+from hta_graph.algorithms.time.lane_rows import rows_between
 from hta_graph.algorithms.time.step_table import StepRow, steps_around
+from hta_graph.colours import BOUND_COLOUR, EVENT_COLOUR, PATH_COLOUR
 from hta_graph.columns import distinct, first_of_runs
 from hta_graph.errors import UsageError
 from hta_graph.model import BoundBy, Ints
@@ -31,18 +33,6 @@ STEPS, ROWS_OF_STEPS = 12, 60_000
 NAME_SIZE = 120
 SCRIPTS = ("timeline_data.js", "timeline_view.js", "timeline_input.js")
 
-EVENT_COLOUR = {
-    "annotation": "#8d99a6",
-    "cpu_op": "#4f8bd9",
-    "runtime": "#8878d2",
-    "kernel": "#3fa65c",
-    "communication": "#e8893a",
-    "waiting": "#d0709c",
-    "memcpy": "#cfa92c",
-    "memset": "#a88a2a",
-    "other": "#9a8478",
-}
-"""Colours of events; of medium lightness, so that they show on white and on black."""
 EVENT_WORDS = {
     "cpu_op": "operator",
     "runtime": "runtime call",
@@ -50,7 +40,6 @@ EVENT_WORDS = {
     "memset": "memory set",
     "waiting": "waiting for other ranks",
 }
-PATH_COLOUR = "#e6007a"
 COLOUR_OF = {**BOUND_COLOUR, **EVENT_COLOUR, "path": PATH_COLOUR}
 
 
@@ -194,7 +183,7 @@ def timeline_page(path: CriticalPath, steps: Sequence[StepRow] = (), *, limit: i
 
     Args:
         path: a critical path.
-        steps: the steps of its trace, at least those of :func:`steps_on_page`; the page can also turn to those around
+        steps: the steps of its trace, at least those of ``steps_on_page``; the page can also turn to those around
             the path's that fit.
         limit: about how many bars the page holds; of more the shortest are merged, and the page says so.
 
@@ -233,7 +222,7 @@ def _rows_needed(paths: Sequence[CriticalPath]) -> int:
     """Count the bars that some paths need."""
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
     runs = sum(len(path.runs) + int(first_of_runs(path.pieces.lane).sum()) for path in paths)
-    return runs + len(drawn_rows(paths[0].graph, start, end))
+    return runs + len(rows_between(paths[0].graph, start, end))
 
 
 def _packed_scene(scene: Scene, base: int, chosen: int) -> str:

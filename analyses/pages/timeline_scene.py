@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from analyses.pages.resolution import TimelineBars, merged_to_fit
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.columns import first_of_runs, picked, summed_by
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
-from hta_graph.model import GPU_KINDS, Bools, BoundBy, EventKind, Ids, Ints, kind_mask
+from hta_graph.algorithms.time.event_bars import GROUPS, event_bars
+from hta_graph.algorithms.time.lane_rows import (
+    busiest_lanes,
+    depths_on_lanes,
+    parts_on_paths,
+    rows_between,
+    stacking_order,
+)
+from hta_graph.algorithms.time.merged_bars import TimelineBars, merged_to_fit
+from hta_graph.columns import first_of_runs, picked
+from hta_graph.model import Bools, Ints
 
-__all__ = ["GROUPS", "Lane", "Scene", "drawn_rows", "scene_of"]
+__all__ = ["Lane", "Scene", "scene_of"]
 
-ON_THREADS = (EventKind.CPU_OP, EventKind.RUNTIME, EventKind.ANNOTATION)
-
-EVENT_GROUPS = ("annotation", "cpu_op", "runtime", "kernel", "communication", "waiting", "memcpy", "memset", "other")
-"""What events are told apart by: their kinds, what communicates, and of a job its part that waits for other ranks."""
-GROUPS = (*(bound.label for bound in BoundBy), *EVENT_GROUPS, "path")
-"""What a bar's group counts: the classes of a path, the kinds of events, and where a path runs."""
 ON_LANES = GROUPS.index("path")
 
 DEEPEST = 12
@@ -64,98 +64,21 @@ def scene_of(paths: Sequence[CriticalPath], limit: int) -> Scene:
     """Lay out the events of the paths' windows, with at most about ``limit`` bars."""
     graph = paths[0].graph
     start, end = min(path.window.start_ns for path in paths), max(path.window.end_ns for path in paths)
-    parts = _shown_parts(paths)
-    rows = drawn_rows(graph, start, end)
-    shown_lanes, lanes_left = _shown_lanes(paths, rows, parts)
+    parts = parts_on_paths(paths, MOST_RANKS)
+    rows = rows_between(graph, start, end)
+    shown_lanes, lanes_left = busiest_lanes(paths, rows, parts, MOST_LANES)
     rows = rows[shown_lanes[graph.event_table.lane[rows]]]
-    depth = _depths(graph, rows)
+    depth = depths_on_lanes(graph, rows, DEEPEST)
     shown = depth < DEEPEST
     kept, depth = rows[shown], depth[shown]
     lanes, first_track = _stacked_lanes(paths, kept, depth, shown_lanes)
-    events = _event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)
-    waits = _waiting_bars(graph, kept, events)
-    bars = [_without(events, waits), waits.take(waits.end > waits.start)]
+    bars = [event_bars(paths, kept, first_track[graph.event_table.lane[kept]] + len(paths) + depth)]
     for number, path in enumerate(paths):
         bars += [_class_bars(path, number), _lane_bars(path, first_track + number, shown_lanes)]
     every = TimelineBars.join(bars).in_order()
     merged, resolution = merged_to_fit(every, limit)
     ranks = [graph.parts[part].rank for part in parts]
     return Scene(paths, lanes, merged, resolution, int(every.count.sum()), len(rows) - len(kept), ranks, lanes_left)
-
-
-def _shown_parts(paths: Sequence[CriticalPath]) -> list[int]:
-    """Choose the ranks that are shown, by their places: those that the paths run on longest, then the lowest."""
-    parts = paths[0].graph.parts
-    on_path = [sum(path.by_rank_ns[part.rank] for path in paths) for part in parts]
-    chosen = sorted(range(len(parts)), key=lambda part: (-on_path[part], part))[:MOST_RANKS]
-    return sorted(chosen)
-
-
-def _shown_lanes(paths: Sequence[CriticalPath], rows: Ints, parts: Sequence[int]) -> tuple[Bools, int]:
-    """Mark the lanes that are shown, on which paths and then events run longest; count the others of these ranks."""
-    graph = paths[0].graph
-    lanes, events = len(graph.lanes.labels), graph.event_table
-    on_path, running = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
-    for path in paths:
-        on_lane = path.pieces.lane >= 0
-        on_path += summed_by(path.pieces.lane[on_lane], path.pieces.length[on_lane], lanes)
-    # One more than its length: what lasts no time is there too.
-    running += summed_by(events.lane[rows], events.end[rows] - events.start[rows] + 1, lanes)
-    used = np.flatnonzero(((on_path > 0) | (running > 0)) & np.isin(graph.part_of_lane, parts))
-    chosen = used[np.lexsort((-running[used], -on_path[used]))][:MOST_LANES]
-    shown = np.zeros(lanes, np.bool_)
-    shown[chosen] = True
-    return shown, len(used) - len(chosen)
-
-
-def drawn_rows(graph: DependencyGraph, start_ns: int, end_ns: int) -> Ints:
-    """Return the rows (canonical) that a timeline shows of a stretch."""
-    events = graph.event_table
-    meets = (events.start < end_ns) & (events.end > start_ns)
-    # A row of no length at the very edge overlaps nothing but belongs to it.
-    meets |= (events.start == events.end) & (events.start >= start_ns) & (events.end <= end_ns)
-    return np.flatnonzero(meets & kind_mask(events.kind, ON_THREADS + GPU_KINDS))
-
-
-def _depths(graph: DependencyGraph, rows: Ints) -> Ints:
-    """Return the track of each row in its lane: rows around it on a thread, rows that still run on a stream."""
-    depth = _nesting_depth(graph.nesting(*ON_THREADS).parent, rows)
-    beside = np.flatnonzero(graph.is_activity[rows])
-    depth[beside] = _overlap_depth(graph, rows[beside])
-    return depth
-
-
-def _nesting_depth(parent: Ids, rows: Ints) -> Ints:
-    """Count the rows around each row, as far as that is drawn."""
-    # All rows step outwards together; a row stays where it is once nothing is around it.
-    depth = np.zeros(len(rows), np.int64)
-    around = parent[rows]
-    for _ in range(DEEPEST):
-        depth += around >= 0
-        around = np.where(around >= 0, parent[around], -1)
-    return depth
-
-
-def _overlap_depth(graph: DependencyGraph, rows: Ints) -> Ints:
-    """Move work that starts before its stream's earlier work has ended down, track by track."""
-    events = graph.event_table
-    depth = np.zeros(len(rows), np.int64)
-    order = np.lexsort((events.end[rows], events.start[rows], events.lane[rows]))
-    while len(order) and depth[order[0]] < DEEPEST:
-        start, end, lane = events.start[rows[order]], events.end[rows[order]], events.lane[rows[order]]
-        order = order[start < _ended_before(end, lane)]
-        depth[order] += 1
-    return depth
-
-
-def _ended_before(end: Ints, lane: Ids) -> Ints:
-    """Return for each row, in order of lane and start, when all before it on its lane have ended."""
-    none = np.iinfo(np.int64).min
-    found = np.full(len(end), none)
-    bounds = np.flatnonzero(first_of_runs(lane))
-    for low, high in zip(bounds.tolist(), [*bounds[1:].tolist(), len(end)], strict=True):
-        found[low + 1 : high] = np.maximum.accumulate(end[low:high])[:-1]
-    return found
 
 
 def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown: Bools) -> tuple[list[Lane], Ints]:
@@ -167,58 +90,14 @@ def _stacked_lanes(paths: Sequence[CriticalPath], rows: Ints, depth: Ints, shown
         np.maximum.at(size, path.pieces.lane[path.pieces.lane >= 0], 1)
     size[~shown] = 0
     first, at, lanes = np.zeros(len(size) + 1, np.int64), len(paths), []
-    is_stream, communicates = graph.lanes.is_stream, graph.lanes.is_communication
     ranks, part = graph.parts, graph.part_of_lane
-    order = np.lexsort((communicates, is_stream, part))
+    order = stacking_order(graph)
     for lane in order[size[order] > 0].tolist():
         first[lane] = at
         of_rank = f"rank {ranks[part[lane]].rank}: " if len(ranks) > 1 else ""
         lanes.append(Lane(of_rank + graph.lanes.labels[lane], int(size[lane])))
         at += len(paths) + int(size[lane])
     return lanes, first
-
-
-def _event_bars(paths: Sequence[CriticalPath], rows: Ints, track: Ints) -> TimelineBars:
-    """Return a bar for each event; ``on_path`` marks those on any of the paths."""
-    graph, events = paths[0].graph, paths[0].graph.event_table
-    at = len(BoundBy)
-    group_of = [at + EVENT_GROUPS.index(kind.label if kind.label in EVENT_GROUPS else "other") for kind in EventKind]
-    group = np.array(group_of)[events.kind[rows]]
-    communicates = graph.marks.communicates[rows] | graph.lanes.is_communication[events.lane[rows]]
-    group[communicates] = GROUPS.index("communication")
-    on_path = _marked_events(paths)[rows]
-    start, end = events.start[rows], events.end[rows]
-    index = events.index[rows]
-    return TimelineBars.of(track=track, group=group, on_path=on_path, start=start, end=end, busy=end - start, count=1,
-                           name=events.name[rows], index=index)  # fmt: skip
-
-
-def _waiting_bars(graph: DependencyGraph, rows: Ints, events: TimelineBars) -> TimelineBars:
-    """Return the part of each event, from its start, in which it waited for other ranks; of most that is nothing."""
-    waited = np.zeros(len(rows), np.int64)
-    if isinstance(graph, JobGraph):
-        waited = np.clip(graph.waited_until(rows), events.start, events.end) - events.start
-    return replace(
-        events,
-        group=np.full(len(rows), GROUPS.index("waiting"), np.int32),
-        on_path=np.zeros(len(rows), np.bool_),
-        end=events.start + waited,
-        busy=waited,
-    )
-
-
-def _without(events: TimelineBars, waits: TimelineBars) -> TimelineBars:
-    """Shorten bars by what is drawn as waiting; one that did nothing else is not drawn twice."""
-    shortened = replace(events, start=waits.end, busy=events.end - waits.end)
-    return shortened.take((events.end == events.start) | (shortened.end > shortened.start))
-
-
-def _marked_events(paths: Sequence[CriticalPath]) -> Bools:
-    """Mark the events that own a part of a path."""
-    found = np.zeros(len(paths[0].graph.event_table) + 1, np.bool_)  # the last place takes what nobody owns
-    for path in paths:
-        found[path.pieces.event] = True
-    return found
 
 
 def _class_bars(path: CriticalPath, track: int) -> TimelineBars:

@@ -9,7 +9,8 @@ from typing import Any
 from analyses.advice.expert import advice_of, verdict_of
 from analyses.advice.finding import PathFinding
 from analyses.advice.path_facts import PathFacts
-from analyses.advice.wording import brief_duration, brief_share
+from analyses.advice.wording import brief_duration, brief_share, quoted
+from analyses.display.words import short_words_in
 from analyses.paths.job_report import job_record
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.path_meetings import holding_part
@@ -52,7 +53,22 @@ def _replayed_verdict(facts: PathFacts) -> list[PathFinding]:
 def _told_in_sentence(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
-    return replace(finding, text=f"{finding.text}; as fast as the others it would save {facts.told(finding.saves_ns)}")
+    gain = f"as fast as the others it would save {facts.told(finding.saves_ns)}"
+    return replace(finding, text=f"{finding.text}; {gain}{_longer_text(finding, facts)}")
+
+
+def _longer_text(finding: PathFinding, facts: PathFacts) -> str:
+    """Say what the late rank takes longer for, where it does something else when the others have come.
+
+    A rank that loads data for too long computes as long as the others do, and later: they wait while it computes.
+    """
+    if finding.saves_mostly is None:
+        return ""
+    name, bound = finding.saves_mostly
+    meanwhile = [(done["name"], done["bound_by"]) for done in finding.evidence["meanwhile"][:1]]
+    if name is None or finding.saves_mostly in meanwhile:
+        return ""
+    return f", for it takes longer in {quoted(name)} ({short_words_in(facts.graph)[bound]})"
 
 
 def _replayed_advice(facts: PathFacts) -> list[PathFinding]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.display.charts import BOUND_COLOUR, GRID, new_figure
+from analyses.display.charts import GRID, new_figure
 from analyses.display.words import SHORT
 from analyses.display.worst_ranks import RANKS_SHOWN
 from analyses.ranks.matched_collectives import Matched
+from hta_graph.colours import BOUND_COLOUR
 from hta_graph.columns import cut_at, distinct, summed_by
 
 if TYPE_CHECKING:

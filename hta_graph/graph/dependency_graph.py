@@ -102,7 +102,7 @@ class DependencyGraph:
         self._notes = notes
         self._wait_calls = wait_calls
         self.answers: dict[Callable[[Any], Any], Any] = {}
-        """Answers that algorithms gave (:func:`remembered`)."""
+        """Answers that algorithms gave and that are kept with the graph."""
 
     def __repr__(self) -> str:
         return (
@@ -337,12 +337,13 @@ class DependencyGraph:
         }
 
     def event(self, event_index: EventName) -> pd.Series[Any]:
-        """Return one event.
+        """Return one event, a row of :attr:`events`, under its name.
 
         Raises:
             QueryError: there is no such event.
         """
-        return self.events_of(np.array([self.row_of(event_index)])).iloc[0]
+        found = self.events_of(np.array([self.row_of(event_index)])).iloc[0]
+        return found.rename(found["name"])  # else ``.name`` would be pandas' label of the row
 
     def predecessors(self, event_index: EventName, kinds: str | Iterable[str] | None = None) -> pd.DataFrame:
         """Return the edges into an event's start and end from other events, optionally of some kinds only."""

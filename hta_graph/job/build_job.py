@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from hta_graph.job.reading import Progress, Readers, Report, read_graphs
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
+from hta_graph.shown import milliseconds
+from hta_graph.told import remark, tell
 from hta_graph.trace.allowance import allowed_memory
 from hta_graph.trace.read import Say
 
@@ -37,9 +39,8 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path]
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
     """
     by_rank = graphs_by_rank(graphs)
-    if flight:
-        number_by_flight(by_rank, given_places(flight))
-    return join_ranks(by_rank.values())
+    _number_by_dumps(by_rank, flight)
+    return _told(join_ranks(by_rank.values()))
 
 
 def read_job(
@@ -51,7 +52,7 @@ def read_job(
     salvage: bool = False,
     flight: Sequence[str | Path] | None = None,
     report: Report | None = None,
-    say: Say = lambda _: None,
+    say: Say = tell,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
     skeletons: bool = False,
@@ -88,8 +89,22 @@ def read_job(
             return build_job(graphs, flight=dumps)
         few = graphs_by_rank(graphs)
         if len(few) == 1:
-            return join_ranks(few.values())
-        if dumps:
-            number_by_flight(few, given_places(dumps))
+            return _told(join_ranks(few.values()))
+        _number_by_dumps(few, dumps)
         readers = Readers(jobs, memory, cluster, say)
-        return JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few)
+        return _told(JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
+
+
+def _number_by_dumps(graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Path]) -> None:
+    if dumps and not number_by_flight(graphs, given_places(dumps)):
+        tell("not every rank has a flight recorder's dump: none is used")
+
+
+def _told(job: JobGraph) -> JobGraph:
+    """Say whose trace is missing, and how far clocks were put right."""
+    sizes = [size for part in job.parts if (size := part.graph.trace.world_size)]
+    if sizes and (missing := sizes[0] - len(job.parts)) > 0:
+        tell(f"{job.path}: {missing:,} of {sizes[0]:,} ranks are not given; what they did is unknown")
+    if moved := [abs(offset) for offset in job.clock_table.offset.tolist() if offset]:
+        remark(f"{job.path}: the clocks of {len(moved):,} ranks are put right by at most {milliseconds(max(moved))} ms")
+    return job

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hta_graph.build import build_graph
+from hta_graph.build import compose_graph
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
@@ -90,9 +90,9 @@ def rank_graph(read: Callable[[], Trace], asked: RankQuestion) -> DependencyGrap
         HtaGraphError: the file cannot be read.
     """
     if not (asked.members or asked.skeleton or asked.excerpt or asked.replay):
-        return build_graph(read())
+        return compose_graph(read())
     with kept_text():
-        graph = build_graph(read())
+        graph = compose_graph(read())
         read_members(graph)
         if asked.skeleton:
             return make_skeleton(graph, asked.skeleton)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from weakref import finalize
 
+from hta_graph.build import tell_faults
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.engines.engine import processor_count
@@ -18,10 +19,11 @@ from hta_graph.job.rank_graph import RankQuestion, graph_of_file, rank_graph
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
 from hta_graph.places.together import in_order
+from hta_graph.told import tell
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
-from hta_graph.trace.read import Say, find_ranks, read_only
+from hta_graph.trace.read import Say, find_ranks, read_only, tell_repairs
 
 if TYPE_CHECKING:
     from hta_graph.job.pool import Reading
@@ -55,7 +57,7 @@ def read_graphs(
     skeleton: SkeletonQuestion | None = None,
     cache: Path | None = None,
     report: Report | None = None,
-    say: Say = lambda _: None,
+    say: Say = tell,
     progress: Progress = lambda *_: None,
     cluster: str | None = None,
 ) -> Iterator[DependencyGraph]:
@@ -71,14 +73,15 @@ def read_graphs(
         memory: how many bytes reading may take; by default a share of what is available. A file that needs more is read
             alone, and is an error if that does not fit either.
         salvage: read the whole events of files that break off.
-        members: also read what each rank did together with others, so that :func:`read_members` need not open its file
+        members: also read what each rank did together with others, so that ``read_members`` need not open its file
             again: the text is at hand, and this too is done in parallel.
         skeleton: of several files give graphs of few rows, which answer this as whole ones do
-            (:mod:`hta_graph.job.skeletons`).
+            (``hta_graph.job.skeletons``).
         cache: a folder where skeletons are kept, and taken from where the file is the same.
         report: is called with the error of each file that cannot be read, which is left out then; without it the error
             is raised. If no file can be read an error is raised in any case.
-        say: is called with a line about the files that are skipped, and one about those numbered by order.
+        say: is called with a line about the files that are skipped, and one about those numbered by order; by default
+            these are warnings of the logger ``hta_graph``, as what of a file was dropped is in any case.
         progress: is called with how many files are done, and of how many.
         cluster: where Dask reads several files instead of processes of this machine: ``local``, which starts workers
             here (``jobs`` of them), or the address of a scheduler, ``tcp://host:port``, whose workers see the files
@@ -91,13 +94,20 @@ def read_graphs(
     paths = expand(listed)
     asked = RankQuestion(salvage, members or skeleton is not None, skeleton, cache=cache)
     if len(paths) == 1:
-        yield _read_alone(paths[0], ranks, memory, replace(asked, skeleton=None))
+        yield _told(_read_alone(paths[0], ranks, memory, replace(asked, skeleton=None)))
         return
     with allowed_memory(memory):
         files = choose_ranks(find_ranks(listed, salvage=salvage, say=say), ranks)
     readers = Readers(jobs, memory, cluster, say)
     with closing(read_files(files, lambda _: asked, readers, progress)) as found:
         yield from _graphs_or_reports(found, report if len(files) > 1 else None, ", ".join(map(str, listed)))
+
+
+def _told(graph: DependencyGraph) -> DependencyGraph:
+    """Say what of a rank's file was dropped, and what its clocks contradict."""
+    tell_repairs(graph.trace)
+    tell_faults(graph)
+    return graph
 
 
 @dataclass(frozen=True)
@@ -193,7 +203,7 @@ def _graphs_or_reports(
     for answer in answers:
         if isinstance(answer, DependencyGraph):
             is_any = True
-            yield answer
+            yield _told(answer)
         elif report:
             report(answer)
         else:

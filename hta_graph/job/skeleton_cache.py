@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -146,12 +145,10 @@ def kept_skeletons(
     return found
 
 
-@cache
 def _version() -> str:
-    # A copy that nobody installed has no version: FORMAT is counted up in any case.
-    with suppress(PackageNotFoundError):
-        return version("hta-graph")
-    return ""
+    # The package imports this room, so this room does not import the package.
+    version: str = sys.modules["hta_graph"].__version__
+    return version
 
 
 def _content(file: RankFile) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, Trace
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
 from hta_graph.places.together import in_order
+from hta_graph.told import tell
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.assemble import assemble
 from hta_graph.trace.collect import collect
@@ -21,7 +22,17 @@ from hta_graph.trace.rows import Header
 from hta_graph.trace.source import FileBytes, read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["Say", "find_ranks", "read_only", "read_rank", "read_trace", "read_traces", "trace_of_bytes"]
+__all__ = [
+    "Say",
+    "find_ranks",
+    "read_only",
+    "read_quietly",
+    "read_rank",
+    "read_trace",
+    "read_traces",
+    "tell_repairs",
+    "trace_of_bytes",
+]
 
 Say = Callable[[str], None]
 
@@ -36,7 +47,19 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
     Raises:
         TraceError: the file cannot be read or is not a trace; one line names the place, the cause and the remedy.
     """
-    place = named_place(path)
+    trace = read_quietly(named_place(path), salvage=salvage)
+    tell_repairs(trace)
+    return trace
+
+
+def tell_repairs(trace: Trace) -> None:
+    """Say what of a file was salvaged or dropped."""
+    for line in trace.repairs:
+        tell(line)
+
+
+def read_quietly(place: Path, *, salvage: bool) -> Trace:
+    """Read a trace whose repairs are told by who asked for it: it may be read in another process."""
     return with_named_launches(trace_of_bytes(place, read_bytes(place), salvage=salvage))
 
 
@@ -52,7 +75,7 @@ def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> 
         return assemble(path, collected, rows.facts)
 
 
-def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = lambda _: None) -> list[RankFile]:
+def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = tell) -> list[RankFile]:
     """Find the rank files behind inputs (files or folders), lowest rank first; events are not decoded for that.
 
     Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about all of them. Files that cannot
@@ -130,7 +153,7 @@ def read_traces(
     *,
     rank: int | None = None,
     salvage: bool = False,
-    say: Say = lambda _: None,
+    say: Say = tell,
 ) -> Iterator[Trace]:
     """Read the traces behind files or folders one at a time, lowest rank first.
 
@@ -138,7 +161,8 @@ def read_traces(
         inputs: a file, a folder of rank files, or several of either.
         rank: read only this rank.
         salvage: read the whole events of files that break off.
-        say: is called with a line about the files that are skipped, and one about those numbered by order.
+        say: is called with a line about the files that are skipped, and one about those numbered by order; by default
+            these are warnings of the logger ``hta_graph``.
 
     Raises:
         TraceError: a file is broken, two claim one rank, or ``rank`` is not there.
@@ -147,10 +171,14 @@ def read_traces(
     chosen = None if rank is None else [rank]
     paths = expand(listed)
     if len(paths) == 1:
-        yield read_only(paths[0], chosen, salvage=salvage)
+        alone = read_only(paths[0], chosen, salvage=salvage)
+        tell_repairs(alone)
+        yield alone
         return
     for file in choose_ranks(find_ranks(listed, salvage=salvage, say=say), chosen):
-        yield read_rank(file, salvage=salvage)
+        trace = read_rank(file, salvage=salvage)
+        tell_repairs(trace)
+        yield trace
 
 
 def read_only(path: Path, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
@@ -159,7 +187,7 @@ def read_only(path: Path, ranks: Collection[int] | None, *, salvage: bool = Fals
     Raises:
         TraceError: the file is broken, or its rank is none of ``ranks``.
     """
-    trace = read_trace(path, salvage=salvage)
+    trace = read_quietly(path, salvage=salvage)
     (file,) = choose_ranks(assign_ranks([FoundFile(path, trace.rank)]), ranks)
     return replace(trace, rank=file.rank)
 
@@ -172,4 +200,4 @@ def read_rank(file: RankFile, *, salvage: bool = False) -> Trace:
     """
     if file.error:
         raise file.error
-    return replace(read_trace(file.path, salvage=salvage), rank=file.rank)
+    return replace(read_quietly(file.path, salvage=salvage), rank=file.rank)

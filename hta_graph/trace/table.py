@@ -163,6 +163,16 @@ class Trace:
         rows = [(kind.label, counts[kind]) for kind in EventKind if counts[kind]]
         return html_table(repr(self), ["kind", "events"], rows)
 
+    @property
+    def repairs(self) -> list[str]:
+        """What of the file was salvaged or dropped, a line each."""
+        lines = [f"{self.path}: {self.salvaged}"] if self.salvaged else []
+        found = {key: count for key, count in self.diagnostics.items() if count and key.startswith("rows_")}
+        if found:
+            listed = [f"{count:,} {READING_DIAGNOSTICS[key].split(',')[0]} ({key})" for key, count in found.items()]
+            lines.append(f"{self.path}: {', '.join(listed)}")
+        return lines
+
     @cached_property
     def is_gpu(self) -> Bools:
         """Mark the GPU activities."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import analyses
+from analyses import flags
 from analyses.catalogue import CATALOGUE, Analysis
 from analyses.flags import OWNER_KINDS, MemoryTimelineFlags
 from analyses.memory import raw_memory_timeline
@@ -62,6 +63,11 @@ def test_flags_are_the_arguments_of_the_answer_with_the_same_defaults(analysis: 
 
 
 @every_analysis
+def test_flags_are_told_with_all_others(analysis: Analysis[Any]) -> None:
+    assert analysis.flags.__name__ in flags.__all__
+
+
+@every_analysis
 def test_help_shows_what_is_asked_and_every_flag_with_its_default(
     analysis: Analysis[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,9 +91,9 @@ def test_a_command_line_without_flags_gives_the_defaults(analysis: Analysis[Any]
         add(parser)
     from analyses.command_line.ask import told_flags
 
-    flags = required_flags(analysis)
-    told = told_flags(analysis, parser.parse_args(["trace.json", *flags]))
-    assert vars(told) == vars(analysis.flags(*flags[1:2]))
+    given = required_flags(analysis)
+    told = told_flags(analysis, parser.parse_args(["trace.json", *given]))
+    assert vars(told) == vars(analysis.flags(*given[1:2]))
 
 
 @every_analysis

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--large", action="store_true", help=f"also repeat {LARGE_TIMES} times (4 GB on disk)")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="where repeated traces go (a temporary folder)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every single measurement")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the section about speed (docs/proof.md)")
     options = parser.parse_args(arguments)
     options.traces = options.traces or list(TRACES)
     if missing := [str(trace) for trace in options.traces if not trace.is_file()]:
@@ -273,6 +275,12 @@ def main() -> None:
     results = [*beside, *repeated]
     if options.json:
         options.json.write_text(json.dumps([asdict(measured) for measured in results], indent=1), encoding="utf-8")
+    if options.page:
+        # It imports this module for the names of the rows.
+        from tests.benchmarks.speed_section import speed_section, write_speed_section
+
+        lines = speed_section(beside, repeated, options.rounds, datetime.now(tz=UTC).date())
+        write_speed_section(options.page, lines)
     print("\n".join(report(results, wanted)))  # noqa: T201
 
 

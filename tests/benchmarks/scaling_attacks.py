@@ -44,6 +44,7 @@ FURTHER: dict[str, list[list[str]]] = {
     "sync-deps": [["sync-deps", "T"], ["sync-deps", "T", "--json", "OUT/o.json", "--csv", "OUT/o.csv"]],
     "render": [
         ["render", "T", "--path", "--whole", "-o", "OUT/o.dot"],
+        ["render", "T", "--lanes", "--whole", "-o", "OUT/l.svg"],
         ["render", "T", "--around", "0", "--depth", "3", "-o", "OUT/a.dot"],
     ],
     "timeline": [["timeline", "T", "-o", "OUT/o.html"], ["timeline", "T", "--whole", "-o", "OUT/w.html"]],

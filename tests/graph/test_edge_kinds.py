@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -25,10 +26,11 @@ from tests.proof import read
 from tests.simulator import Dialect, Program, Stream, random_program, simulate, write
 from tests.simulator.program import Launch
 from tests.simulator.programs import Family
+from tests.simulator.run import EdgeKind as SimulatedKind
 from tests.support.builder import TraceBuilder
+from tests.support.manual import page_with
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 RULES_FOLDER = ROOT / "hta_graph" / "links" / "rules"
 FAMILIES: tuple[tuple[int, Family], ...] = ((1, "pytorch"), (3, "experts"), (8, "pytorch"))
 WORK = (EdgeRole.THREAD, EdgeRole.ACTIVITY, EdgeRole.RELEASE, EdgeRole.TRANSFER, EdgeRole.AWAKENING)
@@ -38,11 +40,17 @@ every_kind = pytest.mark.parametrize("kind", EdgeKind, ids=lambda kind: kind.lab
 every_rule = pytest.mark.parametrize("rule", DEFAULT_RULES, ids=lambda rule: rule.__name__)
 
 
+def programs() -> list[Program]:
+    """Return programs that have edges of every kind together."""
+    return [
+        *(random_program(seed, family, 2_000) for seed, family in FAMILIES),
+        Program.of(*[Launch(Stream(), 30_000)] * 1_500),  # fills the queue of its stream
+    ]
+
+
 @cache
 def simulated_graphs() -> list[hg.DependencyGraph]:
-    """Return graphs that have edges of every kind together: the last program fills the queue of its stream."""
-    programs = [random_program(seed, family, 2_000) for seed, family in FAMILIES]
-    runs = map(simulate, [*programs, Program.of(*[Launch(Stream(), 30_000)] * 1_500)])
+    runs = map(simulate, programs())
     return [read(write(run, Dialect(sync_rows=rows))) for run in runs for rows in ("none", "resolved")]  # type: ignore[arg-type]
 
 
@@ -96,8 +104,8 @@ def test_a_kind_without_a_row_is_an_error_at_import() -> None:
         exec(compile(added, "model.py", "exec"), {"__name__": model.__name__})  # noqa: S102
 
 
-def test_the_readme_explains_every_kind_in_their_order() -> None:
-    table = README.split("| edge | meaning |")[1].split("\n\n")[0]
+def test_the_manual_explains_every_kind_in_their_order() -> None:
+    table = page_with("| edge | meaning |").split("| edge | meaning |")[1].split("\n\n")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     assert [label for cell in cells for label in re.findall(r"`(\w+)`", cell)] == [kind.label for kind in EdgeKind]
 
@@ -110,6 +118,11 @@ def test_every_kind_has_a_rule_of_its_name_in_a_file_of_its_name() -> None:
     assert sorted(rule.__name__ for rule in DEFAULT_RULES) == labels
     assert sorted(path.stem for path in RULES_FOLDER.glob("*.py") if path.stem != "__init__") == labels
     assert all(rule.__module__ == f"hta_graph.links.rules.{rule.__name__}" for rule in DEFAULT_RULES)
+
+
+def test_the_simulator_knows_every_kind_that_one_rank_shows() -> None:
+    of_gloo_ranks = {"collective_wait"}
+    assert set(get_args(SimulatedKind)) == {rule.__name__ for rule in DEFAULT_RULES} | of_gloo_ranks
 
 
 @every_rule

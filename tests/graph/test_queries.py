@@ -92,6 +92,7 @@ def test_one_event_is_found_by_its_index(graph: hg.DependencyGraph) -> None:
         60_000,
         80_000,
     )
+    assert event.name == "relu"
 
 
 def test_edge_counts_add_up(graph: hg.DependencyGraph) -> None:

@@ -1,10 +1,11 @@
-"""The README's commands, example and tables are those of the product."""
+"""The commands, names and tables of the front page and of the manual are those of the product."""
 
 from __future__ import annotations
 
 import gzip
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from shutil import which
 
@@ -16,68 +17,53 @@ from analyses.command_line.cli import main
 from hta_graph.graph import DIAGNOSTICS
 from hta_graph.model import BoundBy
 from tests.support.make_sample import SAMPLE, sample
+from tests.support.manual import blocks, page_with, pages, text_of
+from tests.support.manual_runs import run_here
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCS = sorted((ROOT / "docs").glob("*.md"))
 EXAMPLES = ROOT / "examples"
-PAGES = [ROOT / "README.md", *DOCS, *sorted(EXAMPLES.glob("*.md")), *sorted(EXAMPLES.glob("*.ipynb"))]
-COMMAND = re.compile(r"(?:^|`)hta-graph ((?:chakra )?[a-z][a-z-]*)([^`\n]*)", re.MULTILINE)
+MOST_CHARACTERS = 7_000
+"""The front page is one screen."""
+PAGES = [
+    *pages(),
+    *sorted(EXAMPLES.glob("*.md")),
+    *sorted(EXAMPLES.glob("*.ipynb")),
+]
+COMMAND = re.compile(r"(?:^(?:\$ )?|`)hta-graph ((?:chakra )?[a-z][a-z-]*)([^`\n]*)", re.MULTILINE)
 
 
-def code_blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
-WITH_PYTHON = [page for page in PAGES[: 1 + len(DOCS)] if code_blocks("python", page.read_text(encoding="utf-8"))]
+def first_command(word: str) -> str:
+    """Return the front page's line that installs and then does something."""
+    lines = [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines()]
+    (found,) = [line for line in lines if "pip install" in line and word in line]
+    return found
 
 
 def test_ci_calls_the_test_command_of_the_readme() -> None:
-    _, tests = code_blocks("sh")
-    assert tests.strip() in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert first_command("pytest") in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def test_the_first_command_prints_a_path_and_writes_three_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = code_blocks("sh")[0].split("&&")[1]
+    command = first_command("hta-graph demo").split("&&")[1]
     assert main(shlex.split(command)[1:]) == 0
     assert "time on the critical path" in capsys.readouterr().out
     picture = "demo_path.svg" if which("dot") else "demo_path.dot"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["demo_overlay.json", picture, "demo_timeline.html"]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_lines_of_a_page_run_and_show_what_it_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "analyses").symlink_to(ROOT / "analyses")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for line in "".join(code_blocks("python", page.read_text(encoding="utf-8"))).splitlines():
-        code, _, shown = line.partition("  # <")
-        if shown:
-            assert repr(eval(code, names)) == f"<{shown}"  # noqa: S307
-        else:
-            exec(line, names)  # noqa: S102
-
-
-@pytest.mark.parametrize("page", PAGES[: 1 + len(DOCS)], ids=lambda path: path.name)
+@pytest.mark.parametrize("page", pages(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:hta_graph|analyses|tests|examples|docs|\.ci)/[\w./]*)`", text)
     modules = re.findall(r"python -m (tests[\w.]*)", text)
-    linked = re.findall(r"\]\(([\w./]+)\)", text)
-    assert [name for name in named if not (ROOT / name).exists()] == []
-    assert [name for name in linked if not (page.parent / name).exists()] == []
+    # A part in capitals is what the reader puts in.
+    assert [name for name in named if not (ROOT / name).exists() and not re.search(r"/[A-Z]+\b", name)] == []
     paths = [ROOT / name.replace(".", "/") for name in modules]
     assert [path for path in paths if not (path.with_suffix(".py").exists() or path.is_dir())] == []
-
-
-def test_the_index_names_every_page() -> None:
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in DOCS if page.name != "README.md" and f"]({page.name})" not in index] == []
 
 
 def test_the_sample_is_what_the_simulator_makes() -> None:
@@ -85,20 +71,26 @@ def test_the_sample_is_what_the_simulator_makes() -> None:
 
 
 def test_all_diagnostics_and_classes_are_documented() -> None:
-    table = README.split("<!-- diagnostics -->")[1].split("<!-- end -->")[0]
+    table = page_with("<!-- diagnostics -->").split("<!-- diagnostics -->")[1].split("<!-- end -->")[0]
     assert table.strip().splitlines()[2:] == [f"| `{key}` | {meaning} |" for key, meaning in DIAGNOSTICS.items()]
-    assert all(f"`{bound.label}`" in README for bound in BoundBy)
+    classes = page_with("| class | the time is |").split("| class | the time is |")[1].split("\n\n")[0]
+    assert [bound.label for bound in BoundBy if f"`{bound.label}`" not in classes] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_commands_and_options_that_a_page_names_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    named = COMMAND.findall(page.read_text(encoding="utf-8"))
-    for command, rest in named:
-        with pytest.raises(SystemExit) as left:
-            main([*command.split(), "--help"])
-        assert left.value.code == 0, command
-        known = capsys.readouterr().out
-        assert [option for option in re.findall(r"--[a-z][a-z-]*", rest) if option not in known] == [], command
+def test_commands_and_options_that_a_page_names_exist(page: Path) -> None:
+    for command, rest in COMMAND.findall(text_of(page)):
+        status, known = help_of(command)
+        assert status == 0, command
+        assert [option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest) if option not in known] == [], (
+            command
+        )
+
+
+@cache
+def help_of(command: str) -> tuple[int, str]:
+    """Return the exit status and the text of a command that is asked for its options."""
+    return run_here([*command.split(), "--help"])[:2]
 
 
 def test_every_rule_of_advice_has_its_row() -> None:
@@ -106,9 +98,15 @@ def test_every_rule_of_advice_has_its_row() -> None:
     assert [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES) if f"| `{rule.name}` |" not in text] == []
 
 
-def test_what_the_readme_calls_exists() -> None:
-    names = set(re.findall(r"\bhg\.(\w+)", README))
+def test_what_pages_call_exists() -> None:
+    text = "\n".join(text_of(page) for page in pages())
+    names = set(re.findall(r"\bhg\.(\w+)", text))
     assert names
-    assert names <= set(hg.__all__)
-    methods = set(re.findall(r"(?<![/\w])graph\.(\w+)", README))
+    assert names - {"__version__", "__all__"} <= set(hg.__all__)
+    methods = set(re.findall(r"`graph\.(?!json)(\w+)", text))
+    assert methods
     assert {name for name in methods if not hasattr(hg.DependencyGraph, name)} == set()
+
+
+def test_the_front_page_is_one_screen() -> None:
+    assert len(README) < MOST_CHARACTERS

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from analyses.catalogue import CATALOGUE
+from tests.architecture_picture import PICTURE, SAYS, dot_source, drawn_rooms
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
@@ -64,7 +65,8 @@ def may_import(module: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def test_what_the_page_names_exists() -> None:
-    assert [name for row in rows_of_the_page() for name in row if not files_of(name)] == []
+    named = [name for row in rows_of_the_page() for name in row if not files_of(name)]
+    assert [name for name in named if not (ROOT / name / "__init__.py").exists()] == [], "a room of one file is its own"
 
 
 def test_every_file_stands_in_one_row() -> None:
@@ -88,3 +90,14 @@ def test_the_contract_of_questions_names_each_of_them() -> None:
     asked = {vars(analysis.question())["__name__"] for analysis in CATALOGUE}
     assert set(contract["modules"]) == asked | OUTSIDE_THE_CATALOGUE
     assert asked & OUTSIDE_THE_CATALOGUE == set()
+
+
+def test_every_room_of_the_picture_says_what_it_is() -> None:
+    assert set(drawn_rooms()) == set(SAYS)
+
+
+def test_the_picture_is_that_of_the_contracts() -> None:
+    drawn = PICTURE.with_suffix(".dot").read_text(encoding="utf-8")
+    assert drawn == dot_source(), "python -m tests.architecture_picture draws it anew"
+    picture = PICTURE.with_suffix(".svg").read_text(encoding="utf-8")
+    assert [room for room in drawn_rooms() if f">{room}<" not in picture and f"<title>{room}<" not in picture] == []

@@ -1,6 +1,7 @@
-"""Pictures of a graph for graphviz: a critical path, an event's surroundings, the way from one event to another."""
+"""Pictures of a graph: a critical path, an event's surroundings, the way from one event to another; lanes of time."""
 
 from hta_graph.export.picture.drawing import Picture
+from hta_graph.export.picture.lanes import lanes_picture
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
 from hta_graph.export.picture.render import check_picture, render, write_picture
 from hta_graph.names import short_name
@@ -10,6 +11,7 @@ __all__ = [
     "around_picture",
     "between_picture",
     "check_picture",
+    "lanes_picture",
     "path_picture",
     "render",
     "short_name",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import graphviz
 
@@ -40,16 +40,19 @@ VISIBLE_LAG_NS = 1_000
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """The text for ``dot``, and a line about what was left out."""
+    """The text for ``dot`` or that of an SVG (``form``), and a line about what was left out."""
 
     source: str
     left_out: str | None
+    form: Literal["dot", "svg"] = "dot"
 
     def __repr__(self) -> str:
-        return f"<Picture: {len(self.source):,} characters for dot>"
+        return f"<Picture: {len(self.source):,} characters {'for dot' if self.form == 'dot' else 'of SVG'}>"
 
     def _repr_svg_(self) -> str | None:
-        """Show itself in a notebook; nothing where ``dot`` is not installed."""
+        """Show itself in a notebook; nothing where ``dot`` is needed and not installed."""
+        if self.form == "svg":
+            return self.source
         try:
             return rendered(self.source, "svg", "the picture").decode()
         except MissingProgramError:

@@ -10,6 +10,7 @@ from hta_graph.errors import MissingProgramError, UsageError
 from hta_graph.export.files import write_file
 from hta_graph.export.picture.dot import rendered
 from hta_graph.export.picture.drawing import Picture
+from hta_graph.export.picture.lanes import lanes_picture
 from hta_graph.export.picture.pictures import around_picture, between_picture, path_picture
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.dependency_graph import EventName
@@ -28,10 +29,11 @@ def render(
     around: EventName | None = None,
     between: tuple[EventName, EventName] | None = None,
     depth: int = 2,
+    lanes: bool = False,
 ) -> Picture:
     """Draw a critical path; or of a graph an event's surroundings, or the way from one event to another.
 
-    In a notebook the picture shows itself, where graphviz' ``dot`` is installed.
+    In a notebook the picture shows itself, where graphviz' ``dot`` is installed; one of lanes needs no other program.
 
     Args:
         what: a critical path, or a graph.
@@ -39,16 +41,17 @@ def render(
         around: an event of a graph: its ``event_index``, of a job its rank and that.
         between: two events of a graph.
         depth: how many edges around the event.
+        lanes: draw the threads and streams of a path's window, and the path through them (``.svg``).
 
     Raises:
-        UsageError: a path with events, a graph without any, an unknown suffix.
+        UsageError: a path with events, a graph without any, lanes of anything but a path, an unknown suffix.
         QueryError: an event is not there, or no way leads from one to the other.
         MissingProgramError: the format needs ``dot``, which is not installed.
         OutputError: the file cannot be written.
     """
     if target is not None:
-        check_picture(target)
-    picture = _picture_of(what, around, between, depth)
+        check_picture(target, lanes=lanes)
+    picture = _lanes_of(what, around, between) if lanes else _picture_of(what, around, between, depth)
     if target is not None:
         write_picture(picture, target)
     return picture
@@ -71,27 +74,40 @@ def _picture_of(
     return around_picture(what, around or 0, depth)
 
 
-def check_picture(target: str | Path) -> None:
+def _lanes_of(
+    what: CriticalPath | DependencyGraph, around: EventName | None, between: tuple[EventName, EventName] | None
+) -> Picture:
+    if not isinstance(what, CriticalPath):
+        raise UsageError("lanes are drawn of a critical path; pass hg.critical_path(graph, …)")
+    if around is not None or between is not None:
+        raise UsageError("lanes are drawn of a window; leave around and between out")
+    return lanes_picture(what)
+
+
+def check_picture(target: str | Path, *, lanes: bool = False) -> None:
     """Refuse a file that no picture can be written to, before any work is done.
 
     Raises:
-        UsageError: the suffix is unknown.
+        UsageError: the suffix is unknown, or lanes cannot be drawn in that format.
         MissingProgramError: the format needs ``dot``, which is not installed.
     """
-    if _format_of(target) != "dot" and shutil.which("dot") is None:
+    if lanes:
+        if str(target) != "-" and _format_of(target) != "svg":
+            raise UsageError(f"{target}: lanes are drawn as SVG; give a name that ends in .svg, which browsers open")
+    elif _format_of(target) != "dot" and shutil.which("dot") is None:
         raise MissingProgramError
 
 
 def write_picture(picture: Picture, target: str | Path) -> None:
-    """Write a picture in the format that the file's suffix names; ``-`` prints the text for ``dot``.
+    """Write a picture in the format that the file's suffix names; ``-`` prints its text, for ``dot`` or as SVG.
 
     Raises:
-        UsageError: the suffix is unknown.
+        UsageError: the suffix is unknown, or the picture is one of lanes and the suffix not ``.svg``.
         MissingProgramError: the format needs ``dot``, which is not installed.
         OutputError: the file cannot be written, or ``dot`` failed.
     """
-    check_picture(target)
-    form = _format_of(target)
+    check_picture(target, lanes=picture.form == "svg")
+    form = "dot" if picture.form == "svg" else _format_of(target)
     write_file(target, picture.source.encode() if form == "dot" else rendered(picture.source, form, target))
 
 

@@ -18,6 +18,7 @@ from tests.reason_proof import POVERTIES, Poverty, rates
 from tests.support.builder import TraceBuilder
 from tests.support.depth import deep
 from tests.support.queued_work import long_queued
+from tests.support.replayed_graph import replayed_graph
 from tests.support.shared_traces import graph_of_file, shared_traces
 
 
@@ -27,21 +28,9 @@ def reasons(graph: hg.DependencyGraph) -> list[tuple[str, str | None, str | None
     return list(zip(*(found[key].tolist() for key in ("reason", "while_in", "before")), strict=True))
 
 
-def replayed_trace(holes: list[float]) -> TraceBuilder:
-    """One graph of two recorded nodes, replayed with a hole of so many µs between them, and then waited for."""
-    trace, at = TraceBuilder(), 0.0
-    for number, hole in enumerate(holes, 1):
-        trace.call("cudaGraphLaunch", at, at + 5, number)
-        trace.kernel("first", at + 10, at + 20, number)
-        trace.kernel("last", at + 20 + hole, at + 30 + hole, number)
-        trace.call("cudaDeviceSynchronize", at + 6, at + 33 + hole, 100 + number)
-        at += 40 + hole
-    return trace
-
-
 def replayed(holes: list[float], tmp_path: Path) -> list[tuple[str, str | None, str | None]]:
     """Return the unexplained stretches of such replays."""
-    return reasons(replayed_trace(holes).graph(tmp_path))
+    return reasons(replayed_graph(holes).graph(tmp_path))
 
 
 def test_the_same_hole_in_every_replay_is_a_node_that_was_not_recorded(tmp_path: Path) -> None:
@@ -50,7 +39,7 @@ def test_the_same_hole_in_every_replay_is_a_node_that_was_not_recorded(tmp_path:
 
 
 def test_a_missing_node_is_counted_in_its_replays_and_nothing_else_is(tmp_path: Path) -> None:
-    graph = replayed_trace([400, 420, 390, 700]).graph(tmp_path)
+    graph = replayed_graph([400, 420, 390, 700]).graph(tmp_path)
     found = hg.critical_path(graph, hg.whole()).unexplained
     assert found[["replays", "replays_with_hole"]].to_numpy().tolist() == [[4, 4]] * 4
     waits = hg.critical_path(held_back(995).graph(tmp_path), hg.whole()).unexplained
@@ -58,7 +47,7 @@ def test_a_missing_node_is_counted_in_its_replays_and_nothing_else_is(tmp_path: 
 
 
 def test_replays_that_show_a_shorter_hole_do_not_count(tmp_path: Path) -> None:
-    graph = replayed_trace([400, 20, 400]).graph(tmp_path)
+    graph = replayed_graph([400, 20, 400]).graph(tmp_path)
     last = np.flatnonzero(graph.event_table.start == graph.event_table.start.max()).astype(np.int32)
     counts = replays_with_hole(graph, last, np.array([350_000]))
     assert [count.tolist() for count in counts] == [[3], [2]]

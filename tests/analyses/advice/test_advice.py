@@ -16,6 +16,7 @@ from analyses.advice.verdict_rules import LONGEST_SENTENCE
 from tests.advice_proof import guard_rates, rates
 from tests.support.builder import TraceBuilder
 from tests.support.queued_work import long_queued
+from tests.support.replayed_graph import replayed_graph
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 OF_JOBS = ("slow_gpu", "slow_host")
@@ -240,15 +241,8 @@ def test_a_rule_speaks_where_it_must_and_is_silent_where_it_must(rule: str, tmp_
 def test_a_graph_node_that_was_not_recorded_is_said_with_its_replays(
     holes: list[float], said: str, tmp_path: Path
 ) -> None:
-    """A graph of two nodes is replayed with a hole of so many µs between them, all above 50 µs of it unexplained."""
-    trace, at = TraceBuilder(), 0.0
-    for number, hole in enumerate(holes, 1):
-        trace.call("cudaGraphLaunch", at, at + 5, number)
-        trace.kernel("first", at + 10, at + 20, number)
-        trace.kernel("last", at + 20 + hole, at + 30 + hole, number)
-        trace.call("cudaDeviceSynchronize", at + 6, at + 33 + hole, 100 + number)
-        at += 40 + hole
-    finding = findings(trace, tmp_path)["unexplained"]
+    """All of a hole above 50 µs is unexplained."""
+    finding = findings(replayed_graph(holes), tmp_path)["unexplained"]
     assert finding.text.endswith(said)
     assert ("replays" in finding.text) == bool(said)
     if said:

@@ -90,6 +90,18 @@ def test_the_rank_that_holds_up_the_job_would_save_what_it_does_longer(
     assert command_json(capsys, "report", tmp_path)["verdict"][0] == near
 
 
+def test_a_rank_that_computes_late_since_it_loaded_long_is_said_to_load_longer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The others wait while it computes, as long as they did: that would be the wrong thing to change."""
+    out = run_command(capsys, "critical-path", FOLDER / "four_ranks")[1].splitlines()[0]
+    assert "wait 121.0 µs (9 %) for it alone, mostly in ampere_sgemm_64x32_tn (GPU computes)" in out
+    assert out.endswith(
+        "as fast as the others it would save 190.0 µs (14 %), for it takes longer in "
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ (CPU loads data)"
+    )
+
+
 def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     out = run_command(capsys, "critical-path", FOLDER / "sample_trace.json.gz")[1]
     assert "[would save 80.6 µs (7 %) by replay, at most 80.6 µs (7 %); high confidence]" in out

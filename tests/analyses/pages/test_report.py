@@ -13,7 +13,6 @@ import pytest
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.display.charts import BOUND_COLOUR
 from analyses.pages import row_links
 from analyses.pages.bars import Bar, BarPart
 from analyses.pages.job_section import job_section
@@ -24,6 +23,7 @@ from analyses.pages.report_parts import PARTS
 from analyses.pages.timeline_page import timeline_page
 from analyses.paths.verdict import verdict
 from analyses.scope import in_window
+from hta_graph.colours import BOUND_COLOUR
 from tests.support.builder import TraceBuilder
 from tests.support.page_data import page_data
 from tests.support.shared_traces import SHARED

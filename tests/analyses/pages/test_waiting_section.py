@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from analyses.answer import Answer
-from analyses.display.charts import BOUND_COLOUR
 from analyses.pages.page_tables import ROWS
 from analyses.pages.report_page import page
 from analyses.pages.waiting_map import waiting_map
 from analyses.pages.waiting_section import WaitingSection, waiting_section
+from hta_graph.colours import BOUND_COLOUR
 
 RANKS = 40
 STEP = "ProfilerStep#2"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from analyses.pages.resolution import TimelineBars, merged_to_fit
+from hta_graph.algorithms.time.merged_bars import TimelineBars, merged_to_fit
 from tests.support.depth import for_all
 
 LENGTHS = st.integers(0, 20) | st.integers(0, 400)

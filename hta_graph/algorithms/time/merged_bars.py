@@ -1,4 +1,4 @@
-"""How a page stays small: bars shorter than a resolution become one bar for each stretch of it, and that is said."""
+"""How a drawing stays small: bars shorter than a resolution become one for each stretch of it, and that is said."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ class TimelineBars(Columns):
         return self.take(np.lexsort((self.end, self.start, self.on_path, self.group, self.track)))
 
 
-def merged_to_fit(bars: TimelineBars, limit: int) -> tuple[TimelineBars, int]:
+def merged_to_fit(bars: TimelineBars, limit: int, finest_ns: int = FINEST_NS) -> tuple[TimelineBars, int]:
     """Merge the shortest bars until about ``limit`` are left; return also the resolution (ns, 0: all are there).
 
-    Every series keeps its time to the nanosecond: the sum of ``busy`` stays what it was.
+    The first resolution that is tried is ``finest_ns``. Every series keeps its time to the nanosecond: the sum of
+    ``busy`` stays what it was.
     """
     if len(bars) <= limit:
         return bars, 0
-    series, resolution = bars.series, FINEST_NS
+    series, resolution = bars.series, max(finest_ns, FINEST_NS)
     while _merged_size(bars, series, resolution) > limit and resolution < int(bars.end.max() - bars.start.min()):
         resolution = resolution * 5 // 4
     return _merged_below(bars, series, resolution), resolution

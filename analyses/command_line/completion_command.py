@@ -1,0 +1,51 @@
+"""completion: the script with which a shell completes what is typed behind hta-graph."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from analyses.command_line.asked_ranks import print_lines
+from analyses.command_line.named_files import CacheFolder, InputFolder, InputTraces, OutputFile, OutputFolder
+from hta_graph.errors import MissingExtraError
+
+__all__ = ["SHELLS", "add_shell", "completion"]
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add_shell(parser: argparse.ArgumentParser) -> None:
+    """Add whose script is wanted."""
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+
+
+def completion(options: argparse.Namespace) -> None:
+    """Print the script.
+
+    Raises:
+        MissingExtraError: what makes it is not installed.
+    """
+    try:
+        import shtab
+    except ImportError:
+        raise MissingExtraError("shell completion", "completion") from None
+    from analyses.command_line.parser import command_parser  # late: the parser knows this command
+
+    parser = command_parser(None)
+    _name_files(parser, {**dict.fromkeys(_FILES, shtab.FILE), **dict.fromkeys(_FOLDERS, shtab.DIRECTORY)})
+    print_lines(shtab.complete(parser, options.shell).splitlines(), wide=True)
+
+
+_FILES = (InputTraces, OutputFile)
+"""Inputs are files or folders: what completes files goes through folders, too."""
+_FOLDERS = (InputFolder, OutputFolder, CacheFolder)
+
+
+def _name_files(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> None:
+    """Say which arguments of a parser, and of those under it, are files and which are folders."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other list of them
+        if action.type in completed:
+            action.complete = completed[action.type]  # type: ignore[attr-defined]  # where shtab looks for it
+        under = action.choices
+        for one in under.values() if isinstance(under, dict) else ():
+            _name_files(one, completed)

@@ -1,0 +1,5 @@
+"""The JSON Schema (draft 2020-12) of every document that commands write, as a file beside this one."""
+
+from analyses.schemas.schema_files import schema, schema_names, schema_text
+
+__all__ = ["schema", "schema_names", "schema_text"]

@@ -1,0 +1,17 @@
+"""For ``torch.profiler``: a handler that writes a file per rank and says what the recording shows, and good options.
+
+    import torch
+    from analyses.torch import options, trace_handler
+
+    with torch.profiler.profile(schedule=…, on_trace_ready=trace_handler("traces", report=True), **options()) as prof:
+        …
+
+PyTorch is not needed to import this, and a handler takes whatever has ``export_chrome_trace``.
+"""
+
+from __future__ import annotations
+
+from analyses.torch.handler import TraceHandler, trace_handler
+from analyses.torch.recording import options
+
+__all__ = ["TraceHandler", "options", "trace_handler"]

@@ -1,0 +1,48 @@
+"""What ``torch.profiler`` must be told so that a recording holds what can be asked of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hta_graph.errors import HtaGraphError
+
+__all__ = ["options"]
+
+
+def options(*, stacks: bool = False, shapes: bool = True, memory: bool = False) -> dict[str, Any]:
+    """Return the keyword arguments of ``torch.profiler.profile`` for a recording that says why things wait.
+
+    Args:
+        stacks: record Python frames too; they lengthen what they record, by how much depends on the program.
+        shapes: record the shapes of operators' inputs.
+        memory: record allocations.
+
+    Returns:
+        ``activities`` (all that this PyTorch supports), ``record_shapes``, ``with_stack``, ``profile_memory`` and,
+        where this PyTorch has it, ``experimental_config`` with records of synchronisation on.
+
+    Raises:
+        HtaGraphError: PyTorch is not installed.
+    """
+    try:
+        from torch import profiler
+    except ImportError as error:
+        raise HtaGraphError(
+            f"options of torch.profiler need PyTorch, which cannot be imported here ({error})",
+            "install it, see https://pytorch.org/get-started",
+        ) from None
+    return {
+        "activities": profiler.supported_activities(),
+        "record_shapes": shapes,
+        "with_stack": stacks,
+        "profile_memory": memory,
+        **_with_sync_records(profiler),
+    }
+
+
+def _with_sync_records(profiler: Any) -> dict[str, Any]:
+    """Return the option that records synchronisation; PyTorch has had it since 2.2, under a name that is not public."""
+    try:
+        return {"experimental_config": profiler._ExperimentalConfig(enable_cuda_sync_events=True)}  # noqa: SLF001
+    except (AttributeError, TypeError):
+        return {}

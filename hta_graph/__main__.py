@@ -1,0 +1,9 @@
+"""``python -m hta_graph``: the command line, for where its script is on no path."""
+
+from __future__ import annotations
+
+# The one import against the arrow: the package that people know by name is this one.
+from analyses.command_line.cli import run
+
+if __name__ == "__main__":
+    run()

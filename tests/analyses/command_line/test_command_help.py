@@ -1,0 +1,118 @@
+"""The help: it lists every command by what people want, and its examples run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import hta_graph as hg
+from analyses.command_line.all_commands import COMMANDS, CommandGroup
+from analyses.command_line.cli import main
+from analyses.command_line.command_help import EXIT_STATUSES, FIRST_COMMANDS, GROUPS, HELP
+from tests.support.astra_log import Ran, log_text, write_workload
+from tests.support.command_line import run_command
+from tests.support.host_builder import host_of
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+NAMES = [
+    f"{command.name} {one.name}" if isinstance(command, CommandGroup) else one.name
+    for command in COMMANDS
+    for one in (command.commands if isinstance(command, CommandGroup) else (command,))
+]
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "traces"
+    assert main(["demo", "--traces", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def standing_there(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand in a fresh folder with the bundled traces, as a reader does."""
+    folder = tmp_path / "there"
+    shutil.copytree(traces, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def record_elsewhere(name: str, folder: Path) -> None:
+    """Write what two commands read and what PyTorch's observer and ASTRA-sim record: it is not bundled."""
+    if name == "chakra link":
+        shutil.copy(folder / "trace.json.gz", folder / "device.json")
+        host_of(hg.build_graph(hg.read_trace(folder / "device.json"))).write(folder / "host.json")
+    if name == "chakra statistics":
+        nodes = [Ran(1, 0, 50), Ran(2, 50, 90, "all_reduce", "COMM_COLL_NODE")]
+        write_workload(folder / "workload", [nodes, nodes])
+        (folder / "log").mkdir()
+        (folder / "log" / "log.log").write_text(log_text([nodes, nodes]))
+
+
+def test_every_command_has_its_help_and_no_other_name_does() -> None:
+    assert sorted(HELP) == sorted(NAMES)
+    assert [name for name, about in HELP.items() if not about.examples or about.group not in GROUPS] == []
+    assert [about.page for about in HELP.values() if not (ROOT / "docs" / about.page).is_file()] == []
+    assert [name for name, about in HELP.items() if not about.tells.endswith(".")] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_elsewhere(name, standing_there)
+    for example in HELP[name].examples:
+        line, into, target = example.partition(" > ")
+        status, out, err = run_command(capsys, *shlex.split(line))
+        assert status == 0, (example, err)
+        if into:
+            (standing_there / target).write_text(out, encoding="utf-8")
+    assert HELP[name].examples[-1].startswith(name), "the last example is of the command itself"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    status, out, err = run_command(capsys, *name.split(), "--help")
+    assert (status, err) == (0, "")
+    shown = " ".join(out.split())
+    about = HELP[name]
+    assert about.tells in shown
+    assert [line for line in about.examples if f"\n  hta-graph {line}\n" not in out] == []
+    assert [text for number, text in EXIT_STATUSES.items() if f"{number} {text}" not in shown] == []
+    assert out.endswith(f"more: docs/{about.page}\n")
+    assert run_command(capsys, "help", *name.split()) == (0, out, "")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_the_help_of_the_program_lists_commands_by_group_in_the_width_that_there_is(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    status, out, _ = run_command(capsys, "--help")
+    assert status == 0
+    sections = re.findall(r"^(\S.*):$", out, re.MULTILINE)
+    assert sections == [*GROUPS, "options", "try first", "exit status"]
+    for group, text in zip(GROUPS, re.split(r"^\S.*:$", out, flags=re.MULTILINE)[1:], strict=False):
+        expected = list(dict.fromkeys(name.split()[0] for name, about in HELP.items() if about.group == group))
+        assert re.findall(r"^  ([a-z-]+)", text, re.MULTILINE) == expected, group
+    assert max(len(line) for line in out.splitlines() if not line.startswith("  hta-graph ")) <= columns
+    assert [line for line in FIRST_COMMANDS if line not in out] == []
+    assert run_command(capsys, "help") == (0, out, "")
+
+
+def test_the_page_of_commands_has_every_command_in_the_order_of_the_help() -> None:
+    named = re.findall(r"^\| `hta-graph ((?:chakra )?[a-z-]+)", PAGE, re.MULTILINE)
+    assert named == [name for group in GROUPS for name, about in HELP.items() if about.group == group]
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE)[: len(GROUPS)] == [group.capitalize() for group in GROUPS]
+
+
+def test_the_page_of_commands_has_every_exit_status() -> None:
+    assert re.findall(r"^\| (\d+) \| (.*) \|$", PAGE, re.MULTILINE) == [
+        (str(status), meaning) for status, meaning in EXIT_STATUSES.items()
+    ]

@@ -1,0 +1,207 @@
+"""The shipped schemas: what commands write is what they say, down to the last key, and they say no more."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from analyses.command_line.cli import main
+from analyses.schemas import schema, schema_names, schema_text
+from hta_graph.errors import UsageError
+from tests.support.command_line import run_command
+from tests.support.depth import deep, some_of
+from tests.support.every_document import asked_of, every_command_line, written_inputs
+from tests.support.poor_traces import POOR_TRACES
+from tests.support.shared_traces import SHARED, shared_traces
+from tests.support.strict_schemas import described_places, schema_errors, schema_name, written_places
+from tests.write_schemas import every_schema
+
+ROOT = Path(__file__).parents[3]
+WITHOUT_JSON = "chakra-et"
+"""A schema of the metadata in .et files, which are no JSON."""
+BY_KIND = re.compile(r"(\.kinds|\.edges|diagnostics|building|reading)\.")
+"""Keys that are all members of a list of the model: no trace has something of each."""
+every_name = pytest.mark.parametrize("name", schema_names())
+
+Written = tuple[list[str], dict[str, Any]]
+"""A command line and the document that it wrote."""
+
+
+def written_by(command_lines: Iterable[list[str]], folder: Path) -> Iterator[Written]:
+    """Run command lines with ``--json``; those that cannot answer write nothing."""
+    target = folder / "written.json"
+    for words in command_lines:
+        target.unlink(missing_ok=True)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+            status = main([*words, "--json", str(target)])
+        assert status in (0, 1), said.getvalue()
+        if target.exists():
+            yield words, json.loads(target.read_bytes())
+
+
+def check_all(written: Iterable[Written]) -> int:
+    """Check documents against their schemas; return how many there are."""
+    count = 0
+    for words, document in written:
+        assert schema_errors(document) == [], " ".join(words)
+        count += 1
+    return count
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Written]]:
+    """Write every document there is."""
+    folder = tmp_path_factory.mktemp("documents")
+    written_inputs(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        found = list(written_by(every_command_line(), folder))
+        for at, name in enumerate(("trace.json.gz", "job", "poor/broken.json")):
+            assert main(["graph", name, "--salvage", "--parquet", f"saved{at}"]) == 0
+            found.append((["graph", name, "--parquet"], json.loads(Path(f"saved{at}/graph.json").read_bytes())))
+        names = json.loads(Path("work/group_names.json").read_bytes())
+        yield [*found, (["chakra", "convert", "group_names.json"], names)]
+
+
+def test_every_document_is_what_its_schema_says(written: list[Written]) -> None:
+    assert check_all(written) > 200
+    assert {schema_name(document) for _, document in written} == set(schema_names())
+
+
+def test_schemas_describe_nothing_that_is_never_written(written: list[Written]) -> None:
+    seen: dict[str, set[str]] = {name: set() for name in schema_names()}
+    for _, document in written:
+        seen[schema_name(document)] |= written_places(document)
+    missing = {
+        name: {place for place in described_places(name) - seen[name] if not BY_KIND.search(place)} for name in seen
+    }
+    never = {name: places - {"unread"} for name, places in missing.items()}
+    assert {name: sorted(places) for name, places in never.items() if places} == {}
+
+
+def test_every_document_says_which_files_are_left_out(written: list[Written]) -> None:
+    of_broken = [(words, document) for words, document in written if "left_out" in words]
+    assert len(of_broken) > 30
+    for words, document in of_broken:
+        (line,) = document["unread"]
+        assert line.startswith("left_out/rank_1.json.gz: "), words
+    assert not any("unread" in document for words, document in written if "left_out" not in words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", POOR_TRACES, ids=lambda make: make.__name__)
+def test_documents_about_poor_traces_are_what_their_schemas_say(make: Any, tmp_path: Path) -> None:
+    (given,) = make(tmp_path)
+    salvaged = ([*words, "--salvage"] for words in asked_of(given, steps=True))
+    assert check_all(written_by(salvaged, tmp_path)) > 10
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "path", [deep(path) for path in shared_traces()], ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_documents_about_real_traces_are_what_their_schemas_say(path: Path, tmp_path: Path) -> None:
+    assert check_all(written_by(some_of(list(asked_of(path, steps=True))), tmp_path))
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ddp_2r_slowfwd_1", "pipeline_2r_slowfwd_1", "groups_2r_base_1"])
+def test_documents_about_real_jobs_are_what_their_schemas_say(name: str, tmp_path: Path) -> None:
+    assert check_all(written_by(some_of(list(asked_of(SHARED / "gloo" / name, steps=True))), tmp_path))
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_made_of_what_is_declared_now() -> None:
+    made = every_schema.every_schema()
+    assert schema_names() == sorted(made)
+    for name, found in made.items():
+        assert schema_text(name) == every_schema.schema_text(found), "python -m tests.write_schemas writes them anew"
+
+
+@cache
+def parts_of(name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return all schemas inside one, with where they stand."""
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    waiting: list[tuple[str, Any]] = [("", schema(name))]
+    while waiting:
+        at, part = waiting.pop()
+        found.append((at, part))
+        waiting += [
+            (f"{at}/{key}", item) for key, item in {**part.get("properties", {}), **part.get("$defs", {})}.items()
+        ]
+        waiting += [
+            (f"{at}[]", part[key]) for key in ("items", "additionalProperties") if isinstance(part.get(key), dict)
+        ]
+    return found
+
+
+@every_name
+def test_a_schema_is_one_and_names_itself(name: str) -> None:
+    found = schema(name)
+    Draft202012Validator.check_schema(found)
+    assert (found["$id"], found["title"]) == (f"urn:hta-graph:{name}:1", f"hta-graph/{name}/1")
+    assert found["properties"]["schema"]["const"] == f"hta-graph/{name}/1"
+
+
+@every_name
+def test_every_property_has_a_sentence_and_times_say_their_unit(name: str) -> None:
+    for at, part in parts_of(name):
+        says = part.get("description", "")
+        assert says or "$ref" in part, at
+        key = at.rpartition("/")[2].removesuffix("[]")
+        for ending, unit in (
+            ("_ns", "(ns)"),
+            ("_share", "(a fraction of one)"),
+            ("_bytes", "(bytes)"),
+            ("_gbps", "(GB/s"),
+        ):
+            if key.endswith(ending) and part["type"] not in ("object", "array") and key != "without_bytes":
+                assert unit in says, at
+
+
+@every_name
+def test_readers_may_meet_keys_that_are_not_described(name: str) -> None:
+    assert not any(part.get("additionalProperties") is False for _, part in parts_of(name))
+
+
+def test_a_key_that_no_schema_describes_is_noticed(written: list[Written]) -> None:
+    document = next(document for words, document in written if words == ["critical-path", "job"])
+    assert schema_errors({**document, "new": 1}) == [": Additional properties are not allowed ('new' was unexpected)"]
+    segments = [{**document["segments"][0], "start_ns": 1.0}]
+    assert schema_errors({**document, "segments": segments}) == ["segments/0/start_ns: 1.0 is not of type 'integer'"]
+
+
+def test_every_schema_that_the_code_names_has_a_file() -> None:
+    sources = [
+        path.read_text(encoding="utf-8") for room in ("hta_graph", "analyses") for path in (ROOT / room).rglob("*.py")
+    ]
+    named = {name for text in sources for name in re.findall(r"hta-graph/([a-z-]+)/1", text)} - {WITHOUT_JSON}
+    assert named <= set(schema_names())
+
+
+# -- for users ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_lists_schemas_and_prints_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(capsys, "schema") == (0, "\n".join(schema_names()) + "\n", "")
+    assert run_command(capsys, "schema", "critical-path") == (0, schema_text("critical-path"), "")
+
+
+def test_an_unknown_schema_is_refused_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run_command(capsys, "schema", "path")
+    assert (status, out) == (2, "")
+    assert err.startswith("hta-graph: there is no schema 'path'; there are: annotations, ")
+    with pytest.raises(UsageError, match=re.escape("no schema '../schemas/info'")):
+        schema("../schemas/info")

@@ -1,0 +1,72 @@
+"""A job for each way in which waiting for a rank is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import hta_graph as hg
+from tests.manual_pictures.programs import Drawing, job_path
+from tests.support.gloo_builder import MAIN, WORKER, GlooRank
+
+__all__ = ["RANK_WAITS"]
+
+
+def meet(trace: GlooRank, arrival: float, end: float, *, tid: int = WORKER) -> None:
+    """Let a rank take part in an all-reduce, after which its thread goes on."""
+    trace.called("all_reduce", arrival, arrival + 1)
+    trace.worked("all_reduce", arrival + 2, end, tid=tid)
+    trace.op("aten::view", end + 5, end + 8, tid=MAIN)
+
+
+def direct(folder: Path) -> hg.CriticalPath:
+    """Two ranks meet twice; before the second time rank 1 does something that rank 0 does not."""
+    ranks = []
+    for rank in range(2):
+        trace = GlooRank(rank, [0, 1])
+        meet(trace, 10, 20)
+        trace.op("aten::mm", 30, 40, tid=MAIN)
+        if rank:
+            trace.op("aten::bmm", 45, 95, tid=MAIN)
+        meet(trace, 50 + 50 * rank, 130)
+        ranks.append(trace)
+    return job_path(ranks, folder)
+
+
+def passed_on(folder: Path) -> hg.CriticalPath:
+    """Rank 0 is slow, rank 1 waits for it, and rank 2 for rank 1."""
+    every, left, right = [0, 1, 2], [0, 1], [1, 2]
+    ranks = [
+        GlooRank(0, every, left, names="01"),
+        GlooRank(1, every, left, right, names="012"),
+        GlooRank(2, every, right, names="02"),
+    ]
+    for rank, trace in enumerate(ranks):
+        meet(trace, 10, 20)
+        trace.op("aten::mm", 30, 40, tid=MAIN)
+        if rank == 0:
+            trace.op("aten::bmm", 42, 92, tid=MAIN)
+        if rank < 2:
+            meet(trace, 94 if rank == 0 else 44, 100, tid=WORKER + 2)
+        if rank > 0:
+            meet(trace, 110 if rank == 1 else 44, 120, tid=WORKER + (4 if rank == 1 else 2))
+    return job_path(ranks, folder)
+
+
+def not_charged(folder: Path) -> hg.CriticalPath:
+    """The first meeting in a recording: what kept rank 1 came before."""
+    ranks = []
+    for rank in range(2):
+        trace = GlooRank(rank, [0, 1])
+        trace.op("aten::mm", 1, 5 + 50 * rank, tid=MAIN)
+        meet(trace, 10 + 50 * rank, 90)
+        ranks.append(trace)
+    return job_path(ranks, folder)
+
+
+RANK_WAITS: Mapping[str, tuple[Drawing, str]] = {
+    "direct": (direct, "direct_ns: rank 0 waits for what rank 1 did more of"),
+    "passed_on": (passed_on, "propagated_ns: rank 2 waits for rank 1, which waited for rank 0"),
+    "not_charged": (not_charged, "no name: nothing in the recording shows why rank 1 was late"),
+}
+"""What ``stragglers`` charges to a cause at once, what it passes on, and what it charges to none."""

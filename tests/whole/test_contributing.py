@@ -1,0 +1,164 @@
+"""The recipes of CONTRIBUTING.md are complete: who follows them is done, and without any one step something says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.support.depth import deep
+from tests.support.recipes import Recipe, Step, StepError, follow, recipes
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+RECIPES = recipes(PAGE)
+TOOLS = Path(sys.executable).parent
+NOT_COPIED = shutil.ignore_patterns(
+    "__pycache__", ".git", ".venv", ".ruff_cache", ".hypothesis", ".pytest_cache", "build", "dist"
+)
+ROWS_OF_ROOMS = {
+    "An edge kind": "a reason to wait",
+    "An analysis": "an analysis",
+    "An export": "an output for another program",
+    "A dialect": "a dialect of traces",
+}
+"""Recipe → the row of docs/rooms.md that names its places."""
+
+every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+
+
+def left_out(recipe: Recipe, at: int) -> Recipe:
+    """Return a recipe without one of its steps."""
+    return Recipe(recipe.name, recipe.steps[:at] + recipe.steps[at + 1 :], recipe.checks)
+
+
+def done_in(folder: Path, recipe: Recipe) -> Path:
+    """Follow a recipe in a copy of this repository."""
+    copy = folder / "copy"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED, symlinks=True)
+    follow(recipe.steps, copy)
+    return copy
+
+
+def failing_check(copy: Path, checks: Sequence[str]) -> str:
+    """Return the first command that fails in a copy, with what it says; nothing where all succeed."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    path = os.pathsep.join([str(TOOLS), own.get("PATH", "")])
+    for check in checks:
+        done = subprocess.run(
+            ["bash", "-c", check], cwd=copy, env={**own, "PATH": path, "PYTHONPATH": str(copy)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            return f"{check}\n{done.stdout}"
+    return ""
+
+
+def needs_programs(recipe: Recipe) -> None:
+    """Skip where a checker is not installed: it comes with ``[dev]``."""
+    for word in dict.fromkeys(re.findall(r"^[a-z-]+", "\n".join(recipe.checks), re.MULTILINE)):
+        if not shutil.which(word, path=f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}"):
+            pytest.skip(f"{word} is not installed here")
+
+
+def test_there_is_a_recipe_for_what_people_add_most() -> None:
+    assert [recipe.name for recipe in RECIPES] == list(ROWS_OF_ROOMS)
+    assert all(len(recipe.steps) > 3 and len(recipe.checks) > 3 for recipe in RECIPES)
+
+
+@every_recipe
+def test_a_recipe_is_numbered_step_by_step(recipe: Recipe) -> None:
+    section = PAGE.split(f"### {recipe.name}\n")[1].split("\nCheck it:\n")[0]
+    numbers = [int(number) for number in re.findall(r"^(\d+)\\\. ", section, re.MULTILINE)]
+    assert numbers == list(range(1, len(recipe.steps) + 1))
+
+
+@every_recipe
+def test_the_page_of_rooms_names_the_places_of_a_recipe(recipe: Recipe) -> None:
+    rooms = (ROOT / "docs" / "rooms.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| {ROWS_OF_ROOMS[recipe.name]} \|.*$", rooms, re.MULTILINE)
+    places = re.findall(r"`([\w./]+)`", row.replace("the README", "`README.md`"))
+    folders = tuple(place for place in places if place.endswith("/"))
+    assert [step.file for step in recipe.steps if step.file not in places and not step.file.startswith(folders)] == []
+
+
+@every_recipe
+def test_who_follows_a_recipe_has_what_it_says(recipe: Recipe, tmp_path: Path) -> None:
+    assert failing_check(done_in(tmp_path, recipe), recipe.checks[:1]) == ""
+
+
+@pytest.mark.slow
+@every_recipe
+def test_who_follows_a_recipe_passes_every_check(recipe: Recipe, tmp_path: Path) -> None:
+    needs_programs(recipe)
+    assert failing_check(done_in(tmp_path, recipe), recipe.checks) == ""
+
+
+STEPS = list(chain.from_iterable(((recipe, at) for at in range(len(recipe.steps))) for recipe in RECIPES))
+ONE_STEP = (RECIPES[2], 4)
+"""An export that is not listed as a command: its first check notices."""
+
+
+@pytest.mark.parametrize(
+    ("recipe", "at"),
+    [ONE_STEP, *(deep(*step) for step in STEPS if step != ONE_STEP)],
+    ids=lambda value: value.name if isinstance(value, Recipe) else str(value + 1),
+)
+def test_a_step_that_is_left_out_is_noticed(recipe: Recipe, at: int, tmp_path: Path) -> None:
+    without = left_out(recipe, at)
+    if (recipe, at) != ONE_STEP:
+        needs_programs(recipe)
+    assert failing_check(done_in(tmp_path, without), recipe.checks)
+
+
+# -- what cannot be followed is an error ------------------------------------------------------------------------------
+
+SECTION = "### A thing\n\n{}\n\n```python\nb = 2\n```\n\n"
+
+
+def steps_of(words: str) -> tuple[Step, ...]:
+    (recipe,) = recipes(SECTION.format("New file `new.py`:") + SECTION.format(words).split("\n\n", 1)[1])
+    return recipe.steps[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [
+        ("In `old.py`, after `a = 1`:", "a = 1\nb = 2\nc = 3\n"),
+        ("Why. In `old.py`, before `a = 1`:", "b = 2\na = 1\nc = 3\n"),
+        ("1\\. In `old.py`, instead of `a…`:", "b = 2\nc = 3\n"),
+        ("At the end of `old.py`:", "a = 1\nc = 3\nb = 2\n"),
+    ],
+)
+def test_a_step_goes_where_its_words_say(tmp_path: Path, words: str, after: str) -> None:
+    (tmp_path / "old.py").write_text("a = 1\nc = 3\n")
+    follow(steps_of(words), tmp_path)
+    assert (tmp_path / "old.py").read_text() == after
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("In `old.py`, after `a = 9`:", "old.py: 0 lines are 'a = 9'"),
+        ("In `old.py`, after `a…`:", "old.py: 2 lines are 'a…'"),
+        ("In `none.py`, after `a = 1`:", "none.py: is not there"),
+        ("New file `old.py`:", "old.py: is there already"),
+        ("Somewhere put this:", "A thing: nothing says what to do"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_an_error(tmp_path: Path, words: str, error: str) -> None:
+    (tmp_path / "old.py").write_text("a = 1\na = 2\n")
+    with pytest.raises(StepError, match=f"^{re.escape(error)}"):
+        follow(steps_of(words), tmp_path)
+
+
+def test_a_block_without_words_is_an_error() -> None:
+    with pytest.raises(StepError, match="A thing: a block stands without a line"):
+        recipes(SECTION.format("New file `new.py`:") + "```python\nlost = 1\n```\n")
