@@ -140,11 +140,11 @@ def sound_number(value: Any) -> int | float | str | None:
     return str(number)
 
 
-def group_name(names: Pseudonyms, value: Any) -> str | int | None:
+def group_name(names: Pseudonyms, value: Any) -> Any:
     """Keep the number of a process group; another name becomes a pseudonym, the same on all ranks."""
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        return None
-    return value if isinstance(value, int) or PLACE.fullmatch(value) else names.text("group", value)
+    if isinstance(value, str) and not PLACE.fullmatch(value):
+        return names.text("group", value)
+    return value if isinstance(value, str) else sound_number(value)
 
 
 def group_description(names: Pseudonyms, value: Any) -> str | None:

@@ -14,7 +14,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from hta_graph.export.sharing.public_names import is_public
+from hta_graph.export.sharing.public_names import LONGEST, is_public
+from hta_graph.job.matching.kernels.kernel_partners import PEER, kernel_kind
 from hta_graph.model import EventKind
 from hta_graph.trace import vocabulary as known
 
@@ -48,7 +49,6 @@ COLLECTIVE_WORDS = (
 )  # fmt: skip
 COLLECTIVE = [re.compile(pattern) for pattern in COLLECTIVE_WORDS]
 TRITON = re.compile(r"triton_(poi|per|red|tem|for|spl|unk)_")
-PEER = re.compile(r"(?<!\d)\d{1,9}\s{0,3}(->|<-)\s{0,3}\d{1,9}(?!\d)")
 OWN = re.compile(r"\.py\((\d{1,9})\): ")
 MODULE = re.compile(r"nn\.Module: .*?(_\d{1,9})?", re.DOTALL)
 ADDRESS = re.compile(r" object at 0x[0-9a-fA-F]+")
@@ -126,9 +126,12 @@ class Pseudonyms:
         if kind is EventKind.CPU_OP and inner != text and not inner.startswith(EVALUATED):
             return EVALUATED + self.name(kind, inner)
         self.replaced[category] += 1
-        for candidate in self._candidates(category, text):
-            if _types(category, candidate) == _types(category, text):
-                return candidate
+        # A name that is longer than any is not searched: patterns may take long on it.
+        if len(text) <= LONGEST:
+            types = _types(category, text)
+            for candidate in self._candidates(category, text):
+                if _types(category, candidate) == types:
+                    return candidate
         self.untyped[category] += 1
         return f"{category}_{self.number(category, text)}"
 
@@ -235,5 +238,5 @@ def _types(category: str, text: str) -> tuple[object, ...]:
     searched = [pattern.search(text) is not None for pattern in _SEARCHED.get(category, ())]
     peer = PEER.search(text) if category == "annotation" else None
     talks = category in ("operator", "annotation") or (category == "kernel" and any(searched))
-    word = collective_word(text) if talks else ""
-    return (*matched, *searched, word, peer and peer[0])
+    words = (collective_word(text), kernel_kind([text])) if talks else ()
+    return (*matched, *searched, *words, peer and peer[0])

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import PROCESS_GROUP_CALL, STEP_NAME
 
-__all__ = ["OPTIMIZERS", "is_public"]
+__all__ = ["LONGEST", "is_public"]
 
 OPTIMIZERS = (
     "Adadelta|Adafactor|Adagrad|Adam|AdamW|Adamax|ASGD|LBFGS|Muon|NAdam|RAdam|RMSprop|Rprop|SGD|SparseAdam"

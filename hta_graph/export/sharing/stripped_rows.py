@@ -125,7 +125,7 @@ class StrippedRows:
         is_range = category == PROFILER_RANGE
         named = EventKind.KERNEL if is_range else kind  # a range is called as the kernel that it measures
         start, end = int(events.start[at]), int(events.end[at])
-        found: dict[str, Any] = {"ph": "i", "s": "t"} if kind is EventKind.MEMORY else {"ph": "X"}
+        found: dict[str, Any] = {"ph": "i", "s": "t"} if row.ph == "i" else {"ph": "X"}
         if row.cat is not None:
             known = category in CATEGORY or is_range
             found["cat"] = row.cat if known else self.names.text("category", row.cat)
@@ -138,7 +138,7 @@ class StrippedRows:
         change = self.numbers.stream if on_stream else self.numbers.thread
         found |= {key: change(value) for key, value in (("pid", row.pid), ("tid", row.tid)) if value is not None}
         found["ts"] = orjson.Fragment(microseconds(start - self.origin_ns))
-        if kind is not EventKind.MEMORY:
+        if row.ph != "i" or end > start:
             found["dur"] = orjson.Fragment(microseconds(end - start))
         if kept := self.arguments.of(name, args, is_range=is_range):
             found["args"] = kept

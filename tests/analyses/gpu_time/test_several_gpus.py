@@ -13,6 +13,7 @@ from analyses.gpu_time.temporal_breakdown import breakdown_by_gpu
 from analyses.idle import idle_time
 from analyses.memory import memory_bandwidth
 from analyses.paths.trace_info import info_document, info_lines
+from analyses.ranks import collectives
 from analyses.scope import Scope, in_window, per_step, several_gpus, whole
 from tests.support.builder import TraceBuilder
 from tests.support.make_sample import FOLDER
@@ -102,3 +103,31 @@ def test_a_window_on_one_gpu_keeps_its_length(graph: hg.DependencyGraph) -> None
     assert scope.gpus == [0, 1]
     assert scope.on_gpu(1).window_ns == scope.window_ns
     assert len(scope.on_gpu(0).running) + len(scope.on_gpu(1).running) == len(scope.running)
+
+
+def job_on_two_gpus(folder: Path) -> list[Path]:
+    """Write two ranks whose collectives run on both GPUs of each; rank 1 is late to the third one."""
+    paths = []
+    for rank in range(2):
+        trace = TraceBuilder(distributedInfo={"backend": "nccl", "rank": rank, "world_size": 2})
+        for at in range(4):
+            begin, end = 100 * at + (20 * rank if at == 2 else 0), 100 * at + 50
+            for gpu in range(2):
+                start = begin + 10 + 2 * gpu
+                calls = (begin + 3 + 2 * gpu, begin + 4 + 2 * gpu)
+                trace.launch("ncclDevKernel_AllReduce", calls, (start, end), 10 * at + gpu + 1, stream=24, device=gpu)
+        paths.append(trace.write(folder / f"rank{rank}.json"))
+    return paths
+
+
+def test_collectives_on_several_gpus_are_matched_gpu_by_gpu_and_it_is_said(tmp_path: Path) -> None:
+    graphs = [hg.build_graph(hg.read_trace(path)) for path in job_on_two_gpus(tmp_path)]
+    found = collectives.answer([whole(rank, graph) for rank, graph in enumerate(graphs)])
+    assert sorted(found.main["waited_ns"].tolist()) == [0] * 6 + [20_000] * 2
+    said = "communicates on 2 GPUs (0, 1) from one process; who of these comes last inside it is not told"
+    assert [f"rank {rank}: {said}" in note for rank, note in zip((0, 1), found.notes[-2:], strict=True)] == [True, True]
+
+
+def test_one_rank_alone_says_it_too(tmp_path: Path) -> None:
+    graph = hg.build_graph(hg.read_trace(job_on_two_gpus(tmp_path)[0]))
+    assert collectives.answer([whole(0, graph)]).notes[-1].startswith("rank 0: communicates on 2 GPUs")

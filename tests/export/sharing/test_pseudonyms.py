@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_graph.export.sharing.pseudonyms import CATEGORIES, Pseudonyms
+from hta_graph.job.matching.kernels.kernel_partners import kernel_kind
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL
 
@@ -72,6 +73,19 @@ def test_different_names_of_a_kind_stay_different_and_equal_ones_equal(asked: li
     found = [(CATEGORIES[kind], names.name(kind, text)) for kind, text in asked]
     assert found == [(CATEGORIES[kind], names.name(kind, text)) for kind, text in asked]
     assert len(set(found)) == len({(CATEGORIES[kind], text) for kind, text in asked})
+
+
+@given(TEXTS)
+def test_a_communication_kernel_stays_of_its_kind(text: str) -> None:
+    names = Pseudonyms()
+    found = names.name(EventKind.KERNEL, f"nccl {text}")
+    assert kernel_kind([found]) == kernel_kind([f"nccl {text}"]) or names.untyped["kernel"] == 1
+
+
+def test_a_name_of_megabytes_is_not_searched() -> None:
+    names = Pseudonyms()
+    assert names.name(EventKind.ANNOTATION, "DataLoader" * 200_000) == "annotation_1"
+    assert names.untyped == {"annotation": 1}
 
 
 @given(TEXTS)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 
 import hta_graph as hg
-from hta_graph.errors import OutputError, TraceError
+from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.sharing.strip_trace import KEEP, Stripping
-from tests.fuzz import as_bytes
+from tests.fuzz import as_bytes, make_case
 from tests.support.builder import TraceBuilder
 from tests.support.random_jobs import random_ranks
 from tests.support.same_graph import MARKS, differences
@@ -54,6 +54,17 @@ def test_a_soup_of_rows_keeps_its_graph(soup: Soup) -> None:
         path = Path(name) / "trace.json"
         path.write_bytes(as_bytes(soup.document(base_ns=1_700_000_000_000_000_000)))
         check_same(path, Path(name))
+
+
+@pytest.mark.parametrize("number", [*range(60), 170, 635])
+def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(make_case(5, number).raw)
+    try:
+        hg.read_trace(path)
+    except HtaGraphError:
+        return
+    check_same(path, tmp_path)
 
 
 @pytest.mark.shared
