@@ -16,7 +16,7 @@ from analyses import catalogue
 from analyses.catalogue import Analysis
 from analyses.command_line import commands
 from analyses.command_line.ask import ask
-from analyses.command_line.chakra_options import (
+from analyses.command_line.chakra.chakra_options import (
     add_check,
     add_convert,
     add_link,
@@ -99,7 +99,7 @@ def _commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
 
 def _run_chakra(name: str, options: argparse.Namespace) -> None:
     """Run one of Chakra's commands; what runs it is imported now, so that other commands start without it."""
-    from analyses.command_line import chakra_commands as asked
+    from analyses.command_line.chakra import chakra_commands as asked
 
     run = {
         "link": asked.link,

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.command_line.chakra_commands import link
-from analyses.command_line.chakra_options import add_link
+from analyses.command_line.chakra.chakra_commands import link
+from analyses.command_line.chakra.chakra_options import add_link
 from analyses.command_line.cli import main
 from analyses.command_line.named_files import check_named_files
 from hta_graph import DependencyGraph

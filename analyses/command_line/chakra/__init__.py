@@ -1,0 +1,1 @@
+"""The commands about Chakra's workloads: their options, and what runs them."""
