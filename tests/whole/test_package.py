@@ -167,7 +167,7 @@ def test_the_page_names_the_lower_bounds_of_the_project() -> None:
     extras = dict(re.findall(r"^\| `\[(\w+)\]` \| (.+) \|$", PAGE, re.MULTILINE))
     asked = PROJECT["project"]["optional-dependencies"]
     assert {extra: brought.split(", ") for extra, brought in extras.items()} == {
-        extra: bounds(asked[extra]) for extra in asked if extra not in ("remote", "test", "dev", "docs", "completion")
+        extra: bounds(asked[extra]) for extra in asked if extra not in ("remote", "test", "dev", "docs")
     }
 
 
