@@ -1,48 +1,5 @@
 """The JSON Schema (draft 2020-12) of every document that commands write, as a file beside this one."""
 
-from __future__ import annotations
-
-import json
-from importlib.resources import files
-from typing import Any
-
-from hta_graph.errors import UsageError
+from analyses.schemas.schema_files import schema, schema_names, schema_text
 
 __all__ = ["schema", "schema_names", "schema_text"]
-
-ENDING = ".json"
-
-
-def schema_names() -> list[str]:
-    """Return the names of all schemas, in order of the alphabet.
-
-    >>> [name for name in schema_names() if name.startswith("critical")]
-    ['critical-path', 'critical-path-per-step']
-    """
-    found = (item.name for item in files(__name__).iterdir())
-    return sorted(name.removesuffix(ENDING) for name in found if name.endswith(ENDING))
-
-
-def schema(name: str) -> dict[str, Any]:
-    """Return a schema as an object that validators take.
-
-    >>> schema("info")["$id"]
-    'urn:hta-graph:info:1'
-
-    Raises:
-        UsageError: there is no such schema.
-    """
-    found: dict[str, Any] = json.loads(schema_text(name))
-    return found
-
-
-def schema_text(name: str) -> str:
-    """Return a schema as the text of its file.
-
-    Raises:
-        UsageError: there is no such schema.
-    """
-    known = schema_names()
-    if name not in known:
-        raise UsageError(f"there is no schema {name!r}; there are: {', '.join(known)}")
-    return (files(__name__) / f"{name}{ENDING}").read_text(encoding="utf-8")
