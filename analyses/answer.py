@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from analyses.display.terminal import Line
-from analyses.display.text_tables import table_lines
+from analyses.display.text_tables import display, table_lines
 from analyses.display.worst_ranks import MANY_RANKS, more_ranks, worst_and_typical
 from hta_graph.errors import Remedy
+from hta_graph.printable import printable
+from hta_graph.shown import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +30,7 @@ class Note:
     remedy: Remedy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """Tables by name, the main one first, and what is to be said about them.
 
@@ -51,6 +53,17 @@ class Answer:
     worst_by: Mapping[str, str] = field(default_factory=dict)
     drawn: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     most_rows: int | None = None
+
+    def __repr__(self) -> str:
+        """Say in a line which tables there are."""
+        tables = ", ".join(f"{name}: {len(frame):,} rows" for name, frame in self.tables.items())
+        return f"<Answer {tables}; notes: {len(self.notes)}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook what a terminal gets: notes, and the first rows of each table."""
+        shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in self.tables.items()}
+        tables = [_html_of_table(self, name, frame) for name, frame in shown.items() if len(frame)]
+        return "".join([*map(_paragraph, self.opening), *tables, *map(_paragraph, self.closing)])
 
     @property
     def notes(self) -> list[str]:
@@ -141,3 +154,18 @@ def _lines_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> list[Line
         return [*table_lines(answer.title_of(name), worst, ROWS_SHOWN), *more_ranks(hidden)]
     limit = ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY
     return table_lines(answer.title_of(name), frame, answer.most_rows or limit)
+
+
+def _paragraph(text: str) -> str:
+    from html import escape  # needed in notebooks only
+
+    return f"<p>{escape(printable(text))}</p>"
+
+
+def _html_of_table(answer: Answer, name: str, frame: pd.DataFrame) -> str:
+    """Return the first rows of a table for a notebook."""
+    shown = display(frame, answer.most_rows or (ROWS_SHOWN if len(answer.tables) == 1 else ROWS_OF_MANY))
+    more = f", and {shown.left_out:,} more rows" if shown.left_out else ""
+    caption = f"{answer.title_of(name)}{f': {shown.shared}' if shown.shared else ''}{more}"
+    numbers = [at for at in range(len(shown.headings)) if at not in shown.texts]
+    return html_table(caption, shown.headings, shown.cells, right=numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["Scope", "in_window", "nothing", "per_step", "spanning", "whole"]
+__all__ = ["Scope", "in_window", "nothing", "per_step", "several_gpus", "spanning", "whole"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,19 @@ class Scope:
         inside: Bools = (start >= self.cpu_start_ns) & (start < self.cpu_end_ns)
         return inside
 
+    @property
+    def gpus(self) -> list[int]:
+        """The numbers of the GPUs that work in the stretch."""
+        return [gpu for gpu in np.unique(self._devices(self.running)).tolist() if gpu >= 0]
+
+    def on_gpu(self, gpu: int) -> Scope:
+        """Return the same stretch with the activities of one GPU alone."""
+        work, running = (every.take(self._devices(every) == gpu) for every in (self.work, self.running))
+        return replace(self, work=work, running=running)
+
+    def _devices(self, every: Activities) -> Ints:
+        return self.graph.lanes.device[every.lane]
+
     def missing(self) -> str:
         """Say what a question about the GPU lacks here; empty if it lacks nothing."""
         if len(self.running):
@@ -62,6 +76,19 @@ class Scope:
             f"rank {self.rank}: the trace holds no GPU activity; record with ProfilerActivity.CUDA "
             "and profile steps that launch kernels"
         )
+
+
+def several_gpus(scopes: Iterable[Scope]) -> list[str]:
+    """Say of each rank that drives several GPUs what an answer about the GPU means there."""
+    found: dict[int, list[int]] = {}
+    for scope in scopes:
+        found[scope.rank] = sorted({*found.get(scope.rank, []), *scope.gpus})
+    return [
+        f"rank {rank}: drives {len(gpus)} GPUs ({', '.join(map(str, gpus))}) from one process; the GPU counts as busy "
+        "where any of them works"
+        for rank, gpus in found.items()
+        if len(gpus) > 1
+    ]
 
 
 def whole(rank: int, graph: DependencyGraph) -> Scope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 __all__ = ["html_table", "milliseconds", "signed_milliseconds", "some_of"]
 
@@ -37,8 +37,12 @@ def some_of(said: Sequence[str], between: str = ", ") -> str:
     return between.join(said[:MOST_LISTED]) + (f"{between}…" if len(said) > MOST_LISTED else "")
 
 
-def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def html_table(
+    caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Collection[int] = ()
+) -> str:
     """Return a table as HTML; all texts are escaped, numbers get separators and stand on the right.
+
+    ``right`` are columns of numbers that are texts already.
 
     >>> html_table("<b>", ["lane"], [("stream 0",)])
     '<table><caption>&lt;b&gt;</caption><tr><th>lane</th></tr><tr><td>stream 0</td></tr></table>'
@@ -46,11 +50,11 @@ def html_table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[ob
     # Needed in notebooks only: its table of entities would slow down the start of every command.
     from html import escape
 
-    def cell(value: object) -> str:
-        if isinstance(value, int):
-            return f'<td style="text-align:right">{value:,}</td>'
-        return f"<td>{escape(str(value))}</td>"
+    def cell(at: int, value: object) -> str:
+        text = f"{value:,}" if isinstance(value, int) else escape(str(value))
+        is_right = isinstance(value, int) or at in right
+        return f'<td style="text-align:right">{text}</td>' if is_right else f"<td>{text}</td>"
 
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(cell, range(len(row)), row))}</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"

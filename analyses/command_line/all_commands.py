@@ -50,6 +50,7 @@ from analyses.command_line.options import (
 )
 from analyses.command_line.report_command import add_report, report
 from analyses.command_line.schema_command import add_name, schema
+from analyses.command_line.strip_command import add_strip, strip
 from analyses.command_line.what_if_command import add_changes, what_if
 
 __all__ = ["COMMANDS", "Command", "CommandGroup"]
@@ -206,6 +207,12 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         "The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
         (add_inputs, add_counters),
         counters,
+    ),
+    Command(
+        "strip",
+        "The trace without names, paths, hosts and shapes that are somebody's own, and with the same graph.",
+        (add_inputs, add_strip),
+        strip,
     ),
     Command(
         "diff",

@@ -265,6 +265,22 @@ HELP: Mapping[str, CommandHelp] = {
         ("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
         "asking_in_python.md",
     ),
+    "strip": CommandHelp(
+        FILES,
+        "Names of your own become pseudonyms; paths, hosts, shapes and the date go. Who gets it can ask all but names.",
+        (
+            "strip trace.json.gz -o shared.json.gz",
+            "strip job -o shared_job --list",
+            "strip trace.json.gz -o with_shapes.json.gz --keep shapes",
+        ),
+        "sharing.md",
+    ),
+    "schema": CommandHelp(
+        FILES,
+        "Without a name it lists them; with one it prints the file, for a validator of yours.",
+        ("schema", "schema critical-path"),
+        "machine_output.md",
+    ),
 }
 """Command → its help, in the order in which a group lists its commands."""
 

@@ -17,6 +17,7 @@ __all__ = ["add_traces", "demo"]
 TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
     "slower.json.gz": ("slower_trace.json.gz", "the same script after three changes"),
+    "two_gpus.json.gz": ("two_gpus.json.gz", "one process whose model is split over two GPUs"),
     "job": ("four_ranks", "four ranks that train together"),
 }
 """What the bundled traces are called where a person follows the manual → the file or folder here, and what it is."""
@@ -45,28 +46,19 @@ def demo(options: argparse.Namespace) -> None:
 def _write_traces(target: str) -> None:
     """Copy the bundled traces into a new folder, and say what each is."""
     from hta_graph.export.files import new_folder
+    from hta_graph.export.targets import check_empty_folder
     from hta_graph.places.named_places import named_place
 
     folder = named_place(target)
-    _check_empty(folder)
+    check_empty_folder(folder)
     with (
-        new_folder(folder, lambda: _check_empty(folder)) as new,
+        new_folder(folder, lambda: check_empty_folder(folder)) as new,
         as_file(files("analyses") / "sample") as sample,
     ):
         for name, (bundled, _) in TRACES.items():
             source, copy = Path(sample) / bundled, new / name
             (shutil.copytree if source.is_dir() else shutil.copyfile)(source, copy)
-    print_lines(["simulated, written there:", *(f"  {target}/{name:15} {what}" for name, (_, what) in TRACES.items())])
-
-
-def _check_empty(folder: Path) -> None:
-    """Refuse a folder that somebody has put something into: a new one would take its place."""
-    from hta_graph.errors import OutputError
-    from hta_graph.export.targets import check_new_folder
-
-    check_new_folder(folder)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise OutputError(f"{folder}: holds files; name a new folder")
+    print_lines(["simulated, written there:", *(f"  {target}/{name:16} {what}" for name, (_, what) in TRACES.items())])
 
 
 def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answer import Answer
-from analyses.scope import Scope
+from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.work.activities import Activities, WorkType
@@ -223,7 +223,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
         "most_exposed": _most_exposed(kernels),
         "copies": exposed_copies(scopes),
     }
-    notes = [note for scope in scopes if (note := _missing_note(scope))]
+    notes = [*(note for scope in scopes if (note := _missing_note(scope))), *several_gpus(scopes)]
     summed = {"collectives": "kernels", "copies": "copies"}
     return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.display.charts import bars_of_shares
-from analyses.scope import Scope
+from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
 from hta_graph.algorithms.work.activities import WorkType
 
@@ -20,7 +20,9 @@ __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
 TIMES = ["rank", "scope", "window_ns", *(f"{part}_ns" for part in PARTS)]
-COLUMNS = [*TIMES, *(f"{part}_share" for part in PARTS)]
+SHARES = [f"{part}_share" for part in PARTS]
+COLUMNS = [*TIMES, *SHARES]
+GPU_TIMES = [*TIMES[:2], "gpu", *TIMES[2:]]
 
 
 def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
@@ -35,7 +37,27 @@ def temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
         of the window: compute_share, exposed_communication_share, exposed_memory_share, idle_share.
     """
     frame = table_of(scopes, lambda scope: [_divided_window(scope)], TIMES)
-    frame = frame.astype({name: "int64" for name in TIMES if name != "scope"})
+    return _with_shares(frame.astype({name: "int64" for name in TIMES if name != "scope"}))
+
+
+def breakdown_by_gpu(scopes: Sequence[Scope]) -> pd.DataFrame:
+    """Divide each window on each GPU alone, of the ranks that drive several; of all others there are no rows.
+
+    Returns:
+        rank, scope, gpu (the device's number), window_ns, and as in :func:`temporal_breakdown` compute_ns,
+        exposed_communication_ns, exposed_memory_ns, idle_ns, compute_share, exposed_communication_share,
+        exposed_memory_share, idle_share.
+    """
+    several = [scope for scope in scopes if len(scope.gpus) > 1]
+    frame = table_of(several, lambda scope: [_on_gpu(scope, gpu) for gpu in scope.gpus], GPU_TIMES)
+    return _with_shares(frame.astype({name: "int64" for name in GPU_TIMES if name != "scope"}))
+
+
+def _on_gpu(scope: Scope, gpu: int) -> dict[str, Any]:
+    return {"gpu": gpu, **_divided_window(scope.on_gpu(gpu))}
+
+
+def _with_shares(frame: pd.DataFrame) -> pd.DataFrame:
     for part in PARTS:
         frame[f"{part}_share"] = frame[f"{part}_ns"] / frame["window_ns"].where(frame["window_ns"] > 0)
     return frame
@@ -62,13 +84,18 @@ def _divided_window(scope: Scope) -> dict[str, Any]:
 def answer(scopes: Sequence[Scope]) -> Answer:
     """Return the table ``temporal_breakdown``: where the GPU's time goes in each scope.
 
+    Where a rank drives several GPUs there is ``breakdown_by_gpu`` too: in the first table a time in which one of them
+    computes is compute, whatever the others do.
+
     Args:
         scopes: where to look.
     """
-    notes = [scope.missing() for scope in scopes if scope.missing()]
+    notes = [*(scope.missing() for scope in scopes if scope.missing()), *several_gpus(scopes)]
     # A path of the whole trace is longer: it begins with the host's first row.
     extents = {"temporal_breakdown": "first to last GPU activity"} if any(scope.is_open for scope in scopes) else {}
-    return Answer({"temporal_breakdown": temporal_breakdown(scopes)}, notes, extents=extents)
+    by_gpu = breakdown_by_gpu(scopes)
+    tables = {"temporal_breakdown": temporal_breakdown(scopes)} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
+    return Answer(tables, notes, extents=extents)
 
 
 def figure(found: Answer) -> Figure:
@@ -76,4 +103,7 @@ def figure(found: Answer) -> Figure:
     return bars_of_shares(found.main, PARTS, title="Where the GPU's time goes")
 
 
-TABLES = {"temporal_breakdown": Table(temporal_breakdown, COLUMNS)}
+TABLES = {
+    "temporal_breakdown": Table(temporal_breakdown, COLUMNS),
+    "breakdown_by_gpu": Table(breakdown_by_gpu, [*GPU_TIMES, *SHARES]),
+}

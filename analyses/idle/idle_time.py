@@ -14,7 +14,7 @@ from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.idle.other_ranks import blamed_on_ranks
-from analyses.scope import Scope
+from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined
 from hta_graph.algorithms.time.gap_causes import GapExplainer, GapPieces
 from hta_graph.algorithms.time.walk_gaps import Gaps
@@ -357,7 +357,7 @@ def answer(
         "streams": _stream_causes_of(explainer.streams(scopes)),
         "launch_gaps": launch_gaps(scopes, launch_gap_us=launch_gap_us),
     }
-    notes = [note for found in device for note in _missing_notes(found)]
+    notes = [*(note for found in device for note in _missing_notes(found)), *several_gpus(scopes)]
     series = {"waits_innermost": _waits_of(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
     return Answer(tables, notes, series, summed=summed)

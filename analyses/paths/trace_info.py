@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ from hta_graph.printable import encodable
 
 __all__ = ["RANKS_TOLD", "info_document", "info_lines", "more_ranks_line"]
 
+GPU_OF_LANE = re.compile(r"stream (\d{1,9}):")
 RANKS_TOLD = 64
 """How many ranks are told one by one."""
 
@@ -56,6 +59,7 @@ def info_lines(info: dict[str, Any]) -> list[Line]:
     lines: list[Line] = [
         f"{info['file']}{rank}: {info['events']:,} events in {span}",
         _gpu_line(info["gpus"]),
+        *_driven_line(info["lanes"]),
         _step_line(info["steps"]),
         *clock_lines(info["diagnostics"]),
         "",
@@ -87,6 +91,21 @@ def _gpu_line(names: list[str]) -> str:
         if names
         else "GPUs of the host: not recorded"
     )
+
+
+def _driven_line(lanes: list[dict[str, Any]]) -> list[str]:
+    """Say that one process drives several GPUs, which the other lines do not tell.
+
+    >>> lanes = [{"lane": "stream 0:1:7", "events": 3}, {"lane": "stream 1:2:7", "events": 4}]
+    >>> _driven_line(lanes), _driven_line(lanes[:1])
+    (['this process drives 2 GPUs: 0 (3 rows), 1 (4 rows)'], [])
+    """
+    rows: Counter[int] = Counter()
+    for item in lanes:
+        if found := GPU_OF_LANE.match(item["lane"]):
+            rows[int(found[1])] += item["events"]
+    told = ", ".join(f"{gpu} ({rows[gpu]:,} rows)" for gpu in sorted(rows))
+    return [f"this process drives {len(rows)} GPUs: {told}"] if len(rows) > 1 else []
 
 
 def _step_line(steps: list[dict[str, int]]) -> str:

@@ -14,6 +14,7 @@ from analyses.ranks.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
 from analyses.scope import Scope
 from analyses.tables import Table, joined
+from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.columns import places_by, ranked_by
 from hta_graph.job.matching.bandwidth import bus_factor
 from hta_graph.job.matching.collective_times import MATCHED_BY
@@ -206,7 +207,22 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     summed = {"collectives": f"the waiting ones of {ranks} ranks"}
     summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
     worst_by = {"ranks": "wait_caused_ns"}
-    return Answer(tables, notes_on(scopes, matched), {"members": members}, summed=summed, worst_by=worst_by)
+    notes = [*notes_on(scopes, matched), *_met_inside(scopes)]
+    return Answer(tables, notes, {"members": members}, summed=summed, worst_by=worst_by)
+
+
+def _met_inside(scopes: Sequence[Scope]) -> list[str]:
+    """Say which ranks communicate on several GPUs, whose kernels nobody compares with each other."""
+    found: dict[int, set[int]] = {}
+    for scope in scopes:
+        talks = scope.running.lane[scope.running.type == WorkType.COMMUNICATION]
+        found.setdefault(scope.rank, set()).update(np.unique(scope.graph.lanes.device[talks]).tolist())
+    several = {rank: sorted(gpus - {-1}) for rank, gpus in found.items() if len(gpus - {-1}) > 1}
+    return [
+        f"rank {rank}: communicates on {len(gpus)} GPUs ({', '.join(map(str, gpus))}) from one process; "
+        "who of these comes last inside it is not told, and a collective counts once per GPU"
+        for rank, gpus in several.items()
+    ]
 
 
 def figure(found: Answer) -> Figure:

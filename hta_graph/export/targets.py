@@ -17,7 +17,7 @@ from hta_graph.places.remote_errors import RemoteError
 from hta_graph.places.remote_path import RemotePath
 from hta_graph.places.uploads import check_bucket
 
-__all__ = ["check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
+__all__ = ["check_empty_folder", "check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
 
 MOST_LINKS = 40
 """How many links one path may lead through, as on Linux."""
@@ -186,6 +186,17 @@ def check_new_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
             raise OutputError(f"{target}: is write-protected; name another folder")
         if place.is_mount():
             raise OutputError(f"{target}: is a disk's own folder; name a folder inside it")
+
+
+def check_empty_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
+    """Refuse a folder that somebody has put something into: a new one would take its place.
+
+    Raises:
+        OutputError: it holds files, or cannot be written anew.
+    """
+    check_new_folder(target, inputs)
+    if target.is_dir() and any(target.iterdir()):
+        raise OutputError(f"{target}: holds files; name a new folder")
 
 
 def _check_holds_no_input(target: Path, inputs: Iterable[Path]) -> None:

@@ -24,12 +24,13 @@ from hta_graph.trace.rows import Args, Row, number_or_text
 from hta_graph.trace.table import FASTEST_GBPS
 from hta_graph.trace.vocabulary import CATEGORY
 
-__all__ = ["BAD_ID", "Arrow", "Bracket", "Collected", "collect", "integers"]
+__all__ = ["BAD_ID", "STREAM_KINDS", "Arrow", "Bracket", "Collected", "collect", "integers", "start_times"]
 
 NO_ARGS = Args()
 DROPPED = -1
 BAD_ID = INVALID
 STREAM_KINDS = (*GPU_KINDS, EventKind.SYNC_RECORD, EventKind.GPU_ANNOTATION)
+"""Kinds of rows that are on a stream and not on a thread."""
 
 Columns = dict[str, Any]
 
@@ -100,7 +101,7 @@ def collect(parts_of_file: Iterable[FilePart]) -> Collected:
 
 
 def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: bool) -> Columns:
-    times = _start_times(part, exact=exact)
+    times = start_times(part, exact=exact)
     phases, categories = _Numbering(), _Numbering()
     phase = phases.codes(map(attrgetter("ph"), part.rows))
     # A trace has a dozen categories: each is looked up once and not once per row.
@@ -122,7 +123,8 @@ def _part_columns(part: FilePart, offset: int, collected: Collected, *, exact: b
     return {"index": index + np.int32(offset), "start": start, "end": end, "is_begin": is_begin, **columns}
 
 
-def _start_times(part: FilePart, *, exact: bool) -> Ints:
+def start_times(part: FilePart, *, exact: bool) -> Ints:
+    """Return the rows' times in ns without the base time, ``INVALID`` where there is none; all exact where asked."""
     printed: Sequence[object] = list(map(attrgetter("ts"), part.rows))
     # Their types are asked several times: one pass over all values answers each time.
     kinds = set(map(type, printed))

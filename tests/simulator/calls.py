@@ -31,6 +31,7 @@ COPY_NAMES = {
     "HtoD": "Memcpy HtoD ({host} -> Device)",
     "DtoH": "Memcpy DtoH (Device -> {host})",
     "DtoD": "Memcpy DtoD (Device -> Device)",
+    "PtoP": "Memcpy PtoP (Device -> Device)",
 }
 
 

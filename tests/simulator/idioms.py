@@ -49,9 +49,9 @@ def prefetch(event: int, ns: int) -> Body:
     return Op("aten::to", (copy,)), Record(event, COPIES), Wait(COMPUTE, event)
 
 
-def forward(sequence: int, ns: int, overlap_ns: int = 0) -> Body:
+def forward(sequence: int, ns: int, overlap_ns: int = 0, stream: Stream = COMPUTE) -> Body:
     """A layer: nested operators that share an autograd number, and Python between layers."""
-    kernel = Launch(COMPUTE, ns, "ampere_sgemm_128x64_nn", overlap_ns=overlap_ns)
+    kernel = Launch(stream, ns, "ampere_sgemm_128x64_nn", overlap_ns=overlap_ns)
     linear = Op("aten::linear", (Op("aten::addmm", (kernel,), sequence),), sequence)
     return Frame("nn.Module: Linear_0", (linear,)), Gap(2_000)
 
@@ -61,9 +61,9 @@ def dispatch(ns: int, before_end_ns: int) -> Body:
     return Launch(COMPUTE, ns, DISPATCH), Poll(COMPUTE, before_end_ns)
 
 
-def backward(sequence: int, ns: int) -> Op:
+def backward(sequence: int, ns: int, stream: Stream = COMPUTE) -> Op:
     """The autograd engine's call of a layer's backward node."""
-    products = Op("aten::mm", (Launch(COMPUTE, ns, "ampere_sgemm_64x32_tn"),)), Op("aten::t")
+    products = Op("aten::mm", (Launch(stream, ns, "ampere_sgemm_64x32_tn"),)), Op("aten::t")
     node = Op("AddmmBackward0", products, sequence)
     return Op("autograd::engine::evaluate_function: AddmmBackward0", (node,), sequence)
 
@@ -84,6 +84,13 @@ def item(ns: int) -> Body:
 def to_device(ns: int) -> Body:
     """Copy from pageable memory, staged."""
     return (Op("aten::to", (Op("aten::copy_", (Copy(COMPUTE, ns, host="pageable"),)),)),)
+
+
+def across(event: int, source: Stream, target: Stream, ns: int) -> Body:
+    """A copy to another device: the source waits until the target may be written, the target until it is."""
+    free = Record(event, target), Wait(source, event)
+    copied = Record(event + 1, source), Wait(target, event + 1)
+    return (Op("aten::to", (Op("aten::copy_", (*free, Copy(source, ns, "PtoP"), *copied)),)),)
 
 
 def side_stream(event: int, ns: int) -> Body:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
-Direction = Literal["HtoD", "DtoH", "DtoD"]
+Direction = Literal["HtoD", "DtoH", "DtoD", "PtoP"]
 HostMemory = Literal["pinned", "pageable"]
 
 

@@ -2,7 +2,7 @@
 
 ``sample_trace`` is one rank whose GPU is busy. ``slower_trace`` is the same script after three changes: a loader that
 takes longer, a loss that is logged in mid-step, a layer whose backward kernel is another. ``four_ranks`` train together
-and wait for rank 2, whose loader is slow.
+and wait for rank 2, whose loader is slow. ``two_gpus`` is one process whose model is split over two GPUs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.simulator import Dialect, Program, Run, idioms, simulate, to_bytes, write
-from tests.simulator.program import Frame, Gap, Launch, Op, Statement, ThreadProgram, Wait
+from tests.simulator.program import (
+    Frame,
+    Gap,
+    Launch,
+    Op,
+    Statement,
+    Stream,
+    SyncDevice,
+    ThreadProgram,
+    Wait,
+)
 
 FOLDER = Path(__file__).parents[2] / "analyses" / "sample"
 SAMPLE = FOLDER / "sample_trace.json.gz"
@@ -124,10 +134,51 @@ def _replaced(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
     return *values[:at], value, *values[at + 1 :]
 
 
+FIRST_HALF, SECOND_HALF = Stream(7, device=0), Stream(7, device=1)
+"""Where each half of a model runs that is split over two GPUs of one process."""
+
+
+def split_step(number: int) -> Statement:
+    """Run two layers on each GPU, forward and back, with a copy between the GPUs in the middle of either."""
+    first, event = number * LAYERS, 10 * number
+    there, back = (
+        idioms.across(event, FIRST_HALF, SECOND_HALF, 30_000),
+        idioms.across(event + 2, SECOND_HALF, FIRST_HALF, 30_000),
+    )
+    forward = [
+        part
+        for layer in range(LAYERS)
+        for part in (
+            *(there if layer == LAYERS // 2 else ()),
+            *idioms.forward(first + layer, 90_000, stream=SECOND_HALF if layer >= LAYERS // 2 else FIRST_HALF),
+        )
+    ]
+    backward = [
+        part
+        for layer in reversed(range(LAYERS))
+        for part in (
+            idioms.backward(first + layer, 140_000, stream=SECOND_HALF if layer >= LAYERS // 2 else FIRST_HALF),
+            *(back if layer == LAYERS // 2 else ()),
+        )
+    ]
+    return idioms.step(number, (*idioms.load_data(60_000), *forward, *backward, SyncDevice(0), SyncDevice(1)))
+
+
+def split_run() -> Run:
+    """Simulate one process whose model is split over two GPUs."""
+    return simulate(Program((ThreadProgram(tuple(split_step(number) for number in STEPS)),)))
+
+
 def document_of(run: Run) -> dict[str, Any]:
     """Write a run as a trace that says what it is."""
     written = write(run, Dialect(sync_rows="resolved"))
     return {**written.document, "traceName": "simulated training steps, not a recording"}
+
+
+def with_two_gpus(document: dict[str, Any]) -> dict[str, Any]:
+    """Note a second device like the first."""
+    (device,) = document["deviceProperties"]
+    return document | {"deviceProperties": [device, device | {"id": 1}]}
 
 
 def as_rank(document: dict[str, Any], rank: int) -> dict[str, Any]:
@@ -159,6 +210,7 @@ def samples() -> dict[Path, bytes]:
     return {
         SAMPLE: sample(),
         FOLDER / "slower_trace.json.gz": compressed(document_of(run_of(SLOWER))),
+        FOLDER / "two_gpus.json.gz": compressed(with_two_gpus(document_of(split_run()))),
         **{FOLDER / "four_ranks" / f"rank_{rank}.json.gz": compressed(found) for rank, found in enumerate(ranks)},
     }
 

@@ -39,6 +39,7 @@ GIVEN = {
 TOLD = {
     "kernel-sequences": ["--operator", "aten::", "--min-pattern-len", "1", "--rank", "0"],
     "render": ["--path"],
+    "strip": ["--rank", "0"],
     "scale": ["--gpu", "0.5"],
     "sync-deps": ["--rank", "0"],
     "convert": ["--rank", "0", "--missing-ranks", "as-compute", "--unknown-collectives", "as-compute"],
@@ -134,7 +135,7 @@ def names_a_file(action: argparse.Action) -> bool:
 
 def _output(command: str, action: argparse.Action) -> Output:
     flag = action.option_strings[-1]
-    if action.type is OutputPlace:
+    if action.type is OutputPlace and command != "strip":  # which makes folders itself
         return Output(flag, is_folder=False, given="place", path="place/rank0_with_counters.json")
     is_folder = action.type is OutputFolder
     suffix = "" if is_folder else SUFFIX.get(flag) or (SUFFIX.get(command, ".json") if flag == "--output" else ".json")

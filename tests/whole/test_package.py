@@ -57,7 +57,7 @@ def test_the_version_stands_in_one_place_that_a_build_reads_without_running_it()
 def test_the_latest_release_of_the_changelog_is_this_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     released = [version for version in re.findall(r"^## \[(.+?)\]", text, re.MULTILINE) if version != "Unreleased"]
-    assert [*released, hg.__version__][0] == hg.__version__
+    assert released[0] == hg.__version__
 
 
 # -- names and types --------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -31,13 +30,10 @@ __all__ = [
     "address_in_memory",
     "as_seen",
     "free_numbers",
-    "gzipped",
     "integers_in",
-    "microseconds",
     "read_original",
 ]
 
-GZIP_LEVEL = 3
 PIECE = 1 << 24
 FIRST_PROCESS = 1
 """Where the search for a free process id begins: viewers print it behind the name of a process."""
@@ -138,24 +134,6 @@ def _strict_json(path: Path, text: bytes) -> bytes:
         )
     except (ValueError, TypeError, RecursionError):
         raise TraceError(path, "has changed since it was read, or cannot be written as strict JSON") from None
-
-
-def gzipped(content: Iterable[bytes]) -> Iterator[bytes]:
-    """Compress pieces of a file; the same bytes for the same content."""
-    packer = zlib.compressobj(GZIP_LEVEL, wbits=31)
-    yield from map(packer.compress, content)
-    yield packer.flush()
-
-
-def microseconds(ns: int) -> str:
-    """Print nanoseconds as microseconds, exactly.
-
-    >>> microseconds(1712195495519689125), microseconds(2000), microseconds(-1)
-    ('1712195495519689.125', '2', '-0.001')
-    """
-    whole, rest = divmod(abs(ns), 1000)
-    sign = "-" if ns < 0 else ""
-    return f"{sign}{whole}.{rest:03d}" if rest else f"{sign}{whole}"
 
 
 def as_seen(ns: Ints) -> Ints:

@@ -10,8 +10,9 @@ from typing import Any
 import orjson
 
 from hta_graph.export.files import write_file
-from hta_graph.export.perfetto.appended import gzipped, microseconds, read_original
+from hta_graph.export.perfetto.appended import read_original
 from hta_graph.export.targets import check_output
+from hta_graph.export.trace_text import gzipped, microseconds
 from hta_graph.model import Floats, Ints
 from hta_graph.trace.table import Trace
 

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 import orjson
 
-from hta_graph.export.perfetto.appended import PIECE, Original, address_in_memory, microseconds
+from hta_graph.export.perfetto.appended import PIECE, Original, address_in_memory
+from hta_graph.export.trace_text import microseconds
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.clock import INVALID, nanoseconds

@@ -18,7 +18,6 @@ from hta_graph.export.perfetto.appended import (
     Original,
     OriginalRow,
     free_numbers,
-    gzipped,
     integers_in,
     read_original,
 )
@@ -26,6 +25,7 @@ from hta_graph.export.perfetto.moved_rows import SharedNumbers, moved_rows
 from hta_graph.export.perfetto.path_arrows import runs_before_crossings, runs_with_arrows
 from hta_graph.export.perfetto.path_rows import Canvas, PathArrows, PathRows, Record
 from hta_graph.export.targets import check_output
+from hta_graph.export.trace_text import gzipped
 from hta_graph.graph.job_graph import JobGraph
 
 __all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]

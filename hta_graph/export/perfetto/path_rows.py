@@ -13,9 +13,9 @@ import orjson
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import distinct, first_of_runs
-from hta_graph.export.perfetto.appended import microseconds
 from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
 from hta_graph.export.perfetto.path_arrows import is_visible
+from hta_graph.export.trace_text import microseconds
 from hta_graph.model import BoundBy, EdgeKind, Ints, edge_kinds
 
 __all__ = ["Canvas", "PathArrows", "PathRows"]

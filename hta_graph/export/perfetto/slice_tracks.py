@@ -16,12 +16,11 @@ from hta_graph.export.perfetto.appended import (
     Original,
     as_seen,
     free_numbers,
-    gzipped,
     integers_in,
-    microseconds,
     read_original,
 )
 from hta_graph.export.targets import check_output
+from hta_graph.export.trace_text import gzipped, microseconds
 from hta_graph.model import Ints
 from hta_graph.trace.table import Trace
 

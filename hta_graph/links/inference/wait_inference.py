@@ -14,7 +14,7 @@ from hta_graph.links.inference.stream_choice import NO_WORK, item_ends, nearest_
 from hta_graph.links.streams.stream_waits import ResolvedWaits
 from hta_graph.model import Bools, Codes, Ids, Ints, Rule
 
-__all__ = ["infer_waits"]
+__all__ = ["CLOSE_NS", "held_back_until", "infer_waits"]
 
 CLOSE_NS = 10_000
 """Work that was held back starts within this time after what it waited for."""
@@ -197,6 +197,16 @@ def _by_habit(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
 
 def _rule_for_all(rule: Rule, table: Ints) -> Codes:
     return np.full(len(table), rule, np.int8)
+
+
+def held_back_until(context: LinkContext, lane: Ids, place: Ints) -> Ints:
+    """Return when the next work of each stream behind a place started (ns); before all times where none follows."""
+    item = context.queues.item_after(lane, place)
+    heads = context.queues.heads
+    if not len(heads.members):
+        return np.full(len(lane), NO_WORK)
+    started = np.minimum.reduceat(context.trace.events.start[heads.members], heads.first[:-1])
+    return np.where(item >= 0, started[item], NO_WORK)
 
 
 def _held_back(context: LinkContext, question: _WaitQuestion) -> _Held:

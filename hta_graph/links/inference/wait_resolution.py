@@ -6,6 +6,7 @@ import numpy as np
 
 from hta_graph.graph.remembered import remembered
 from hta_graph.links.context import LinkContext
+from hta_graph.links.inference.other_devices import names_itself, waits_for_other_devices
 from hta_graph.links.inference.wait_inference import infer_waits
 from hta_graph.links.inference.wait_moments import issued_in_order, record_moments, wait_moments
 from hta_graph.links.streams.stream_waits import ResolvedWaits, StreamWaits
@@ -35,18 +36,22 @@ def _waits_and_open_calls(context: LinkContext) -> tuple[StreamWaits, Ids]:
 def _resolved_waits(context: LinkContext) -> tuple[ResolvedWaits, Ids]:
     """Find the waiting stream, the recorded stream and the moment of the record of every stream wait that can be known.
 
-    Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339), also
-    where the call of either is not in the file (a library that calls the driver itself leaves rows only). The others
-    are inferred: rows of a file in which none has ids (CUDA 12.9 and later; elsewhere that event was never recorded),
-    and calls without a row where the file has no such rows or, as the profiler drops these (kineto#904), where the
-    waiting stream had no work yet. Besides return the calls, in order, that may hold back any stream.
+    Recorded ids count where the record was issued before the wait (a later one is of a reused event, kineto#1339),
+    also where the call of either is not in the file (a library that calls the driver itself leaves rows only). The
+    others are inferred: the device where a stream names its own number
+    (:mod:`hta_graph.links.inference.other_devices`), rows of a file in which none has ids (CUDA 12.9 and later;
+    elsewhere that event was never recorded), and calls without a row where the file has no such rows or, as the
+    profiler drops these (kineto#904), where the waiting stream had no work yet. Besides return the calls, in order,
+    that may hold back any stream.
     """
     rows = context.sync_rows(SyncKind.STREAM_WAIT)
     place, record_place = wait_moments(context, rows), record_moments(context, rows)
     resolved = rows.names_stream & issued_in_order(context, rows, place, record_place)
-    known = resolved & (rows.record_lane >= 0)
+    elsewhere = resolved & names_itself(context, rows)
+    known = resolved & (rows.record_lane >= 0) & ~elsewhere
     by_record = np.zeros(len(place), np.int8)
     recorded = ResolvedWaits(rows.lane, place, rows.record_lane, record_place, by_record, rows.call).take(known)
+    other_devices = waits_for_other_devices(context, rows.take(elsewhere), place[elsewhere], record_place[elsewhere])
     open_rows = np.flatnonzero(~resolved & (not context.names_events))
     # The profiler writes no row for a wait of a stream on which nothing ran yet: the call alone shows it.
     calls, lane = _calls_without_rows(context, rows.call)
@@ -60,10 +65,10 @@ def _resolved_waits(context: LinkContext) -> tuple[ResolvedWaits, Ids]:
     )
     context.notes["sync_records_without_call"] += int(np.count_nonzero(rows.call < 0))
     context.notes["event_waits"] = len(rows.call) + len(calls)
-    context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & ~known))
+    context.notes["event_waits_for_nothing"] = int(np.count_nonzero(resolved & (rows.record_lane < 0)))
     context.notes["event_waits_unresolved"] = int(np.count_nonzero(~resolved)) + len(calls) - len(inferred.lane)
     is_open = calls if not len(rows.call) else calls[:0]
-    return ResolvedWaits.join([recorded, inferred]), _without_answer(context, is_open, inferred)
+    return ResolvedWaits.join([recorded, other_devices, inferred]), _without_answer(context, is_open, inferred)
 
 
 def _calls_without_rows(context: LinkContext, with_row: Ids) -> tuple[Ids, Ids]:

@@ -10,6 +10,7 @@ from enum import Enum
 
 import numpy as np
 
+from hta_graph.columns import Columns
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.trace.table import Trace
 
@@ -25,8 +26,8 @@ class SyncKind(Enum):
     EVENT_SYNC = "Event Sync"
 
 
-@dataclass(frozen=True)
-class SyncRows:
+@dataclass(frozen=True, eq=False)
+class SyncRows(Columns):
     """Records of one kind: CPU call, stream, call that recorded the event, recorded stream; -1 where unknown.
 
     ``row`` is the record itself, ``record_correlation`` the number of the recording call, in the file or not. A record
