@@ -46,12 +46,8 @@ def test_some_pages_have_such_blocks() -> None:
     "page", [page for page in pages() if with_pytorch(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_the_blocks_of_a_page_run_with_pytorch(page: Path, tmp_path: Path) -> None:
-    """Each by itself, as pages show one way after the other."""
-    for number, text in enumerate(with_pytorch(page)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM + text], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{page.name}:\n{text}\n{done.stderr}"
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([PROGRAM, *with_pytorch(page)])], cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{page.name}:\n{done.stderr}"
