@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,3 +105,55 @@ def test_without_what_makes_it_the_extra_is_named(
 
 def test_a_shell_that_is_not_known_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "choose from" in one_error(capsys, tmp_path, "completion", "fish", status=2)
+
+
+class Zsh:
+    """A zsh that believes that somebody types; it is told with which completions in a folder it begins."""
+
+    def __init__(self, functions: Path, folder: Path) -> None:
+        self._typed, side = pty.openpty()
+        env = {**os.environ, "TERM": "dumb", "HOME": str(folder)}
+        self._process = subprocess.Popen(
+            ["zsh", "-f", "-i"], stdin=side, stdout=side, stderr=side, cwd=folder, env=env, start_new_session=True
+        )
+        os.close(side)
+        start = f"unsetopt zle_bracketed_paste; fpath=({functions} $fpath); autoload -U compinit; compinit -u -D"
+        self.type(f"{start}; echo rea''dy\n", "ready")
+
+    def type(self, text: str, expected: str, seconds: float = 30) -> str:
+        """Type a text and return what is shown until something is there, or time is over."""
+        os.write(self._typed, text.encode())
+        shown, end = "", time.monotonic() + seconds
+        while expected not in shown and time.monotonic() < end:
+            if select.select([self._typed], [], [], 0.1)[0]:
+                shown += os.read(self._typed, 1 << 16).decode(errors="replace")
+        return shown
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+        os.close(self._typed)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is absent")
+def test_zsh_completes_commands_options_choices_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("shtab", reason="shtab is absent; pip install 'hta-graph[completion]' runs them")
+    functions = tmp_path / "functions"
+    functions.mkdir()
+    (functions / "_hta-graph").write_text(run_command(capsys, "completion", "zsh")[1], encoding="utf-8")
+    (tmp_path / "trace.json.gz").write_bytes(b"")
+    zsh = Zsh(functions, tmp_path)
+    try:
+        for typed, completed in (
+            ("crit", "critical-path "),
+            ("chakra conv", "convert "),
+            ("stragglers job --skel", "--skeletons "),
+            ("stragglers job --skeletons al", "always "),
+            ("critical-path tra", "trace.json.gz "),
+        ):
+            line = f"hta-graph {typed}"
+            assert completed in zsh.type(f"{line}\t", completed), line
+            zsh.type("\x15", "", 0.1)  # the line is taken back
+    finally:
+        zsh.close()
