@@ -151,8 +151,13 @@ def _one_input(place: Place) -> list[str]:
     return _traces(place)[:1]
 
 
+def _shell(place: Place) -> list[str]:
+    return [place.rng.choice(("bash", "zsh", "tcsh", "x", ""))]
+
+
 POSITIONALS: dict[str, Callable[[Place], list[str]]] = {
     "inputs": _traces, "control": _one_input, "test": _one_input, "folder": _workload_folder, "log": _log,
+    "shell": _shell,
 }  # fmt: skip
 
 
@@ -246,8 +251,8 @@ VALUES: dict[str, Callable[[Place], list[str]]] = {
     "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--test-step": STEPS, "--top-k": COUNTS,
     "--remove": _some_of(*WHAT), "--scale": _some_of(*(f"{what}=0.5" for what in WHAT), "kernel:.*=-1", "x", "a=nan"),
     "--scenario": _some_of(*SCENARIOS), "--window": _window, "--runtime-cutoff": RATIOS,
-    "--traces": _file(""), "--keep": _one_of("shapes", "names,frames", "annotations,shapes", "", ",", "all"),
-    "--workload": _workload_folder, "--output": _file(".json", ".html", ".svg", ".dot", ".json.gz", ".x", ""),
+    "--traces": _file(""), "--workload": _workload_folder,
+    "--output": _file(".json", ".html", ".svg", ".dot", ".json.gz", ".x", ""),
 }  # fmt: skip
 """What each option can be given, by its longest name; those with choices and flags need no line here."""
 

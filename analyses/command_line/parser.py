@@ -113,7 +113,7 @@ def _add_commands(
     before: str = "",
 ) -> None:
     """Add the command or group that the words begin with; all where they begin with none, for the help and errors."""
-    under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=OneLineParser)
     named = [command for command in commands if command.name in (words or ())[:1]]
     for command in named or commands:
         own = under.add_parser(

@@ -45,6 +45,7 @@ OF_MANY = ("critical-path", "critical-path --per-step", "what-if", "report", "co
 
 OTHERS = """
 temporal-breakdown two --per-step
+temporal-breakdown two_gpus.json.gz
 critical-path odd.json --per-step
 what-if job --scale kernel:gemm=0.5 --curve kernel:gemm
 what-if trace.json.gz --remove kernel:gemm
@@ -108,6 +109,7 @@ def _write_bundled(folder: Path) -> None:
     with as_file(files("analyses") / "sample") as sample:
         shutil.copyfile(sample / "sample_trace.json.gz", folder / "trace.json.gz")
         shutil.copyfile(sample / "slower_trace.json.gz", folder / "slower.json.gz")
+        shutil.copyfile(sample / "two_gpus.json.gz", folder / "two_gpus.json.gz")
         shutil.copytree(sample / "four_ranks", folder / "job")
 
 

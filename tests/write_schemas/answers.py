@@ -32,12 +32,13 @@ SCOPES = listed(
     "Where the answer looked: each rank, or each step of each rank.",
 )
 NOT_ALWAYS = {
+    "temporal-breakdown": ["breakdown_by_gpu"],
     "attribution": ["gpu_time_by_operator", "gpu_time_by_frame", "gpu_time_by_module", "gpu_time_by_annotation",
                     "gpu_time_by_module_class", "gpu_time_by_activity"],
     "memory-timeline": ["memory", "alive_at_the_peak", "events", *raw_memory_timeline.TABLES],
     "diff": ["environment", "steps", *job_diff.TABLES],
 }  # fmt: skip
-"""Tables that depend on what is asked: by which owner, of which kind of file, of runs or jobs."""
+"""Tables that depend on what is asked: how many GPUs a process drives, which owner, kind of file, runs or jobs."""
 
 
 def all_answers() -> dict[str, Schema]:

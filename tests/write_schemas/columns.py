@@ -34,6 +34,7 @@ COLUMNS: Mapping[str, Schema] = {
     # -- where
     "rank": whole("The rank that the row is about."),
     "scope": text("The stretch of time that the row is about, as in scopes."),
+    "gpu": whole("The number of the GPU."),
     "stream": text("The stream: stream DEVICE:CONTEXT:STREAM."),
     "lane": text("The thread or stream of what is named; null: none.", null=True),
     "device": text("The device."),
@@ -243,10 +244,12 @@ COLUMNS: Mapping[str, Schema] = {
 }  # fmt: skip
 
 GROUP_KIND = text("What the groups are for, such as tp; null: the traces do not describe them.", null=True)
+IDLE_OF_WINDOW = {"idle_share": share("Idle, of the window; null of an empty one", null=True)}
 HOST_IDLE = ["host_wait", "kernel_wait", "other", "launch_unknown"]
 
 OF_TABLE: Mapping[str, Mapping[str, Schema]] = {
-    "temporal_breakdown": {"idle_share": share("Idle, of the window; null of an empty one", null=True)},
+    "temporal_breakdown": IDLE_OF_WINDOW,
+    "breakdown_by_gpu": IDLE_OF_WINDOW,
     "streams": {"idle_share": share("The idle time, of the stream's", null=True)},
     "launch_gaps": {
         "cause": one_of(HOST_IDLE, "Why the stream had nothing to run."),

@@ -89,6 +89,12 @@ def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
     assert run_command(capsys, "help", *name.split()) == (0, out, "")
 
 
+def test_the_help_of_a_command_lists_no_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_command(capsys, "info", "--help")
+    assert "--salvage" in out
+    assert not [group for group in GROUPS if f"\n{group}:" in out]
+
+
 @pytest.mark.parametrize("columns", [60, 80, 140])
 def test_the_help_of_the_program_lists_commands_by_group_in_the_width_that_there_is(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -233,3 +234,14 @@ dist.destroy_process_group()
     assert first["rank"] == 1
     assert first["wait_caused_ns"] > 50_000_000
     assert found["tables"]["causes"][0]["name"] == "slow input"
+
+
+def test_the_blocks_of_the_page_run(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "torch.md").read_text(encoding="utf-8")
+    first, notebook = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    given = "loader, batch, inner = range(12), 0, train\ntrain = lambda batch: inner()\n"
+    said = trained(tmp_path, given + first + notebook + "print(len(handler.files))\n")
+    names = files_in(tmp_path / "traces")
+    assert names == ["step-0/rank-0.json.gz", "step-10/rank-0.html", "step-10/rank-0.json.gz"]
+    assert "1" in said.splitlines()  # the page is done earlier or later
+    assert f"{tmp_path}/traces/step-10/rank-0.html: open it in a browser" in said.splitlines()
