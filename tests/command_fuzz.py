@@ -155,13 +155,9 @@ def _shell(place: Place) -> list[str]:
     return [place.rng.choice(("bash", "zsh", "tcsh", "x", ""))]
 
 
-def _schema(place: Place) -> list[str]:
-    return place.rng.choice(([], ["info"], ["critical-path"], ["x"], ["../info"], [""]))
-
-
 POSITIONALS: dict[str, Callable[[Place], list[str]]] = {
     "inputs": _traces, "control": _one_input, "test": _one_input, "folder": _workload_folder, "log": _log,
-    "shell": _shell, "name": _schema,
+    "shell": _shell,
 }  # fmt: skip
 
 
@@ -255,8 +251,8 @@ VALUES: dict[str, Callable[[Place], list[str]]] = {
     "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--test-step": STEPS, "--top-k": COUNTS,
     "--remove": _some_of(*WHAT), "--scale": _some_of(*(f"{what}=0.5" for what in WHAT), "kernel:.*=-1", "x", "a=nan"),
     "--scenario": _some_of(*SCENARIOS), "--window": _window, "--runtime-cutoff": RATIOS,
-    "--traces": _file(""), "--workload": _workload_folder,
-    "--keep": _one_of("shapes", "names,frames", "annotations,shapes", "", ",", "all"),
+    "--traces": _file(""), "--keep": _one_of("shapes", "names,frames", "annotations,shapes", "", ",", "all"),
+    "--workload": _workload_folder,
     "--output": _file(".json", ".html", ".svg", ".dot", ".json.gz", ".x", ""),
 }  # fmt: skip
 """What each option can be given, by its longest name; those with choices and flags need no line here."""
