@@ -155,9 +155,13 @@ def _shell(place: Place) -> list[str]:
     return [place.rng.choice(("bash", "zsh", "tcsh", "x", ""))]
 
 
+def _schema(place: Place) -> list[str]:
+    return place.rng.choice(([], ["info"], ["critical-path"], ["x"], ["../info"], [""]))
+
+
 POSITIONALS: dict[str, Callable[[Place], list[str]]] = {
     "inputs": _traces, "control": _one_input, "test": _one_input, "folder": _workload_folder, "log": _log,
-    "shell": _shell,
+    "shell": _shell, "name": _schema,
 }  # fmt: skip
 
 

@@ -105,6 +105,51 @@ def of_oracle(name: str, file: str, old: str, new: str) -> Mutation:
     return Mutation(name, f"tests/support/straggler_{file}.py", old, new, ("tests/whole/test_straggler_oracle.py",))
 
 
+def of_sharing(name: str, file: str, old: str, new: str, test: str) -> Mutation:
+    """Make a mistake in what others may see of a trace."""
+    return Mutation(name, f"hta_graph/export/sharing/{file}.py", old, new, (f"tests/export/sharing/{test}.py",))
+
+
+SHARING = (
+    of_sharing(
+        "arguments that nobody knows stay",
+        "kept_arguments",
+        "kept = None if rule is None or value is None else rule(value)",
+        "kept = value if rule is None else rule(value)",
+        "test_leaks",
+    ),
+    of_sharing(
+        "versions are any text",
+        "kept_header",
+        "return value if VERSION.fullmatch(value) else None",
+        "return value",
+        "test_leaks",
+    ),
+    of_sharing(
+        "pseudonyms lose what autograd is told by",
+        "pseudonyms",
+        'yield f"{plain}{middle}{ending}"\n            yield f"aten',
+        'yield f"{plain}{middle}"\n            yield f"aten',
+        "test_pseudonyms",
+    ),
+    of_sharing(
+        "processes and threads keep their numbers and names",
+        "stripped_rows",
+        "found |= {key: change(value)",
+        "found |= {key: value",
+        "test_leaks",
+    ),
+    Mutation(
+        "a wait for another device may have ended later",
+        "hta_graph/links/inference/other_devices.py",
+        "    ends[ends > start[:, None]] = NO_WORK\n",
+        "",
+        ("tests/links/inference/test_other_devices.py",),
+    ),
+)
+"""What lets through what it must not, or changes the graph."""
+
+
 def of_simulators(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     """Make a mistake in what is read from ASTRA-sim, or written for it."""
     return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, (f"tests/export/chakra/{test}.py",))
@@ -2761,6 +2806,7 @@ WRITING = (
 MUTATIONS = (
     *removed_rules(), *swapped_edges(), *MISTAKES, *COLUMNS, *RUNS, *OVERLAYS, *PAGES, *JOBS, *JOINED, *ORACLE,
     *SIMULATORS,
+    *SHARING,
     *CHANGES,
     *REPLAYED,
     *WORKLOADS,
