@@ -200,7 +200,10 @@ def test_a_broken_rank_is_left_out(
     status, out, err = asked_with(capsys, "always", broken, command)
     assert (status, err.count("\n")) == (1, 0)
     assert err.startswith(f"hta-graph: {path}: ")
-    assert asked_with(capsys, "always", left, command)[:2] == (0, out.replace(str(broken), str(left)))
+    status, of_others, _ = asked_with(capsys, "always", left, command)
+    document = json.loads(out.replace(str(broken), str(left)))
+    assert [line.startswith(f"{left / path.name}: ") for line in document.pop("unread")] == [True]
+    assert (status, json.loads(of_others)) == (0, document)
 
 
 def replaced_before_excerpts(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:

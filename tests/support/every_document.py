@@ -82,8 +82,8 @@ RAN = [
 RAW_MEMORY = [[-1, 1, 100, 0], [50, 2, 5, 4], [60, 3, -5, 4]]
 
 
-def written_inputs(folder: Path) -> None:
-    """Write the traces and other files into a folder."""
+def written_inputs(folder: Path) -> Path:
+    """Write the traces and other files into a folder, and return that."""
     _write_bundled(folder)
     generated_job(folder / "mesh", mesh="3d")
     job_of_steps(folder / "control", 1)
@@ -103,6 +103,7 @@ def written_inputs(folder: Path) -> None:
     for name in ("ran", "unsound"):
         write_workload(folder / name, [RAN])
     (folder / "log" / "log.log").write_text(log_text([RAN]), encoding="utf-8")
+    return folder
 
 
 def _write_bundled(folder: Path) -> None:

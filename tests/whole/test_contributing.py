@@ -21,7 +21,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = recipes(PAGE)
 TOOLS = Path(sys.executable).parent
 NOT_COPIED = shutil.ignore_patterns(
-    "__pycache__", ".git", ".venv", ".ruff_cache", ".hypothesis", ".pytest_cache", "build", "dist"
+    "__pycache__", ".git", ".venv", "*_cache", ".hypothesis", "*.egg-info", "build", "dist"
 )
 ROWS_OF_ROOMS = {
     "An edge kind": "a reason to wait",

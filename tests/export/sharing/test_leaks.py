@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hta_graph as hg
 from hta_graph.errors import TraceError
 from hta_graph.export.sharing.strip_trace import Stripping
+from tests.support.depth import for_all
 from tests.support.same_graph import differences
 from tests.support.small_job import one_rank
 
@@ -127,8 +127,7 @@ def test_a_secret_in_every_text_at_once_is_found_nowhere(form: Any) -> None:
     assert SECRET.lower() not in text_of(document).lower()
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(SPOTS), st.sampled_from(FORMS)), min_size=1, max_size=4))
+@for_all(st.lists(st.tuples(st.sampled_from(SPOTS), st.sampled_from(FORMS)), min_size=1, max_size=4), examples=150)
 def test_a_secret_in_any_place_is_found_nowhere(secrets: list[tuple[Spot, Any]]) -> None:
     document = DOCUMENT
     for spot, form in secrets:
@@ -147,8 +146,7 @@ ODD: list[Any] = [10**30, -(10**30), -5, 0, 1.5, 3.0, 1e300, float("nan"), float
                   "1_0", "-1", "1e3", [1], {}, "9" * 300, "\ud83d", 4294967295]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(SPOTS), st.sampled_from(ODD)), min_size=1, max_size=3))
+@for_all(st.lists(st.tuples(st.sampled_from(SPOTS), st.sampled_from(ODD)), min_size=1, max_size=3), examples=150)
 def test_whatever_stands_in_a_place_the_graph_is_the_same(values: list[tuple[Spot, Any]]) -> None:
     document = DOCUMENT
     for spot, value in values:
@@ -167,8 +165,7 @@ def test_whatever_stands_in_a_place_the_graph_is_the_same(values: list[tuple[Spo
         assert list(differences(hg.build_graph(trace), hg.build_graph(hg.read_trace(target)))) == []
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.sampled_from([spot for spot in SPOTS if "traceEvents" in spot and len(spot) > 1]))
+@for_all(st.sampled_from([spot for spot in SPOTS if "traceEvents" in spot and len(spot) > 1]), examples=100)
 def test_a_secret_under_a_key_of_its_own_is_found_nowhere(spot: Spot) -> None:
     where: Any = DOCUMENT
     for key in spot:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_graph.export.sharing.pseudonyms import CATEGORIES, Pseudonyms
 from hta_graph.job.matching.kernels.kernel_partners import kernel_kind
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import COMMUNICATION_KERNEL
+from tests.support.depth import for_all
 
 GIVEN = [
     (EventKind.KERNEL, "acme_gemm", "kernel_1"),
@@ -67,7 +67,7 @@ WORDS = ["acme", "all_reduce", "Backward", "DataLoader", ".__next__", "nccl", "0
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map("".join)
 
 
-@given(st.lists(st.tuples(st.sampled_from(sorted(CATEGORIES)), TEXTS), max_size=12))
+@for_all(st.lists(st.tuples(st.sampled_from(sorted(CATEGORIES)), TEXTS), max_size=12), examples=400)
 def test_different_names_of_a_kind_stay_different_and_equal_ones_equal(asked: list[tuple[EventKind, str]]) -> None:
     names = Pseudonyms()
     found = [(CATEGORIES[kind], names.name(kind, text)) for kind, text in asked]
@@ -75,7 +75,7 @@ def test_different_names_of_a_kind_stay_different_and_equal_ones_equal(asked: li
     assert len(set(found)) == len({(CATEGORIES[kind], text) for kind, text in asked})
 
 
-@given(TEXTS)
+@for_all(TEXTS, examples=400)
 def test_a_communication_kernel_stays_of_its_kind(text: str) -> None:
     names = Pseudonyms()
     found = names.name(EventKind.KERNEL, f"nccl {text}")
@@ -88,7 +88,7 @@ def test_a_name_of_megabytes_is_not_searched() -> None:
     assert names.untyped == {"annotation": 1}
 
 
-@given(TEXTS)
+@for_all(TEXTS, examples=400)
 def test_a_kernel_communicates_by_its_pseudonym_as_it_did_by_its_name(text: str) -> None:
     names = Pseudonyms()
     found = names.name(EventKind.KERNEL, text)

@@ -9,19 +9,21 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.sharing.strip_trace import KEEP, Stripping
 from tests.fuzz import as_bytes, make_case
 from tests.support.builder import TraceBuilder
+from tests.support.depth import deep, for_all
 from tests.support.random_jobs import random_ranks
 from tests.support.same_graph import MARKS, differences
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.small_job import small_job
 from tests.support.soups import SOUPS, Soup
 
+QUICK = {"sync_alexnet_a100", "sync_simple_add", "cpu_only_gloo"}
+"""Small recorded traces that the quick run looks at."""
 SAMPLES = sorted((Path(hg.__file__).parents[1] / "analyses" / "sample").rglob("*.json.gz"))
 
 
@@ -48,7 +50,7 @@ def test_whatever_is_kept_the_graph_is_the_same(keep: object, tmp_path: Path) ->
     check_same(path, tmp_path, keep=(keep,) if isinstance(keep, str) else keep)
 
 
-@given(SOUPS)
+@for_all(SOUPS, examples=200)
 def test_a_soup_of_rows_keeps_its_graph(soup: Soup) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "trace.json"
@@ -56,7 +58,7 @@ def test_a_soup_of_rows_keeps_its_graph(soup: Soup) -> None:
         check_same(path, Path(name))
 
 
-@pytest.mark.parametrize("number", [*range(60), 170, 635])
+@pytest.mark.parametrize("number", [*range(10), 170, 635, *(deep(at) for at in range(10, 60))])
 def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(make_case(5, number).raw)
@@ -68,7 +70,11 @@ def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Pat
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("path", shared_traces(), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path",
+    [path if path.parent.name in QUICK else deep(path) for path in shared_traces()],
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
 def test_a_recorded_trace_keeps_its_graph(path: Path, tmp_path: Path) -> None:
     check_same(path, tmp_path)
 
@@ -110,7 +116,7 @@ def test_ranks_stripped_together_meet_as_before(tmp_path: Path) -> None:
     check_same_job(small_job(tmp_path), tmp_path / "out")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *map(deep, range(2, 6))])
 def test_ranks_of_gloo_meet_as_before(seed: int, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     paths = [rank.write(tmp_path / f"rank{at}.json") for at, rank in enumerate(random_ranks(seed))]
@@ -120,7 +126,12 @@ def test_ranks_of_gloo_meet_as_before(seed: int, tmp_path: Path) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "job",
-    ["gloo/groups_4r_slowa2a_1_skew", "gloo/pipeline_2r_base_1", "gloo/fsdp_2r_slowfwd_1", "traces/megatron_tp2_v100"],
+    [
+        "gloo/pipeline_2r_base_1",
+        deep("gloo/groups_4r_slowa2a_1_skew"),
+        deep("gloo/fsdp_2r_slowfwd_1"),
+        deep("traces/megatron_tp2_v100"),
+    ],
 )
 def test_recorded_ranks_meet_as_before(job: str, tmp_path: Path) -> None:
     """Dumps of the flight recorder, which are not stripped, stand beside some: both sides are read without."""
