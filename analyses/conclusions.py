@@ -55,9 +55,10 @@ def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_sha
 
 def rows_of(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
     """Return the rows of a table that are about the stretch that stands out."""
-    return frame[(frame["rank"] == found["rank"]) & (frame["scope"] == found["scope"])]
+    own: pd.DataFrame = frame[(frame["rank"] == found["rank"]) & (frame["scope"] == found["scope"])]
+    return own
 
 
 def sums_per_scope(frame: pd.DataFrame) -> pd.DataFrame:
     """Add up the numbers of each rank and scope."""
-    return pd.DataFrame(frame.groupby(SCOPE, sort=False).sum(numeric_only=True)).reset_index()
+    return frame.groupby(SCOPE, sort=False).sum(numeric_only=True).reset_index()
