@@ -24,6 +24,7 @@ from tests.support.command_line import (
     two_steps,
 )
 from tests.support.depth import deep
+from tests.support.make_sample import SAMPLE
 from tests.support.small_job import small_job
 
 EVENT_KINDS = {
