@@ -120,7 +120,7 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
         f"The environment differs: ranks 7 of 8 … 8 with {late}.",
         "Of the control's 8 ranks 1 is not given: what others waited for there is not known.",
     ]
-    assert answer.conclusion[2].startswith("The test, with other ranks recorded, is ")
+    assert answer.conclusion[0].startswith("The test, with other ranks recorded, is ")
     assert answer.keys["job"]["caveats"] == ["with other ranks recorded"]
     for name in ("job_ranks", "job_causes"):
         assert late not in set(answer.tables[name]["rank"])
@@ -131,7 +131,7 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
 @pytest.mark.slow
 def test_a_job_of_another_size_is_another_job(job_of: Job) -> None:
     answer = answer_of(compared_jobs(files(job_of("control")), files(job_of("larger"))))
-    assert answer.conclusion[0].startswith("The environment differs: ranks 8 … 16; process groups 1 × shard of 8, ")
+    assert answer.opening[0].startswith("The environment differs: ranks 8 … 16; process groups 1 × shard of 8, ")
     assert answer.keys["job"]["caveats"] == ["of 16 ranks instead of 8"]
     assert len(answer.tables["job_ranks"]) == 8
 

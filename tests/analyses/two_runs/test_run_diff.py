@@ -302,7 +302,9 @@ def test_the_differences_of_a_real_pair_are_identities() -> None:
     gpu_time = [int((scope.work.end - scope.work.start).sum()) for scope in scopes]
     assert call_path_diff(comparison)["diff_ns"].sum() == gpu_time[1] - gpu_time[0]
     assert kernel_changes(*scopes)["diff_ns"].sum() == gpu_time[1] - gpu_time[0]
-    assert found.notes[0].startswith("No difference beyond noise in latency: ProfilerStep#10: 121.593 ms → 120.748 ms")
+    assert found.conclusion[0].startswith(
+        "No difference beyond noise in latency: ProfilerStep#10: 121.593 ms → 120.748 ms"
+    )
     assert figure(found).data
 
 
