@@ -35,9 +35,10 @@ class Answer:
     """Tables by name, the main one first, and what is to be said about them.
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
-    long to read, for figures and JSON only. ``summed`` says of tables over what their times are added up, which titles
+    long to read, for figures and JSON only. ``conclusion`` are sentences that say what the tables come to; none where
+    nothing is sure. ``summed`` says of tables over what their times are added up, which titles
     repeat, ``extents`` from where to where a window is whose name does not tell. ``opening`` are notes that stand
-    before the tables; ``keys`` is what JSON has beside them. ``worst_by`` names the tables with a row per rank, and the
+    before all else; ``keys`` is what JSON has beside them. ``worst_by`` names the tables with a row per rank, and the
     column by which a terminal lists the worst of many; ``most_rows`` is how many rows of each table it gets, if not the
     usual number. ``drawn`` is for figures only.
     """
@@ -47,6 +48,7 @@ class Answer:
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     speaks_flags: bool = False
     opening: Sequence[str] = ()
+    conclusion: Sequence[str] = ()
     keys: Mapping[str, Any] = field(default_factory=dict)
     summed: Mapping[str, str] = field(default_factory=dict)
     extents: Mapping[str, str] = field(default_factory=dict)
@@ -103,10 +105,11 @@ class Answer:
 
 
 def answer_document(name: str, answer: Answer, scopes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the JSON document of an answer: schema, scopes, tables as lists of records, notes."""
+    """Return the JSON document of an answer: schema, scopes, conclusion, tables as lists of records, notes."""
     return {
         "schema": f"hta-graph/{name}/1",
         "scopes": list(scopes),
+        "conclusion": " ".join(answer.conclusion),
         **answer.keys,
         "tables": {key: records(frame) for key, frame in {**answer.tables, **answer.series}.items()},
         "notes": list(answer.notes),
@@ -139,7 +142,8 @@ def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer_lines(answer: Answer) -> list[Line]:
     """Return an answer as lines for a terminal."""
-    lines: list[Line] = [*answer.opening, ""] if answer.opening else []
+    first = [*answer.opening, *answer.conclusion]
+    lines: list[Line] = [*first, ""] if first else []
     for name, frame in answer.tables.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
-from analyses.command_line.outputs import Outputs, write_json
+from analyses.command_line.outputs import Outputs, say_where_page_is, write_json
 from analyses.command_line.stretch import Stretch
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def write_answer(
         write_file(outputs.csv, _frame_csv(found.main))
     if outputs.plot:
         write_file(outputs.plot, figure_html(figure(found), name))
+        say_where_page_is(outputs.plot)
     if outputs.is_terminal:
         print_lines(answer_lines(found), wide=outputs.wide)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["EXIT_STATUSES", "FIRST_COMMANDS", "GROUPS", "HELP", "CommandHelp", "further_help"]
+__all__ = ["EXIT_STATUSES", "FIRST_COMMANDS", "GROUPS", "HELP", "CommandHelp", "first_example", "further_help"]
 
 GROUPS = (
     "start",
@@ -283,6 +283,12 @@ HELP: Mapping[str, CommandHelp] = {
     ),
 }
 """Command → its help, in the order in which a group lists its commands."""
+
+
+def first_example(name: str) -> str:
+    """Return a command line to copy; an empty text of what has none."""
+    found = HELP.get(name)
+    return f"hta-graph {found.examples[0]}" if found and found.examples else ""
 
 
 def further_help(name: str) -> str:

@@ -122,10 +122,12 @@ def render(options: argparse.Namespace) -> None:
 
 def timeline(options: argparse.Namespace) -> None:
     """Write a page of lanes with the path drawn through them."""
+    from analyses.command_line.outputs import check_page_name
     from analyses.pages.timeline_page import steps_on_page, timeline_page
     from hta_graph.algorithms.time.step_table import step_rows
     from hta_graph.export.files import write_file
 
+    check_page_name(options.output)
     path = _asked_path(options)
     _say_default(path, options)
     # A page about a step can turn to those around it, whoever named it.

@@ -7,10 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from analyses.command_line.asked_ranks import say
+from hta_graph.errors import UsageError
+from hta_graph.places.named_places import named_place
+
 if TYPE_CHECKING:
     from hta_graph.errors import HtaGraphError
 
-__all__ = ["Outputs", "write_json"]
+__all__ = ["Outputs", "check_page_name", "say_where_page_is", "write_json"]
+
+PAGES = (".html", ".htm")
 
 
 @dataclass(frozen=True)
@@ -44,3 +50,19 @@ def write_json(target: str, document: Mapping[str, Any], left_out: Sequence[HtaG
 
     unread = [error.on_command_line for error in left_out]
     write_file(target, to_json({**document, **({"unread": unread} if unread else {})}))
+
+
+def check_page_name(target: str) -> None:
+    """Refuse a page under a name that no browser opens as one; ``-`` is standard output.
+
+    Raises:
+        UsageError: the name ends otherwise.
+    """
+    if target != "-" and named_place(target).suffix.lower() not in PAGES:
+        raise UsageError(f"{target}: a page is written as .html or .htm")
+
+
+def say_where_page_is(target: str) -> None:
+    """Tell what to do with a page, unless it went to standard output."""
+    if target != "-":
+        say(f"{target}: open it in a browser")

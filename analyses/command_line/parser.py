@@ -10,7 +10,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, NoReturn
 
 from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
-from analyses.command_line.command_help import FIRST_COMMANDS, GROUPS, HELP, exit_status_lines, further_help
+from analyses.command_line.command_help import (
+    FIRST_COMMANDS,
+    GROUPS,
+    HELP,
+    exit_status_lines,
+    first_example,
+    further_help,
+)
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.printable import printable_lines
@@ -43,8 +50,11 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Print one line; where an argument is missing, the usage before it."""
-        # Who forgot an argument needs to see which ones there are; who mistyped one needs its name only.
+        """Print one line; where an argument is missing, with an example of the command that has it."""
+        # Who forgot an argument needs to see where it stands; who mistyped one needs its name only.
+        example = first_example(self.prog.partition(" ")[2]) if "required" in message else ""
+        if example:
+            self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}, as in: {example}\n")
         if "required" in message:
             self.print_usage(sys.stderr)
         self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}; see {self.prog} --help\n")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.named_files import OutputFile
-from analyses.command_line.outputs import write_json
+from analyses.command_line.outputs import check_page_name, say_where_page_is, write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.places.named_places import is_remote, named_place
@@ -45,6 +45,8 @@ def report(options: argparse.Namespace) -> None:
 
     if not options.output and not options.json:
         raise UsageError("say where the page goes: -o FILE.html (or --json FILE for the verdict alone)")
+    if options.output:
+        check_page_name(options.output)
     if options.overlay and not options.output:
         raise UsageError("--overlay is linked from the page: name that too, with -o FILE.html")
     stretch = Stretch.of(options)
@@ -122,7 +124,7 @@ def _write_page(page: bytes, options: argparse.Namespace) -> None:
     from hta_graph.export.files import write_file
 
     write_file(options.output, page)
-    say(f"{options.output}: open it in a browser")
+    say_where_page_is(options.output)
 
 
 def _relative_link(overlay: str, page: str) -> str:

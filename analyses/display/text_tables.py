@@ -24,8 +24,11 @@ NAMES = ("kernel", "name", "operator", "kernel_sequence", "kernels", "next")
 KEYS = ("cause", "bound_by", "class")
 """Columns of keys, which have their words beside them."""
 SHARED = ("rank", "scope")
-UNGROUPED = ("rank", "step", "event_index", "correlation", "external_id")
+UNGROUPED = ("rank", "step", "number", "correlation", "external_id", "last_rank", "late_rank")
+UNGROUPED_ENDINGS = ("_index", "_id", "_step", "_rank")
 """Numbers that name something are printed without separators."""
+HEADINGS = {"time_mean_length": "mean_length_over_time"}
+"""Columns whose own words are read as something else."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def _heading_of(name: str) -> str:
     >>> _heading_of("cpu_ns"), _heading_of("idle_share"), _heading_of("control_count")
     ('CPU ms', 'idle %', 'control count')
     """
+    name = HEADINGS.get(name, name)
     for ending, unit in (("_ns", "_ms"), ("_share", "_%"), ("_gbps", "_GB/s")):
         if name.endswith(ending):
             name = name.removesuffix(ending) + unit
@@ -147,7 +151,21 @@ def _cell_text(name: str, value: Any) -> str:
         return percent(float(value)).removesuffix(" %")
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and name not in UNGROUPED else one_line(str(value))
+    import numpy as np  # late, as pandas is
+
+    # Of a column with missing values the integers are NumPy's; a truth is no amount.
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and not _names_something(name):
+        return f"{value:,}"
+    return one_line(str(value))
+
+
+def _names_something(column: str) -> bool:
+    """Tell a column of identities from one of amounts.
+
+    >>> _names_something("peak_event_index"), _names_something("bytes")
+    (True, False)
+    """
+    return column in UNGROUPED or column.endswith(UNGROUPED_ENDINGS)
 
 
 def _is_missing(value: Any) -> bool:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 from analyses.answer import Answer
+from analyses.conclusions import outlier, rows_of
 from analyses.flags import KernelBreakdownFlags
 from analyses.scope import Scope
 from analyses.tables import Table, count_to_share, joined, table_of
@@ -17,6 +19,7 @@ from hta_graph.algorithms.work.activities import Activities, WorkType
 from hta_graph.columns import summed_by
 from hta_graph.errors import UsageError
 from hta_graph.model import Ints
+from hta_graph.names import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -33,6 +36,7 @@ __all__ = [
 
 OVERLAPPING = " overlapping "
 OTHERS = "others"
+COMMUNICATION = WorkType.COMMUNICATION.label
 STATISTICS = ("sum", "min", "max", "mean", "std")
 TYPE_COLUMNS = ["rank", "scope", "kernel_type", "time_ns", "time_share"]
 STATISTIC_COLUMNS = ["rank", "scope", "kernel_type", "kernel", "count", *(f"{name}_ns" for name in STATISTICS)]
@@ -208,7 +212,25 @@ def answer(
         by_quantile=by_quantile,
     )
     notes = [note for scope in scopes if (note := _missing_note(scope, memory_kernels=memory))]
-    return Answer({"kernel_types": types, "kernels": kernels}, notes)
+    return Answer({"kernel_types": types, "kernels": kernels}, notes, conclusion=_conclusion(types, kernels))
+
+
+def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
+    """Say which kernel takes most of all work's time, where it takes most, and what runs most of the busy time."""
+    named = kernels[(kernels["kernel"] != OTHERS) & (kernels["sum_ns"] > 0)]
+    if not len(named):
+        return []
+    largest = named.iloc[int(named["sum_ns"].argmax())]
+    alike = named[(named["kernel"] == largest["kernel"]) & (named["kernel_type"] == largest["kernel_type"])]
+    found = outlier(alike, "sum_ns", brief_duration)
+    if found is None:
+        return []
+    waits = ", which may include waiting for other ranks" if found["kernel_type"] == COMMUNICATION else ""
+    name, runs = quoted(short_name(found["kernel"])), counted(found["count"], "run")
+    takes = f"{name} takes most, {brief_share(found['time_share'])} of the time of all GPU work{found.where}"
+    each = f"{brief_duration(int(found['sum_ns']))} in {runs}{found.typical}{waits}"
+    busy = rows_of(types, found).iloc[0]
+    return [f"{takes}: {each}; {brief_share(busy['time_share'])} of the GPU's busy time is {busy['kernel_type']}"]
 
 
 def _missing_note(scope: Scope, *, memory_kernels: bool) -> str:

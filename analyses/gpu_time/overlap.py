@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
+from analyses.conclusions import outlier, rows_of
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.time.intervals import Intervals, union
@@ -18,6 +20,7 @@ from hta_graph.columns import looked_up, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.communication_kernels import read_communication_kernels
 from hta_graph.job.matching.rank_waits import RankWaits, waits_for_ranks
+from hta_graph.names import short_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -225,7 +228,26 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     }
     notes = [*(note for scope in scopes if (note := _missing_note(scope))), *several_gpus(scopes)]
     summed = {"collectives": "kernels", "copies": "copies"}
-    return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed)
+    said = _conclusion(tables["overlap"], tables["collectives"])
+    return Answer(tables, notes, {"communication_kernels": kernels}, summed=summed, conclusion=said)
+
+
+def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame) -> list[str]:
+    """Say how much communication is exposed where most is, what that is, and whether it waits for other ranks."""
+    talks = frame[frame["communication_ns"] > 0]
+    found = outlier(talks.assign(exposed_share=1 - talks["overlapped_share"]), "exposed_share")
+    if found is None:
+        return []
+    exposed, every = found["exposed_communication_ns"], brief_duration(found["communication_ns"])
+    if not exposed:
+        return [f"all communication is hidden behind computation: {every}{found.where}"]
+    share = brief_share(found["exposed_share"])
+    of = f"{share} of the communication is exposed{found.where}{found.typical}: {brief_duration(exposed)} of {every}"
+    largest = rows_of(collectives, found).iloc[0]
+    name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
+    waiting = found["exposed_waiting_ns"]
+    waits = "" if pd.isna(waiting) else f"; in {brief_share(waiting / exposed)} of that it waits for other ranks"
+    return [f"{of}, {brief_share(largest['exposed_share'])} of it in {quoted(name)}{waits}"]
 
 
 def _most_exposed(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analyses.advice.wording import brief_share
 from analyses.answer import Answer
+from analyses.conclusions import outlier
 from analyses.display.charts import bars_of_shares
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, table_of
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "answer", "figure", "temporal_breakdown"]
 
 PARTS = ("compute", "exposed_communication", "exposed_memory", "idle")
+WITHOUT_COMPUTATION = {
+    "idle": "is idle: idle-time tells why",
+    "exposed_communication": "communicates while nothing computes: overlap tells in what",
+    "exposed_memory": "only copies or sets memory: overlap tells which",
+}
+"""What takes the time in which nothing computes, and who knows more about it."""
 TIMES = ["rank", "scope", "window_ns", *(f"{part}_ns" for part in PARTS)]
 SHARES = [f"{part}_share" for part in PARTS]
 COLUMNS = [*TIMES, *SHARES]
@@ -93,9 +101,22 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     notes = [*(scope.missing() for scope in scopes if scope.missing()), *several_gpus(scopes)]
     # A path of the whole trace is longer: it begins with the host's first row.
     extents = {"temporal_breakdown": "first to last GPU activity"} if any(scope.is_open for scope in scopes) else {}
-    by_gpu = breakdown_by_gpu(scopes)
-    tables = {"temporal_breakdown": temporal_breakdown(scopes)} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
-    return Answer(tables, notes, extents=extents)
+    frame, by_gpu = temporal_breakdown(scopes), breakdown_by_gpu(scopes)
+    tables = {"temporal_breakdown": frame} | ({"breakdown_by_gpu": by_gpu} if len(by_gpu) else {})
+    return Answer(tables, notes, extents=extents, conclusion=_conclusion(frame))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say how much the GPU computes where it does so least, and what takes most of the rest."""
+    ran = frame[frame["idle_ns"] < frame["window_ns"]]
+    found = outlier(ran.assign(lost_share=1 - ran["compute_share"]), "lost_share", lambda lost: brief_share(1 - lost))
+    if found is None:
+        return []
+    rest = max(WITHOUT_COMPUTATION, key=lambda part: found[f"{part}_ns"])
+    computes = f"the GPU computes for {brief_share(found['compute_share'])} of the time{found.where}{found.typical}"
+    if not found[f"{rest}_ns"]:
+        return [computes]
+    return [f"{computes}; for {brief_share(found[f'{rest}_share'])} it {WITHOUT_COMPUTATION[rest]}"]
 
 
 def figure(found: Answer) -> Figure:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from analyses.answer import Answer
 from analyses.flags import IdleTimeFlags
+from analyses.idle.idle_conclusion import idle_in_words
 from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
 from analyses.idle.other_ranks import blamed_on_ranks
 from analyses.scope import Scope, several_gpus
@@ -360,7 +361,8 @@ def answer(
     notes = [*(note for found in device for note in _missing_notes(found)), *several_gpus(scopes)]
     series = {"waits_innermost": _waits_of(device, innermost=True)}
     summed = dict.fromkeys(("idle_time", "waits", "streams", "launch_gaps"), "gaps")
-    return Answer(tables, notes, series, summed=summed)
+    said = idle_in_words(tables["idle_time"], tables["waits"])
+    return Answer(tables, notes, series, summed=summed, conclusion=said)
 
 
 def _missing_notes(found: ExplainedGaps) -> Iterator[str]:

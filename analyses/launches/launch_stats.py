@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 from analyses.answer import Answer
+from analyses.conclusions import Outlier, outlier, rows_of, sums_per_scope
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.clocks import clock_notes
 from analyses.flags import LaunchStatsFlags
@@ -32,6 +34,12 @@ IN_STREAM = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and not m
 ACROSS_STREAMS = edge_kinds(lambda meaning: meaning.role == EdgeRole.STREAM and meaning.exported)
 """Edges by which work waits for what its own stream did before, and for what another stream did."""
 DELAYS = ("launch_delay_ns", "behind_stream_ns", "behind_event_ns", "overhead_ns")
+HELD_BY = {
+    "behind_stream_ns": "earlier work of its own stream: the CPU launches early enough",
+    "behind_event_ns": "work of other streams that it waits for: the CPU launches early enough",
+    "overhead_ns": "overhead: nothing else held it",
+}
+"""What each part of a launch delay says."""
 OUTLIERS = ("short_kernels", "runtime_outliers", "launch_delay_outliers")
 NUMBERS = ("call_index", "cpu_duration_ns", "gpu_duration_ns", *DELAYS)
 NUMERIC = dict.fromkeys(("rank", "event_index", "correlation", *NUMBERS), np.int64)
@@ -203,7 +211,29 @@ def answer(
     found = _outlier_marks(frame, runtime_cutoff, launch_delay_cutoff)
     tables = {"launch_stats": launch_stats(frame, runtime_cutoff, launch_delay_cutoff), "largest_overheads": largest}
     series = {"launches": frame.assign(**found)}
-    return Answer(tables, notes, series, summed={"launch_stats": "launches, which wait side by side"})
+    summed = {"launch_stats": "launches, which wait side by side"}
+    return Answer(tables, notes, series, summed=summed, conclusion=_conclusion(tables["launch_stats"]))
+
+
+def _conclusion(stats: pd.DataFrame) -> list[str]:
+    """Say what launching costs on the CPU where that is most, and what its work mostly waits for."""
+    found = outlier(sums_per_scope(stats), "cpu_ns", brief_duration) if len(stats) else None
+    if found is None:
+        return []
+    calls = f"{counted(found['calls'], 'launching call')}{found.where}"
+    takes = f"{calls} take {brief_duration(found['cpu_ns'])} on the CPU{found.typical}"
+    longest = rows_of(stats, found).iloc[0]
+    if found["calls"] > longest["calls"]:
+        takes += f", {brief_share(longest['cpu_ns'] / max(found['cpu_ns'], 1))} of it in {quoted(longest['call'])}"
+    return [f"{takes}, for {brief_duration(found['gpu_ns'])} of GPU work{_mostly_held(found)}"]
+
+
+def _mostly_held(found: Outlier) -> str:
+    """Say what the work of launches mostly waits for, if it waits."""
+    if not found["launch_delay_ns"]:
+        return "; the work starts before its call returns"
+    part = max(HELD_BY, key=lambda name: int(found[name]))
+    return f"; {brief_share(found[part] / found['launch_delay_ns'])} of its delay is {HELD_BY[part]}"
 
 
 def _largest_overheads(frame: pd.DataFrame) -> pd.DataFrame:

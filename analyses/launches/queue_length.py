@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, counted
 from analyses.answer import Answer, Note
+from analyses.conclusions import outlier
 from analyses.display.charts import steps_by_group
 from analyses.flags import QueueLengthFlags
 from analyses.scope import Scope
@@ -155,7 +157,31 @@ def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max
         notes.append(Note(f"a queue reached {most:,}: NVIDIA's are full near 1,022", full))
     if any(map(_is_amd, scopes)):
         notes.append("AMD's queues take more than 1,024 launches: a long one there holds nobody up")
-    return Answer({"queue_length": frame}, notes, {"queue_length_time_series": queue_length_time_series(scopes)})
+    series = {"queue_length_time_series": queue_length_time_series(scopes)}
+    return Answer({"queue_length": frame}, notes, series, conclusion=_conclusion(frame))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say which queue is the longest over time, and whether full queues held launches up."""
+    found = outlier(_longest_queues(frame), "time_mean_length", lambda mean: f"{mean:,.1f}")
+    if found is None:
+        return []
+    over_time = f"{found['time_mean_length']:,.1f} launches wait there on average{found.typical}"
+    longest = (
+        f"the longest queue is that of {found['stream']}{found.where}: {over_time}, at most {found['max_length']:,}"
+    )
+    blocked, held = int(frame["blocked_calls"].sum()), int(frame["blocked_ns"].sum())
+    if not blocked:
+        return [f"{longest}; no full queue held a launch up"]
+    return [
+        f"{longest}; full queues held up {counted(blocked, 'launch', 'launches')}, for {brief_duration(held)} in all"
+    ]
+
+
+def _longest_queues(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the longest queue of each rank and scope."""
+    ordered = frame.sort_values("time_mean_length", ascending=False, kind="stable")
+    return ordered.drop_duplicates(["rank", "scope"]).sort_index()
 
 
 def _missing_note(scope: Scope) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
+from analyses.conclusions import outlier, rows_of
 from analyses.display.charts import steps_by_group
 from analyses.scope import Scope
 from analyses.tables import Table, scopes_in, table_of
@@ -119,9 +121,22 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     ]
     if frame["without_bytes"].any():
         notes.append("some copies do not say how much they moved; their time counts, rates leave them out")
-    return Answer(
-        {"memory_bandwidth": frame}, notes, {"memory_bandwidth_time_series": memory_bandwidth_time_series(scopes)}
-    )
+    series = {"memory_bandwidth_time_series": memory_bandwidth_time_series(scopes)}
+    return Answer({"memory_bandwidth": frame}, notes, series, conclusion=_conclusion(frame))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say which kind of copy takes most time, where it takes most, and how fast it is."""
+    if not len(frame) or not frame["duration_ns"].any():
+        return []
+    kind = str(frame["kind"].iloc[int(frame["duration_ns"].argmax())])
+    found = outlier(frame[frame["kind"] == kind], "duration_ns", brief_duration)
+    if found is None:
+        return []
+    share = brief_share(found["duration_ns"] / int(rows_of(frame, found)["duration_ns"].sum()))
+    time = f"{brief_duration(found['duration_ns'])}, {share}{found.typical}"
+    rate = f"; {found['mean_gbps']:,.1f} GB/s on average" if found["mean_gbps"] > 0 else ""
+    return [f"{quoted(kind)} takes most of the time of copies and sets{found.where}: {time}{rate}"]
 
 
 def figure(found: Answer) -> Figure:

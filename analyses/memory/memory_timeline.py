@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import quoted
 from analyses.answer import Answer
+from analyses.conclusions import outlier
 from analyses.display.charts import step_lines
 from analyses.display.terminal import clipped
 from analyses.flags import MemoryTimelineFlags
@@ -277,9 +279,24 @@ def answer(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> Answer:
     """
     found = allocations(scopes, by)
     tables = {"memory": peaks(found), "alive_at_the_peak": alive_at_peak(found)}
-    return Answer(
-        tables, [note for scope in scopes if (note := _missing_note(scope, found))], {"events": memory_events(found)}
-    )
+    notes = [note for scope in scopes if (note := _missing_note(scope, found))]
+    return Answer(tables, notes, {"events": memory_events(found)}, conclusion=_conclusion(tables["memory"]))
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say how high the highest peak of a GPU is, of a trace without one that of the CPU, and who reached it."""
+    on_gpus = frame[frame["device"] != DEVICES[0]]
+    peak = outlier(_highest(on_gpus if len(on_gpus) else frame), "peak_bytes", lambda size: f"{size:,} bytes")
+    if peak is None:
+        return []
+    by = f", reached in {quoted(str(peak['peak_by']))}" if isinstance(peak["peak_by"], str) else ""
+    return [f"tensors on {peak['device']} take at most {peak['peak_bytes']:,} bytes{peak.where}{peak.typical}{by}"]
+
+
+def _highest(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the device with the highest peak of each rank and scope."""
+    ordered = frame.sort_values("peak_bytes", ascending=False, kind="stable")
+    return ordered.drop_duplicates(["rank", "scope"]).sort_index()
 
 
 def _missing_note(scope: Scope, found: Sequence[Allocations]) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
+from analyses.conclusions import outlier, rows_of
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
@@ -173,7 +175,22 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     """
     tables = {"annotations": annotation_times(scopes), "durations": annotation_durations(scopes)}
     notes = [note for scope in scopes if (note := _missing_note(scope))]
-    return Answer(tables, notes, summed={"annotations": "instances"})
+    said = _conclusion(tables["annotations"])
+    return Answer(tables, notes, summed={"annotations": "instances"}, conclusion=said)
+
+
+def _conclusion(frame: pd.DataFrame) -> list[str]:
+    """Say which annotation has the most GPU time of its own, and where it has most."""
+    named = frame[(frame["annotation"] != NONE) & (frame["gpu_self_ns"] > 0)]
+    if not len(named):
+        return []
+    largest = str(named["annotation"].iloc[int(named["gpu_self_ns"].argmax())])
+    found = outlier(named[named["annotation"] == largest], "gpu_self_ns", brief_duration)
+    if found is None:
+        return []
+    share = brief_share(found["gpu_self_ns"] / int(rows_of(frame, found)["gpu_self_ns"].sum()))
+    own = f"{brief_duration(found['gpu_self_ns'])}, {share} of all GPU work's{found.typical}"
+    return [f"annotation {quoted(largest)} has most GPU time of its own{found.where}: {own}"]
 
 
 def _missing_note(scope: Scope) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
+from analyses.conclusions import outlier
 from analyses.display.charts import empty_figure, new_figure
 from analyses.flags import ATTRIBUTED_TO, AttributionFlags
 from analyses.scope import Scope
@@ -138,7 +140,24 @@ def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
     """
     notes = [note for scope in scopes for note in _missing_notes(scope, by)]
     frame = activity_owners(scopes) if by == "activity" else attribution(scopes, by)
-    return Answer({_table_name(by): frame}, notes, summed={_table_name(by): "activities"})
+    said = [] if by == "activity" else _conclusion(frame, by)
+    return Answer({_table_name(by): frame}, notes, summed={_table_name(by): "activities"}, conclusion=said)
+
+
+def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
+    """Say which owner has the most GPU time of its own, where it has most, and how much belongs to none."""
+    named = frame[(frame["name"] != UNKNOWN) & (frame["gpu_self_ns"] > 0)]
+    if not len(named):
+        return []
+    largest = str(named["name"].iloc[int(named["gpu_self_ns"].argmax())])
+    found = outlier(named[named["name"] == largest], "gpu_self_ns", brief_duration)
+    if found is None:
+        return []
+    has = f"{by.replace('-', ' ')} {quoted(largest)} has most GPU time of its own{found.where}"
+    own = f"{brief_duration(found['gpu_self_ns'])}, {brief_share(found['gpu_self_share'])}{found.typical}"
+    nobodys = frame[frame["name"] == UNKNOWN]
+    lost = int(nobodys["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum())
+    return [f"{has}: {own}" + (f"; {brief_share(lost)} belongs to no {by.replace('-', ' ')}" if lost else "")]
 
 
 def _table_name(by: str) -> str:

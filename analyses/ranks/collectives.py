@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses.advice.wording import brief_duration, brief_share, counted
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
@@ -207,8 +208,30 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     summed = {"collectives": f"the waiting ones of {ranks} ranks"}
     summed |= dict.fromkeys(("ranks", "group_kinds", "groups"), "all collectives")
     worst_by = {"ranks": "wait_caused_ns"}
-    notes = [*notes_on(scopes, matched), *_met_inside(scopes)]
-    return Answer(tables, notes, {"members": members}, summed=summed, worst_by=worst_by)
+    return Answer(
+        tables,
+        [*notes_on(scopes, matched), *_met_inside(scopes)],
+        {"members": members},
+        summed=summed,
+        worst_by=worst_by,
+        conclusion=_conclusion(every, tables["ranks"]),
+    )
+
+
+def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
+    """Say how much of the time in collectives is waiting for the last rank, and which rank that mostly is."""
+    duration, waited = int(ranks["duration_ns"].sum()), int(ranks["wait_ns"].sum())
+    if not duration:
+        return []
+    amounts = f"{brief_duration(waited)} of {brief_duration(duration)}, of all ranks"
+    says = f"{brief_share(waited / duration)} of the time in collectives is waiting for the last rank ({amounts})"
+    if not waited:
+        return [says]
+    by_rank = ranks.groupby("rank")[["wait_caused_ns", "times_last"]].sum()
+    worst = by_rank.reset_index().nlargest(1, "wait_caused_ns").iloc[0]
+    last, caused, times = (int(worst[name]) for name in ("rank", "wait_caused_ns", "times_last"))
+    of = counted(len(every), "collective")
+    return [f"{says}; rank {last} causes {brief_share(caused / waited)} of that: it comes last to {times:,} of {of}"]
 
 
 def _met_inside(scopes: Sequence[Scope]) -> list[str]:

@@ -75,7 +75,7 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     return Answer(
         tables,
         notes_on(scopes, matched),
-        opening=causes_in_words(charged, host_names(matched)),
+        conclusion=causes_in_words(charged, host_names(matched)),
         summed=summed | {"causes": "the ranks that waited"},
         worst_by={"stragglers": "wait_caused_ns"},
         drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},

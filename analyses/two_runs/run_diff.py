@@ -90,15 +90,13 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
     conclusion = conclusion_lines(found, tables["critical_path_by_class"], tables["critical_path_by_name"], besides)
     more = {"steps": step_table(found), "environment": around}
     tables |= {name: frame for name, frame in more.items() if len(frame)}
-    opening = [*environment_lines(around), *conclusion]
     keys = {
         "environment": records(around),
-        "conclusion": " ".join(conclusion),
         "caveats": besides,
         **comparison_keys(found),
         "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
     }
-    return Answer(tables, _closing_lines(found), opening=opening, keys=keys)
+    return Answer(tables, _closing_lines(found), opening=environment_lines(around), conclusion=conclusion, keys=keys)
 
 
 def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:

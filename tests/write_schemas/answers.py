@@ -31,6 +31,7 @@ SCOPES = listed(
     record({"file": FILE, "rank": whole("The rank."), "window": EXTENT}, "A stretch of one rank."),
     "Where the answer looked: each rank, or each step of each rank.",
 )
+CONCLUSION = text("What the tables come to, in a sentence or two; empty where nothing is sure.")
 NOT_ALWAYS = {
     "temporal-breakdown": ["breakdown_by_gpu"],
     "attribution": ["gpu_time_by_operator", "gpu_time_by_frame", "gpu_time_by_module", "gpu_time_by_annotation",
@@ -48,7 +49,13 @@ def all_answers() -> dict[str, Schema]:
 
 def _answer(analysis: Analysis[object]) -> Schema:
     tables = {**analysis.tables, **(raw_memory_timeline.TABLES if analysis is memory_timeline else {})}
-    properties = {"scopes": SCOPES, "tables": _tables(analysis.name, tables), "notes": NOTES, "unread": UNREAD}
+    properties = {
+        "scopes": SCOPES,
+        "conclusion": CONCLUSION,
+        "tables": _tables(analysis.name, tables),
+        "notes": NOTES,
+        "unread": UNREAD,
+    }
     return document(analysis.name, analysis.asks, properties, ["unread"])
 
 
@@ -99,7 +106,7 @@ def diff() -> Schema:
 
 def _lengths() -> dict[str, Schema]:
     return {
-        "conclusion": text("The conclusion, a sentence."),
+        "conclusion": CONCLUSION,
         "caveats": listed(text("A sentence."), "What speaks against it."),
         "measure": one_of(get_args(Measure), "What was compared."),
         "control_ns": ns("The control's median"),

@@ -24,6 +24,7 @@ from tests.support.command_line import (
     two_steps,
 )
 from tests.support.depth import deep
+from tests.support.make_sample import SAMPLE
 from tests.support.small_job import small_job
 
 EVENT_KINDS = {
@@ -128,11 +129,12 @@ def test_without_arguments_the_usage_is_shown(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_an_input_the_usage_is_shown(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_without_an_input_one_line_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
     status, out, err = run_command(capsys, command)
     assert (status, out) == (2, "")
-    assert err.startswith(f"usage: hta-graph {command}")
-    assert "INPUT" in err.splitlines()[-1]
+    assert err.startswith(f"hta-graph {command}: the following arguments are required: INPUT")
+    assert f"as in: hta-graph {command} " in err
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -540,3 +542,20 @@ def test_a_file_name_that_is_not_utf8_can_be_read(tmp_path: Path, arguments: lis
     done = run_program("info", path, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert "A100" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["report", "timeline"])
+def test_a_page_under_another_name_is_refused(command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.json"
+    status, _, err = run_command(capsys, command, SAMPLE, "-o", page)
+    assert (status, page.exists()) == (2, False)
+    assert err == f"hta-graph: {page}: a page is written as .html or .htm\n"
+
+
+def test_it_says_where_a_figure_went(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    figure = tmp_path / "figure.html"
+    assert run_command(capsys, "temporal-breakdown", SAMPLE, "--plot", figure) == (
+        0,
+        "",
+        f"{figure}: open it in a browser\n",
+    )

@@ -158,3 +158,14 @@ def test_wide_cuts_nothing_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "stdout", file)
     print_lines(SHOWN, wide=True)
     assert "x" * 200 in file.getvalue()
+
+
+def test_amounts_have_separators_and_what_names_something_has_none() -> None:
+    frame = pd.DataFrame({
+        "bytes": pd.array([16777216, None], "Int64"),
+        "peak_event_index": pd.array([123456, None], "Int64"),
+        "number": [1234, 5678],
+        "last_rank": [1024, 2048],
+    })  # fmt: skip
+    found = text_of(table_lines("answer", frame, 9), None)
+    assert all(text in found for text in ("16,777,216", "123456", "1234", "1024"))

@@ -226,3 +226,12 @@ def test_exposed_communication_of_several_ranks_is_waiting_or_transfer(tmp_path:
 def test_one_rank_cannot_tell_waiting_from_transfer(tmp_path: Path) -> None:
     found = comm_comp_overlap([whole(0, build(tmp_path))])
     assert found[["exposed_waiting_ns", "exposed_transfer_ns"]].isna().all(axis=None)
+
+
+def test_it_concludes_how_much_communication_is_exposed_and_in_what(tmp_path: Path) -> None:
+    # All-reduces from 5 to 30, a gemm from 0 to 10.
+    found = answer([whole(0, build(tmp_path))])
+    assert found.conclusion == ["80 % of the communication is exposed: 20.0 µs of 25.0 µs, 50 % of it in allreduce"]
+    silent = TraceBuilder()
+    silent.launch("gemm", (0, 1), (10, 20), 1)
+    assert answer([whole(0, silent.graph(tmp_path))]).conclusion == []

@@ -394,3 +394,23 @@ def test_a_median_and_95_percent_tell_of_single_gaps(tmp_path: Path) -> None:
     assert set(map(tuple, streams[["cause", "median_gap_ns"]].to_numpy().tolist())) <= {
         *map(tuple, device[["cause", "median_gap_ns"]].to_numpy().tolist())
     }
+
+
+def test_it_concludes_how_long_the_gpu_is_idle_and_what_is_mostly_behind_that(tmp_path: Path) -> None:
+    graph = late_host().graph(tmp_path)
+    scope = whole(0, graph)
+    found = answer([scope])
+    # 83 of 94 µs: between the kernels, 10 to 93.
+    first = found.tables["idle_time"].iloc[0]
+    said = found.conclusion[0]
+    assert said.startswith("the GPU is idle for 88 % of the time; for ")
+    assert (
+        f"for {first['idle_share']:.0%}".replace("%", " %") + " of that the CPU works in an operator (aten::linear)"
+        in said
+    )
+
+
+def test_of_a_gpu_that_is_never_idle_nothing_is_concluded(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("gemm", (0, 1), (3, 10), 1)
+    assert answer([whole(0, trace.graph(tmp_path))]).conclusion == []

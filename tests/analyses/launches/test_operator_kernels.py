@@ -179,3 +179,11 @@ def test_a_median_and_95_percent_tell_of_single_occurrences(tmp_path: Path) -> N
     launched, begun = [delay * 1_000 for delay in late], [(delay + 3) * 1_000 for delay in late]
     assert [row["median_launch_delay_ns"], row["p95_launch_delay_ns"]] == [usual(launched, 50), usual(launched, 95)]
     assert [row["median_runtime_delay_ns"], row["p95_runtime_delay_ns"]] == [usual(begun, 50), usual(begun, 95)]
+
+
+def test_it_concludes_whose_kernels_take_most(tmp_path: Path) -> None:
+    # Twice a gemm of 10 and a bias of 2 µs.
+    assert answer([whole(0, two_linears().graph(tmp_path))]).conclusion == [
+        "aten::addmm with 2 pieces of GPU work takes most GPU time: 24.0 µs in 2 occurrences"
+    ]
+    assert answer([]).conclusion == []

@@ -117,7 +117,7 @@ def test_a_queue_that_holds_nobody_up_is_printed_above_the_note_on_amd(tmp_path:
     trace = TraceBuilder()
     trace.call("hipLaunchKernel", 0, 2, 1)
     trace.kernel("k", 3, 5, 1)
-    title, table, *rest = answer_lines(answer([whole(0, trace.graph(tmp_path))]))
+    _, _, title, table, *rest = answer_lines(answer([whole(0, trace.graph(tmp_path))]))
     assert (title, rest[-1]) == (
         "queue length: rank 0, whole trace",
         "AMD's queues take more than 1,024 launches: a long one there holds nobody up",
@@ -311,3 +311,11 @@ def test_hta_summary_and_blocked_time_are_met_where_they_are_right(name: str) ->
     times = {(row[0], row[1]): row[2:] for row in full.to_numpy().tolist()}
     for rank, stream, length, share in answered(name, "get_time_spent_blocked_on_full_queue__10")["rows"]:
         assert times[rank, stream] == [pytest.approx(length, abs=2), pytest.approx(share, rel=1e-3)]
+
+
+def test_it_concludes_which_queue_is_the_longest(tmp_path: Path) -> None:
+    # From 0 to 30 µs: 1 for 3 µs, 2 for 7, 1 for 10, 1 for 10 = 37 / 30.
+    length = "1.2 launches wait there on average, at most 2; no full queue held a launch up"
+    said = answer([whole(0, busy_stream().graph(tmp_path))]).conclusion
+    assert said == [f"the longest queue is that of stream 0:1:7: {length}"]
+    assert answer([]).conclusion == []

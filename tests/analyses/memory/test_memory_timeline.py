@@ -209,3 +209,10 @@ def test_events_agree_with_the_allocator_and_sum_to_the_peak(name: str, rank: in
     alive = alive_at_peak(found).groupby("device")["alive_bytes"].sum()
     assert alive.tolist() == peaks(found)["peak_bytes"].tolist()
     assert alive[f"GPU {rank}"] == {"ddp_v100": 6_629_508_096, "owlv2_pystack_h100": 2_707_847_680}[name]
+
+
+def test_it_concludes_how_high_the_peak_is_and_who_reached_it(tmp_path: Path) -> None:
+    assert answer([whole(0, build().graph(tmp_path))]).conclusion == [
+        "tensors on GPU 0 take at most 170 bytes, reached in aten::mm"
+    ]
+    assert answer([]).conclusion == []

@@ -140,3 +140,12 @@ def test_a_model_recorded_with_stacks_is_told_by_its_modules() -> None:
     assert frame.index[0] == "nn.Module: Owlv2Attention"
     assert frame.loc["nn.Module: Owlv2Attention", "activities"] == 2_760
     assert frame.loc["(unknown)", "gpu_self_share"] < 0.03
+
+
+def test_it_concludes_who_has_most_gpu_time_and_how_much_is_nobodys(tmp_path: Path) -> None:
+    scope = whole(0, build(tmp_path).graph(tmp_path))
+    # gemm 10 and 5 µs, raw 7, early 3: 10 of 25 are nobody's, the rest of addmm and of the second linear.
+    assert answer([scope]).conclusion == [
+        "operator aten::addmm has most GPU time of its own: 10.0 µs, 40 %; 40 % belongs to no operator"
+    ]
+    assert answer([scope], "activity").conclusion == []

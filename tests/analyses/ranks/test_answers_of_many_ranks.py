@@ -81,7 +81,7 @@ def test_hosts_add_up_their_ranks(tmp_path: Path) -> None:
 def test_one_host_or_one_that_is_not_told_makes_no_table(tmp_path: Path, hosts: list[str | None]) -> None:
     answer = stragglers_module.answer(four_ranks(tmp_path, hosts))
     assert len(answer.tables["hosts"]) == 0
-    assert "host" not in answer.opening[0]
+    assert "host" not in answer.conclusion[0]
 
 
 def test_groups_and_what_they_are_for(tmp_path: Path) -> None:

@@ -294,3 +294,14 @@ def test_a_median_and_95_percent_tell_of_single_waits(tmp_path: Path) -> None:
     for row in collectives(matched).itertuples():
         others = kernels[(kernels["number"] == row.number) & ~kernels["is_last"].astype(bool)]
         assert row.median_wait_ns == usual(others["wait_ns"], 50)
+
+
+def test_it_concludes_how_much_is_waiting_and_for_whom(tmp_path: Path) -> None:
+    # Rank 1 starts 10 µs late, then 20 µs late; both transfers take 10 µs: 30 of 70 µs are waiting.
+    args = {"In_msg_nelems": 4, "dtype": "Float"}
+    first = rank_trace(0, [(10, 30), (40, 70)], Collective_name="allreduce", Process_Group_Name="0", Seq=[1, 2], **args)
+    late = rank_trace(1, [(20, 30), (60, 70)], Collective_name="allreduce", Process_Group_Name="0", Seq=[1, 2], **args)
+    found = collectives_module.answer(scopes_of(tmp_path, first, late))
+    waits = "43 % of the time in collectives is waiting for the last rank (30.0 µs of 70.0 µs, of all ranks)"
+    assert found.conclusion == [f"{waits}; rank 1 causes 100 % of that: it comes last to 2 of 2 collectives"]
+    assert collectives_module.answer(scopes_of(tmp_path, first)).conclusion == []
