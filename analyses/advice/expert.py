@@ -6,7 +6,7 @@ from analyses.advice.communication_rules import exposed_communication, gloo_comm
 from analyses.advice.finding import AdviceRule, PathFinding
 from analyses.advice.input_rules import data_loading_exposed, driver_allocations, idle_between_steps
 from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched
-from analyses.advice.launching_rules import launch_bound, python_bound, tiny_kernels
+from analyses.advice.launching_rules import host_pauses, launch_bound, python_bound, tiny_kernels
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.recording_rules import (
@@ -38,6 +38,7 @@ VERDICT_RULES = (
 ADVICE_RULES = (
     AdviceRule("slow_gpu", "kernels of several ranks", slow_gpu),
     AdviceRule("slow_host", "operators of several ranks", slow_host),
+    AdviceRule("host_pauses", "operators", host_pauses),
     AdviceRule("launch_bound", "launches and their work", launch_bound),
     AdviceRule("driver_allocations", "calls of the runtime", driver_allocations),
     AdviceRule("values_read", "calls of the runtime and operators", values_read),

@@ -12,7 +12,7 @@ from analyses.advice.wording import brief_duration, counted, quoted
 from hta_graph.columns import distinct
 from hta_graph.model import BoundBy, EventKind
 
-__all__ = ["launch_bound", "python_bound", "tiny_kernels"]
+__all__ = ["host_pauses", "launch_bound", "python_bound", "tiny_kernels"]
 
 LAUNCHING_SHARE = 0.2
 """So much of a window at least: less is the prologue of a step, not its rhythm."""
@@ -33,7 +33,7 @@ FEWEST_TINY = 100
 def launch_bound(facts: PathFacts) -> PathFinding | None:
     """The host launches work more slowly than the GPU does it: CUDA graphs, torch.compile, larger batches."""
     pieces, graph = facts.path.pieces, facts.graph
-    on_host = facts.in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP)
+    on_host = facts.in_classes(BoundBy.CPU_BOUND, BoundBy.CPU_GAP) & ~facts.pauses
     # After a wait the GPU is idle for another reason; other rules tell it.
     host_ns = facts.time_of(on_host) - int(host_waits(facts).idle.sum())
     saved = min(host_ns, facts.standing_ns)
@@ -55,12 +55,42 @@ def launch_bound(facts: PathFacts) -> PathFinding | None:
     text = (
         f"The GPU waits for launches{facts.where(on_host)}: the host needs {brief_duration(per_launch)} for each of "
         f"{calls:,} launches, and what it launches takes {brief_duration(typical)} (median). CUDA graphs, "
-        "torch.compile, larger batches, or fewer and larger operators relieve the host."
+        f"torch.compile, larger batches, or fewer and larger operators relieve the host.{_in_the_way(facts)}"
     )
     # Who relieves the host does it after waits, too, and launches that wait for nothing have no lag.
     most = facts.time_of(on_host) + facts.class_ns(BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts.has_stacks else "high"
     return PathFinding(text, evidence, confidence, min(most, facts.standing_ns))
+
+
+def _in_the_way(facts: PathFacts) -> str:
+    """Say what has to go before a graph can be captured: calls in which the host waits for the GPU."""
+    waits = len(host_waits(facts))
+    return f" Its {counted(waits, 'wait')} for the GPU have to go before a graph can be captured." if waits else ""
+
+
+def host_pauses(facts: PathFacts) -> PathFinding | None:
+    """The host stands in no operator for long while the GPU has nothing to do: no launch comes sooner by any graph."""
+    pauses = facts.pauses
+    saved = min(facts.time_of(pauses), facts.standing_ns)
+    if not facts.is_worth(saved) or may_poll(facts):
+        return None
+    lengths = facts.lengths[pauses]
+    shortest, longest = brief_duration(int(lengths.min())), brief_duration(int(lengths.max()))
+    span = f"of {longest}" if len(lengths) == 1 else f"of {shortest} to {longest}"
+    evidence = {
+        "pauses": len(lengths), "time_ns": int(lengths.sum()), "longest_ns": int(lengths.max()),
+        "largest": facts.largest_records(pauses),
+    }  # fmt: skip
+    named = facts.largest_names(pauses, 1)
+    where = f", mostly in {quoted(named[0][0])}" if named and 2 * named[0][1] > lengths.sum() else ""
+    text = (
+        f"For {facts.told(int(lengths.sum()))} the host is in no operator and launches nothing{where}: "
+        f"{counted(len(lengths), 'pause')} {span}. No CUDA graph and no faster launch removes them; "
+        "hta-graph idle-time lists them, with_stack=True records what Python does there."
+    )
+    confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
+    return PathFinding(text, evidence, confidence, saved)
 
 
 def python_bound(facts: PathFacts) -> PathFinding | None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.wording import brief_duration, brief_share
+from hta_graph.algorithms.replay.scenarios import PAUSE_NS
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.work.activities import Activities, WorkType, activities
@@ -86,6 +87,11 @@ class PathFacts:
     def lengths(self) -> Ints:
         """How long each piece is (ns)."""
         return self.path.pieces.length
+
+    @cached_property
+    def pauses(self) -> Bools:
+        """Mark the pieces in which the host is in no operator for so long that it is no rhythm of launching."""
+        return self.in_classes(BoundBy.CPU_GAP) & (self.lengths > PAUSE_NS)
 
     def time_of(self, chosen: Bools) -> int:
         """Add up some pieces (ns)."""

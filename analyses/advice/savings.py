@@ -18,7 +18,7 @@ from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.replayable import Replayable
-from hta_graph.algorithms.replay.scenarios import scenario
+from hta_graph.algorithms.replay.scenarios import PAUSE_NS, scenario
 from hta_graph.algorithms.time.critical_path import is_told_elsewhere
 from hta_graph.algorithms.time.windows import same_window
 from hta_graph.columns import picked
@@ -117,6 +117,10 @@ def _without_python(facts: PathFacts, _: PathFinding) -> Change:
     )
 
 
+def _without_pauses(_: PathFacts, __: PathFinding) -> Change:
+    return _with_factor(lambda base: (base.parts.bound == BoundBy.CPU_GAP) & (base.parts.length > PAUSE_NS))
+
+
 def _without_reads(facts: PathFacts, _: PathFinding) -> Change:
     return _without_waits(facts, lambda calls: kinds_of_waits(facts, calls)[0])
 
@@ -138,6 +142,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "held_up_by_rank": _like_other_ranks,
     "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
     "slow_host": _rank_as_fast(*HOST_CLASSES),
+    "host_pauses": _without_pauses,
     "launch_bound": _named("cuda_graphs"),
     "driver_allocations": _without_allocations,
     "values_read": _without_reads,

@@ -20,7 +20,7 @@ from hta_graph.graph.points import is_end
 from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
 from hta_graph.names import elided, there_are
 
-__all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "scenario"]
+__all__ = ["COMPARES_RANKS", "PAUSE_NS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "scenario"]
 
 COMPARES_RANKS = ("like_median", "rank_like_others")
 """Scenarios that lay all ranks beside each other."""
@@ -146,11 +146,23 @@ def _launches_free(draft: Draft, _: str) -> None:
     draft.factor[meant] = 0.0
 
 
+PAUSE_NS = 1_000_000
+"""Between launches PyTorch and Python take 5 to 250 µs; a host that opens no operator for longer does other things."""
+
+OF_LAUNCHING = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
+"""Time that goes where the host only replays graphs."""
+
+
 def _cuda_graphs(draft: Draft, _: str) -> None:
     # Without launches there is nothing that a graph could replay: no time of the host may vanish then.
     if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
         _refuse_nothing(draft, np.zeros(0, np.bool_), "launches")
-    _scaled(BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)(draft, "")
+    parts = draft.base.parts
+    # A pause is no rhythm of launching: whatever the host does there, it does it beside a graph, too.
+    pause = (parts.bound == BoundBy.CPU_GAP) & (parts.length > PAUSE_NS)
+    meant = np.isin(parts.bound, OF_LAUNCHING) & ~pause & draft.base.may_change
+    _refuse_nothing(draft, meant, ", ".join(kind.label for kind in OF_LAUNCHING))
+    draft.factor[meant] = 0.0
 
 
 def _no_host_syncs(draft: Draft, _: str) -> None:
@@ -210,7 +222,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "cuda_graphs": Scenario(
         "the host only replays CUDA graphs",
-        "operators, Python and launches take no time; kernels, waits of the host and data loading stay",
+        "operators, Python and launches take no time; kernels, waits of the host, data loading, pauses over 1 ms stay",
         _cuda_graphs,
     ),
     "no_host_syncs": Scenario(

@@ -210,6 +210,7 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
     "python_bound": (lambda: in_python(500), lambda: in_python(20)),
+    "host_pauses": (lambda: silent(3000), lambda: silent(900)),
     "no_python_stacks": (lambda: silent(3000), lambda: silent(3000, stacks=True)),
     "gloo_communication": (lambda: with_gloo(runs=True), lambda: with_gloo(runs=False)),
     "start_up_recorded": (lambda: starting_up(30_000), lambda: starting_up(3000)),
@@ -276,6 +277,22 @@ def test_a_host_that_launches_beside_a_busy_gpu_is_blamed_with_doubt(tmp_path: P
     assert "gpu_busy_meanwhile" in busy
     assert "gpu_busy_meanwhile" not in idle
     assert (busy["launch_bound"].confidence, idle["launch_bound"].confidence) == ("low", "high")
+
+
+def test_a_pause_of_the_host_is_no_launching_and_no_graph_removes_it(tmp_path: Path) -> None:
+    """Eighty launches of 20 µs each, 5 ms in which the host is in no operator, and one launch more."""
+    trace = launching(20, 4)
+    before = findings(trace, tmp_path)["launch_bound"].evidence["host_ns"]
+    trace.launch("gemm", (6_600, 6_605), (6_610, 6_614), 5_000)
+    found = findings(trace, tmp_path)
+    assert found["host_pauses"].evidence["pauses"] == 1
+    pause_ns = found["host_pauses"].evidence["time_ns"]
+    assert 4_900_000 < pause_ns < 5_100_000
+    # One launch more, and not the pause before it.
+    assert 0 <= found["launch_bound"].evidence["host_ns"] - before < 10_000
+    graph = hg.build_graph(hg.read_trace(tmp_path / "trace.json"))
+    replayed = hg.replay(graph, [hg.scenario("cuda_graphs")])
+    assert 0 <= replayed.predicted_ns - pause_ns < 10_000
 
 
 def test_every_rule_has_its_own_name() -> None:
