@@ -11,7 +11,7 @@ import numpy as np
 
 from analyses.display.terminal import Line, clipped, duration_text, percent, table
 from analyses.display.words import short_words_in
-from hta_graph.algorithms.time.median_step import step_lengths
+from hta_graph.algorithms.time.median_step import StepLength, step_lengths
 from hta_graph.algorithms.time.step_table import StepRow, step_rows, telling_steps
 from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
@@ -64,15 +64,24 @@ def default_lines(window: ResolvedWindow, graph: DependencyGraph, steps: Sequenc
     """
     if not window.is_default:
         return []
-    count = len(step_lengths(graph))
+    lengths = step_lengths(graph)
+    count = len(lengths)
     if not count:
         return [f"no steps in this trace, so the window is all of it{_offered_annotation(graph)}"]
     if count == 1:
         return [f"{window.label} is the only step"]
     return [
-        f"{window.label} is the median of {count} steps; --step N asks about another",
+        f"{window.label} is the median of {_candidates_text(lengths)}; --step N asks about another",
         *(_steps_in_short(steps, graph, window.step, count) if steps else []),
     ]
+
+
+def _candidates_text(lengths: Sequence[StepLength]) -> str:
+    """Say of how many steps one is the median, and that others are no candidates."""
+    asked = sum(one.is_candidate for one in lengths)
+    if asked == len(lengths):
+        return f"{asked} steps"
+    return f"{asked} of {len(lengths)} steps (the first, and such without GPU work or on few ranks, are left out)"
 
 
 def listed_steps(window: ResolvedWindow, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:

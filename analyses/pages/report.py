@@ -107,6 +107,8 @@ def steps_of_report(path: CriticalPath, data_load: Sequence[str] | None = None) 
 def _name_of_run(paths: Mapping[int, CriticalPath]) -> str:
     """Name the file, or the folder of several."""
     name = next(iter(paths.values())).graph.path
+    if len(paths) == 1 and not name.parent.name:
+        return name.name
     return f"{name.parent.name}/{name.name}" if len(paths) == 1 else f"{name.parent.name}, {len(paths)} ranks"
 
 
@@ -225,10 +227,14 @@ def _unexplained_section(paths: Mapping[int, CriticalPath], timeline: TimelinePa
             "what was repaired, dropped or left open", pd.DataFrame(counts, columns=["rank", "count", "diagnostic"])
         ),
     ]
-    notes = [] if len(frame) else ["Nothing: every nanosecond of the critical paths has a cause."]
+    notes = [] if len(frame) else [f"Nothing: every nanosecond of {_whose_paths(paths)} has a cause."]
     return Section(
         "What is unexplained", "Time for which the trace shows no cause, and what was unsound.", tables, notes
     )
+
+
+def _whose_paths(paths: Mapping[int, CriticalPath]) -> str:
+    return "the critical path" if len(paths) == 1 else "the critical paths of the single ranks"
 
 
 def _longest_unexplained(paths: Mapping[int, CriticalPath]) -> pd.DataFrame:

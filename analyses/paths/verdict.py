@@ -123,7 +123,11 @@ def advice_lines(path: CriticalPath) -> list[str]:
     every = _replayed_advice(PathFacts(path))
     hidden = len(every) - ADVICE_SHOWN
     more = [f"and {hidden} more with --json"] if hidden > 0 else []
-    return [*(f"{finding.text} [{_worth_text(finding, path)}]" for finding in every[:ADVICE_SHOWN]), *more]
+    shown = every[:ADVICE_SHOWN]
+    overlap = (
+        ["what these would save overlaps: it does not add up"] if sum(bool(one.saves_ns) for one in shown) > 1 else []
+    )
+    return [*(f"{finding.text} [{_worth_text(finding, path)}]" for finding in shown), *overlap, *more]
 
 
 def _worth_text(finding: PathFinding, path: CriticalPath) -> str:

@@ -16,6 +16,7 @@ from analyses.paths.what_if import WhatIf
 from hta_graph.algorithms.replay.opportunities import LEAST_SHARE, Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
 from hta_graph.algorithms.time.windows import ResolvedWindow
+from hta_graph.model import BoundBy
 from hta_graph.names import elided, short_name
 
 __all__ = ["what_if_lines"]
@@ -24,6 +25,10 @@ SHOWN = 10
 LONGEST_NAME = 60
 FAR_MORE = 2
 WORTH_SAYING = 0.05
+NEW_SILENCE = 0.1
+"""The share of a window that new time without an operator is worth a warning."""
+IS_A_BOUND = "like_median"
+"""A named change that nobody can make: it bounds what noise costs (docs/fidelity.md)."""
 OF_RANK = re.compile(r"rank (\d+): (.*)", re.DOTALL)
 
 MOST_TELLING = ("collective", "operator", "kernel", "module", "rank", "class")
@@ -104,7 +109,11 @@ def _best_scenario(found: WhatIf) -> str:
     """Say which named change saves most, if that is worth saying."""
     measured = found.replayed.measured_ns
     is_alone = any(one.may_be_waiting for one in found.opportunities)
-    told = [one for one in found.scenarios if not (is_alone and one[0].asked.startswith("communication"))]
+    told = [
+        one
+        for one in found.scenarios
+        if one[0].asked != IS_A_BOUND and not (is_alone and one[0].asked.startswith("communication"))
+    ]
     if not told or told[0][1] < WORTH_SAYING * measured:
         return ""
     change, saved = told[0]
@@ -181,7 +190,20 @@ def _assumption_lines(found: WhatIf) -> list[Line]:
         else "all of the path can move"
     )
     deduced = f"; {percent(inferred)} of it rests on edges that a rule deduced" if inferred else ""
-    return [*changed, f"{rests}{deduced}"]
+    return [*changed, f"{rests}{deduced}", *_new_silence(found)]
+
+
+def _new_silence(found: WhatIf) -> list[str]:
+    """Warn where time without an operator is what remains: what kept it may have been a wait that nobody recorded."""
+    silent = BoundBy.CPU_GAP.label
+    before, after = (path.by_bound_ns[silent] for path in (found.replayed.path_before, found.replayed.path_after))
+    if not found.asked or after - before < NEW_SILENCE * found.replayed.measured_ns:
+        return []
+    text = (
+        f"{brief_duration(after - before)} without an operator are on the path now that were beside it: if the host "
+        "waited there and no row shows it, more would be gained; ask about one step (--step N)"
+    )
+    return [text]
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ def causes_in_words(frame: pd.DataFrame, hosts: Mapping[int, str]) -> list[str]:
             f"rank {rank}{_on_host(rank, hosts)} holds up the others: it causes {brief_duration(caused)} of {of_all}"
         )
         return ["".join([begins, _main_cause(own, caused), _passed_on(own, caused), _not_known(own, caused)])]
-    begins = f"no rank alone holds up the others: of {of_all} rank {rank} causes most, {brief_share(caused / waited)}"
+    most = f"of {of_all} rank {rank} causes {brief_share(caused / waited)}, more than any other"
+    begins = f"no rank alone causes most of the waiting, though one may hold up a step (critical-path): {most}"
     named = frame[frame["name"].notna()]
     largest = _largest_cause(named, waited) if len(named) else ""
     return [begins + _main_host(by_rank, hosts, waited) + largest + _not_known(frame, waited)]
