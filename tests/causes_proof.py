@@ -3,6 +3,9 @@
 A job is asked about if a delay was injected after its first step, and causes most of its waiting: without it, the same
 job waits less than half as long. It is *named first* if the first cause is the rank that was delayed and the row that
 took too long (or its class, where no row did). In every job the waiting charged is the waiting.
+
+``--longer`` asks instead what the verdict of the delayed step says of short delays, which a GPU's work may hide: what
+the rank does meanwhile, and what it takes longer for; each, and the first cause, beside what was injected.
 """
 
 from __future__ import annotations
@@ -11,17 +14,22 @@ import argparse
 import random
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import hta_graph as hg
+from analyses.advice.expert import verdict_of
+from analyses.advice.path_facts import PathFacts
+from analyses.advice.savings import with_savings
+from analyses.paths.verdict import longer_text
 from hta_graph.job.causes.wait_causes import WaitCauses
 from tests.ranks_proof import SCENARIOS, random_shape
 from tests.simulator.ranks import Fault, JobRun, JobShape, Recording, record_job, simulate_job
 
 BACKENDS = ("nccl", "gloo")
+SAID = ("meanwhile", "longer", "first cause")
 
 
 @dataclass
@@ -91,6 +99,57 @@ def _true_waiting(job: JobRun) -> int:
     return sum(one.true_wait(member) for one, member in job.meetings())
 
 
+def briefly_delayed(scenario: str, backend: str, seed: int) -> JobShape:
+    """Return the same shape with a delay as long as a few of its layers: its rank may compute while the others wait."""
+    shape, rng = delayed_shape(scenario, backend, seed), random.Random(f"brief {scenario} {backend} {seed}")
+    fault = shape.faults[0]
+    length = int(shape.compute_ns * shape.layers * rng.uniform(0.3, 4))
+    return replace(shape, faults=(replace(fault, ns=length, on_host=fault.on_host or fault.phase == "data"),))
+
+
+def said_of(scenario: str, backend: str, seed: int) -> Counter[str]:
+    """Compare what the verdict of a delayed step says with what was injected, where it tells of a saving."""
+    shape = briefly_delayed(scenario, backend, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = record_job(simulate_job(SCENARIOS[scenario](shape)), Recording(ids=bool(seed % 2)), Path(folder))
+        names = {(delay.rank, delay.name) for delay in recorded.delays()}
+        job = hg.read_job(recorded.paths)
+        facts = PathFacts(hg.critical_path(job, hg.step(shape.faults[0].step)))
+        said = with_savings(facts, verdict_of(facts)[:1])[0]
+        counts = Counter(jobs=1)
+        if said.rule != "held_up_by_rank" or not names or not facts.is_worth(said.saves_ns or 0):
+            return counts
+        rank, meanwhile = said.evidence["rank"], said.evidence["meanwhile"]
+        causes = WaitCauses(job)
+        charges = causes.charge()
+    first = causes.doings.name[charges.doing[0]] if len(charges) and charges.doing[0] >= 0 else None
+    cause = (int(charges.rank[0]), first) if len(charges) else None
+    counts.update(["told", f"meanwhile {_judged(meanwhile and (rank, meanwhile[0]['name']), names)}"])
+    counts.update([f"first cause {_judged(cause, names)}"])
+    if longer_text(said, facts):
+        assert said.takes_longer
+        counts.update([f"longer {_judged((rank, said.takes_longer[0]), names)}"])
+    return counts
+
+
+def _judged(said: object, names: set[tuple[int, str | None]]) -> str:
+    return "right" if said in names else "wrong"
+
+
+def longer_table(options: argparse.Namespace) -> str:
+    """Print for each back end what was said, and how much of it is what was injected."""
+    columns = ("jobs", "told", *(f"{what} {how}" for what in SAID for how in ("right", "wrong")))
+    lines = ["| back end | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for backend in BACKENDS:
+        counts: Counter[str] = Counter()
+        for scenario in SCENARIOS:
+            if scenario != "wide":
+                for seed in range(options.first, options.first + options.seeds):
+                    counts += said_of(scenario, backend, seed)
+        lines.append(f"| {backend} | " + " | ".join(str(counts[column]) for column in columns) + " |")
+    return "\n".join(lines)
+
+
 def table(scores: Iterable[tuple[str, Score]]) -> str:
     """Print scores, one line each."""
     lines = [
@@ -109,7 +168,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--longer", action="store_true", help="what the verdict says of the rank that is late")
     options = parser.parse_args(argv)
+    if options.longer:
+        print(longer_table(options))  # noqa: T201
+        return 0
     scores: dict[str, Score] = defaultdict(Score)
     for scenario in SCENARIOS:
         for backend in BACKENDS:

@@ -21,7 +21,7 @@ class PathFinding:
 
     ``saves_at_most_ns`` is ``None`` where nothing is to be saved: of the verdict, and of how to record. ``saves_ns`` is
     what replay predicts; ``None`` where no change of the graph stands for the remedy, or replay was not asked; then
-    ``saves_mostly`` may name whose time that is, and of which class.
+    ``takes_longer`` may name what a rank takes longer for than the others, and of which class.
     """
 
     text: str
@@ -30,7 +30,7 @@ class PathFinding:
     saves_at_most_ns: int | None = None
     rule: str = ""
     saves_ns: int | None = None
-    saves_mostly: tuple[str | None, str] | None = None
+    takes_longer: tuple[str | None, str] | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return the finding as JSON lists it."""

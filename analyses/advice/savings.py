@@ -5,7 +5,6 @@ It is imported where these numbers are shown only: replay takes longer than a pa
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from analyses.advice.host_waits import holds_upload, kinds_of_waits
 from analyses.advice.path_facts import HOST_CLASSES, PathFacts
 from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.draft import Draft
+from hta_graph.algorithms.replay.path_totals import PathTotals
 from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.scenarios import PAUSE_NS, scenario
@@ -46,21 +46,27 @@ def _with_saving(facts: PathFacts, finding: PathFinding) -> PathFinding:
         return finding
     try:
         found = replay(facts.graph, remedy(facts, finding), same_window(facts.path.window))
-        mostly = _mostly_saved(found) if finding.rule == "held_up_by_rank" else None
-        return replace(finding, saves_ns=found.saved_ns, saves_mostly=mostly)
+        if finding.rule != "held_up_by_rank":
+            return replace(finding, saves_ns=found.saved_ns)
+        longer = _takes_longer(found, facts.graph.place_of_rank(finding.evidence["rank"]))
+        return replace(finding, saves_ns=found.saved_ns, takes_longer=longer)
     except QueryError:
         # A remedy that leaves something without a cause, or finds nothing to change, predicts nothing.
         return finding
 
 
-def _mostly_saved(found: Replayed) -> tuple[str | None, str] | None:
-    """Return whose time, and of which class, the path has most less of after the changes."""
-    less: Counter[tuple[str | None, str]] = Counter()
-    for path, sign in ((found.path_before, 1), (found.path_after, -1)):
-        for name, bound, _, time_ns in zip(*path.by_name().values(), strict=True):
-            less[name, bound] += sign * time_ns
-    most = min(less, key=lambda key: (-less[key], key[1], key[0] or ""), default=None)
-    return most if most and less[most] > 0 else None
+def _takes_longer(found: Replayed, place: int) -> tuple[str | None, str] | None:
+    """Return whose time on the path, and of which class, a rank (its place) has most more of than the others.
+
+    The path afterwards may lead through another rank that does other things: what it has less of says nothing. None
+    where nothing alone makes half of what is saved.
+    """
+    base, rows = found.draft.base, found.path_before.rows
+    rows = rows[base.part_rank[rows] == place]
+    longer = PathTotals(base, rows, base.parts.length[rows] - found.draft.lengths[rows]).by_name()
+    if not len(longer["name"]) or 2 * longer["time_ns"][0] < max(found.saved_ns, 1):
+        return None
+    return longer["name"][0], longer["bound_by"][0]
 
 
 def _with_factor(chosen: Callable[[Replayable], Bools], factor: float = 0.0) -> Change:

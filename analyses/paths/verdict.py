@@ -18,6 +18,7 @@ from hta_graph.printable import encodable
 
 __all__ = [
     "advice_lines",
+    "longer_text",
     "representative_rank",
     "verdict",
     "verdict_document",
@@ -54,19 +55,19 @@ def _told_in_sentence(finding: PathFinding, facts: PathFacts) -> PathFinding:
     if not finding.saves_ns or not facts.is_worth(finding.saves_ns):
         return finding
     gain = f"as fast as the others it would save {facts.told(finding.saves_ns)}"
-    return replace(finding, text=f"{finding.text}; {gain}{_longer_text(finding, facts)}")
+    return replace(finding, text=f"{finding.text}; {gain}{longer_text(finding, facts)}")
 
 
-def _longer_text(finding: PathFinding, facts: PathFacts) -> str:
+def longer_text(finding: PathFinding, facts: PathFacts) -> str:
     """Say what the late rank takes longer for, where it does something else when the others have come.
 
     A rank that loads data for too long computes as long as the others do, and later: they wait while it computes.
     """
-    if finding.saves_mostly is None:
+    if finding.takes_longer is None:
         return ""
-    name, bound = finding.saves_mostly
+    name, bound = finding.takes_longer
     meanwhile = [(done["name"], done["bound_by"]) for done in finding.evidence["meanwhile"][:1]]
-    if name is None or finding.saves_mostly in meanwhile:
+    if name is None or finding.takes_longer in meanwhile:
         return ""
     return f", for it takes longer in {quoted(name)} ({short_words_in(facts.graph)[bound]})"
 

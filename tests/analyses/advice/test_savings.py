@@ -15,7 +15,7 @@ from analyses.advice.savings import REMEDIES, with_savings
 from hta_graph.graph import DependencyGraph
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import command_json, run_command
-from tests.support.gloo_builder import late_ranks
+from tests.support.gloo_builder import MAIN, GlooRank, late_ranks
 from tests.support.shared_traces import SHARED
 
 FOLDER = Path(analyses.__file__).parent / "sample"
@@ -100,6 +100,36 @@ def test_a_rank_that_computes_late_since_it_loaded_long_is_said_to_load_longer(
         "as fast as the others it would save 190.0 µs (14 %), for it takes longer in "
         "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__ (CPU loads data)"
     )
+
+
+def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Rank 1 adds for too long. Without that rank 0 is the last one, which multiplies little: no more than others is.
+
+    µs       0         20                 100  110    125     160
+    rank 0   [mul     ][div                      ][add]call
+    rank 1   [mul                        ][add               ]call
+    2 and 3  [mul                        ][add]call
+    """
+    both = {"mul": 100, "add": 10}
+    works = [{"mul": 20, "div": 105, "add": 10}, both | {"add": 60}, both, both]
+    for rank, work in enumerate(works):
+        trace = GlooRank(rank, [0, 1, 2, 3])
+        trace.annotation("ProfilerStep#1", 0, 185, tid=MAIN)
+        at = 0
+        for name, length in work.items():
+            trace.op(f"aten::{name}", at, at + length, tid=MAIN)
+            at += length
+        trace.called("all_reduce", at, at + 2)
+        trace.worked("all_reduce", at + 3, 170)
+        trace.op("aten::sqrt", 176, 181, tid=MAIN)
+        trace.write(tmp_path / f"rank{rank}.json")
+    out = run_command(capsys, "critical-path", tmp_path)[1].splitlines()[0]
+    assert "rank 1 holds up the job" in out
+    assert "mostly in aten::add (CPU works)" in out
+    assert "as fast as the others it would save 25.0 µs" in out
+    assert "takes longer" not in out
 
 
 def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:

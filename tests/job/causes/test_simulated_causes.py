@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from tests.causes_proof import BACKENDS, Score, prove
+from tests.causes_proof import BACKENDS, Score, prove, said_of
 from tests.ranks_proof import SCENARIOS
 from tests.support.depth import cases
 
@@ -16,6 +18,10 @@ QUICK = (
     ("tensor", "gloo", 3),
     ("pipeline", "nccl", 1),
 )
+
+
+HIDDEN = (4, 6, 10)
+"""Seeds whose delay is over when the others have come."""
 
 
 @pytest.mark.slow
@@ -35,3 +41,10 @@ def test_nearly_every_delay_is_named_first() -> None:
     assert total.unbalanced == []
     assert total.named_first >= 0.98 * total.asked
     assert total.asked > cases(40)
+
+
+def test_a_rank_is_said_to_take_longer_in_what_was_injected() -> None:
+    """Short delays of the host: when the others have come, the rank computes as long as they did."""
+    found = sum((said_of("ddp", "nccl", seed) for seed in HIDDEN), Counter())
+    assert found["longer right"] == len(HIDDEN)
+    assert (found["longer wrong"], found["jobs"]) == (0, len(HIDDEN))
