@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_share, counted, quoted
 
-__all__ = ["Outlier", "outlier", "rows_of", "sums_per_scope"]
+__all__ = ["Outlier", "outlier", "rows_there", "sums_per_scope"]
 
 SCOPE = ["rank", "scope"]
 
@@ -53,7 +53,7 @@ def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_sha
     return Outlier(row, on + inside, f" (median of {of}: {said(median)})")
 
 
-def rows_of(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
+def rows_there(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:
     """Return the rows of a table that are about the stretch that stands out."""
     own: pd.DataFrame = frame[(frame["rank"] == found["rank"]) & (frame["scope"] == found["scope"])]
     return own

@@ -438,8 +438,14 @@ MISTAKES = (
     of_advice(
         "a host beside a busy GPU is blamed without doubt",
         "launching_rules.py",
-        'Confidence = "low" if gpu_busy_meanwhile(facts)',
-        'Confidence = "low" if may_poll(facts)',
+        'Confidence = "low" if gpu_busy_meanwhile(facts) else "medium" if facts',
+        'Confidence = "low" if may_poll(facts) else "medium" if facts',
+    ),
+    of_advice(
+        "pauses of the host are taken for launching",
+        "launching_rules.py",
+        "BoundBy.CPU_GAP) & ~facts.pauses",
+        "BoundBy.CPU_GAP)",
     ),
     of_advice(
         "a bound without communication beside the path",

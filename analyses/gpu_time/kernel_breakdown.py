@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier, rows_of
+from analyses.conclusions import outlier, rows_there
 from analyses.flags import KernelBreakdownFlags
 from analyses.scope import Scope
 from analyses.tables import Table, count_to_share, joined, table_of
@@ -229,7 +229,7 @@ def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
     name, runs = quoted(short_name(found["kernel"])), counted(found["count"], "run")
     takes = f"{name} takes most, {brief_share(found['time_share'])} of the time of all GPU work{found.where}"
     each = f"{brief_duration(int(found['sum_ns']))} in {runs}{found.typical}{waits}"
-    busy = rows_of(types, found).iloc[0]
+    busy = rows_there(types, found).iloc[0]
     return [f"{takes}: {each}; {brief_share(busy['time_share'])} of the GPU's busy time is {busy['kernel_type']}"]
 
 

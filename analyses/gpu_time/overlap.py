@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier, rows_of
+from analyses.conclusions import outlier, rows_there
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.time.intervals import Intervals, union
@@ -243,7 +243,7 @@ def _conclusion(frame: pd.DataFrame, collectives: pd.DataFrame) -> list[str]:
         return [f"all communication is hidden behind computation: {every}{found.where}"]
     share = brief_share(found["exposed_share"])
     of = f"{share} of the communication is exposed{found.where}{found.typical}: {brief_duration(exposed)} of {every}"
-    largest = rows_of(collectives, found).iloc[0]
+    largest = rows_there(collectives, found).iloc[0]
     name = largest["collective"] if isinstance(largest["collective"], str) else short_name(largest["kernel"])
     waiting = found["exposed_waiting_ns"]
     waits = "" if pd.isna(waiting) else f"; in {brief_share(waiting / exposed)} of that it waits for other ranks"

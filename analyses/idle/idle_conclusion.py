@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analyses.advice.wording import brief_share, quoted
-from analyses.conclusions import outlier, rows_of, sums_per_scope
+from analyses.conclusions import outlier, rows_there, sums_per_scope
 from analyses.display.words import CAUSE
 from hta_graph.names import short_name
 
@@ -32,10 +32,10 @@ def idle_in_words(causes: pd.DataFrame, waits: pd.DataFrame) -> list[str]:
     found = outlier(sums_per_scope(causes), "window_share") if len(causes) else None
     if found is None or not found["idle_ns"]:
         return []
-    cause = rows_of(causes, found).iloc[0]
+    cause = rows_there(causes, found).iloc[0]
     says = CLAUSE.get(cause["cause"], CAUSE[cause["cause"]])
     idle = f"the GPU is idle for {brief_share(found['window_share'])} of the time{found.where}{found.typical}"
-    behind = rows_of(waits, found)
+    behind = rows_there(waits, found)
     return [f"{idle}; for {brief_share(cause['idle_share'])} of that {says}{_behind(behind, cause['cause'])}"]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 from analyses.answer import Answer
-from analyses.conclusions import Outlier, outlier, rows_of, sums_per_scope
+from analyses.conclusions import Outlier, outlier, rows_there, sums_per_scope
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.clocks import clock_notes
 from analyses.flags import LaunchStatsFlags
@@ -222,7 +222,7 @@ def _conclusion(stats: pd.DataFrame) -> list[str]:
         return []
     calls = f"{counted(found['calls'], 'launching call')}{found.where}"
     takes = f"{calls} take {brief_duration(found['cpu_ns'])} on the CPU{found.typical}"
-    longest = rows_of(stats, found).iloc[0]
+    longest = rows_there(stats, found).iloc[0]
     if found["calls"] > longest["calls"]:
         takes += f", {brief_share(longest['cpu_ns'] / max(found['cpu_ns'], 1))} of it in {quoted(longest['call'])}"
     return [f"{takes}, for {brief_duration(found['gpu_ns'])} of GPU work{_mostly_held(found)}"]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier, rows_of
+from analyses.conclusions import outlier, rows_there
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
@@ -188,7 +188,7 @@ def _conclusion(frame: pd.DataFrame) -> list[str]:
     found = outlier(named[named["annotation"] == largest], "gpu_self_ns", brief_duration)
     if found is None:
         return []
-    share = brief_share(found["gpu_self_ns"] / int(rows_of(frame, found)["gpu_self_ns"].sum()))
+    share = brief_share(found["gpu_self_ns"] / int(rows_there(frame, found)["gpu_self_ns"].sum()))
     own = f"{brief_duration(found['gpu_self_ns'])}, {share} of all GPU work's{found.typical}"
     return [f"annotation {quoted(largest)} has most GPU time of its own{found.where}: {own}"]
 

@@ -37,7 +37,7 @@ SHAPES = {
     "many ranks": replace(SMALL, ranks=64, collectives=40, rows=2_000),
     "many stages": replace(SMALL, ranks=128, collectives=130, rows=3_000, mesh="3d", ids=True),
 }
-QUICK = ("fsdp", "3d", "ids and clocks", "on the host")
+QUICK = ("3d", "on the host")
 EACH = [deep(name) if name not in QUICK else name for name in SHAPES]
 Member = tuple[int, int, int, int]
 
