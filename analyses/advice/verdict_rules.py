@@ -12,6 +12,7 @@ from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.wording import brief_class, brief_duration, brief_share, counted, window_name
 from analyses.display.clocks import clock_lines
 from analyses.display.terminal import clipped, duration_text, percent
+from analyses.display.window_text import tells_iteration
 from analyses.display.words import REASON, meanings_in, short_words_in
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import distinct, summed_by
@@ -26,9 +27,6 @@ SECOND_CLASS = 0.1
 
 LONGEST_SENTENCE = 160
 """The sentence to forward fits a line of a message."""
-
-ALIKE = 0.05
-"""Latency and iteration are both told where they differ by more than this."""
 
 
 def bound_by(facts: PathFacts) -> PathFinding:
@@ -56,12 +54,10 @@ def bound_by(facts: PathFacts) -> PathFinding:
 
 
 def _iteration_text(path: CriticalPath) -> str:
-    """Tell the iteration beside a latency that is not as long: iterations tile the run, latencies overlap."""
-    window = path.window
-    tells = window.step is not None and window.form == "usual" and path.graph.is_gpu.any()
-    if not tells or abs(window.gpu_ns - path.length_ns) <= ALIKE * path.length_ns:
+    """Tell the iteration beside a latency that is not as long."""
+    if not tells_iteration(path.window, path.graph):
         return ""
-    return f" until its last work ends (an iteration takes {brief_duration(window.gpu_ns)})"
+    return f" until its last work ends (an iteration takes {brief_duration(path.window.gpu_ns)})"
 
 
 def _confidence(facts: PathFacts) -> Confidence:

@@ -17,9 +17,12 @@ from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind
 
-__all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "window_lines"]
+__all__ = ["default_lines", "listed_steps", "rows_after_lines", "steps_in_columns", "tells_iteration", "window_lines"]
 
 STEPS_SHOWN = 24
+ALIKE = 0.05
+"""Latency and iteration are told apart where they differ by more than this."""
+
 DIGITS = re.compile(r"\d+")
 
 
@@ -42,10 +45,23 @@ def window_lines(window: ResolvedWindow, graph: DependencyGraph) -> list[str]:
     if window.step is None:
         return [f"{label}: {latency}; {on_cpu}" if window.form == "usual" else f"{label}: {on_cpu}"]
     if window.form == "usual":
-        return [f"{label}: {latency}", f"  {iteration}; {on_cpu}"]
+        of_latency = ["  shares are of the latency; those of the iteration: --gpu-window"]
+        return [
+            f"{label}: {latency}",
+            f"  {iteration}; {on_cpu}",
+            *(of_latency if tells_iteration(window, graph) else []),
+        ]
     return (
         [f"{label}: {on_cpu}", f"  {iteration}"] if window.form == "cpu" else [f"{label}: {iteration}", f"  {on_cpu}"]
     )
+
+
+def tells_iteration(window: ResolvedWindow, graph: DependencyGraph) -> bool:
+    """Tell whether a step's latency is asked about and its iteration is not as long: only iterations tile the run."""
+    if window.step is None or window.form != "usual" or not graph.is_gpu.any():
+        return False
+    length_ns = window.end_ns - window.start_ns
+    return abs(window.gpu_ns - length_ns) > ALIKE * length_ns
 
 
 def rows_after_lines(window: ResolvedWindow) -> list[str]:

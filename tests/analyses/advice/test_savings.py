@@ -135,3 +135,21 @@ def test_a_rank_is_not_said_to_take_longer_in_what_another_one_does_not_do(
 def test_the_table_tells_both_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     out = run_command(capsys, "critical-path", FOLDER / "sample_trace.json.gz")[1]
     assert "[would save 80.6 µs (7 %) by replay, at most 80.6 µs (7 %); high confidence]" in out
+
+
+def test_a_step_whose_latency_is_not_its_iteration_says_what_shares_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "  shares are of the latency; those of the iteration: --gpu-window"
+    asked = ["critical-path", FOLDER / "sample_trace.json.gz", "--step"]
+    told = [
+        line in run_command(capsys, *asked, *more)[1].splitlines() for more in (["2"], ["1"], ["2", "--gpu-window"])
+    ]
+    assert told == [True, False, False]
+
+
+def test_loading_beside_the_last_steps_communication_costs_every_step_of_the_run() -> None:
+    """The window of an iteration does not hold the loading, which ends before it, and so cannot tell."""
+    graph = hg.build_graph(hg.read_trace(FOLDER / "sample_trace.json.gz"))
+    free = hg.scenario("data_loading_free")
+    saved = [hg.replay(graph, free, window).saved_ns for window in (hg.step(2), hg.whole())]
+    assert saved == [80_600, 241_800]
+    assert hg.replay(graph, free, hg.step(2, gpu_window=True)).saved_ns == 0
