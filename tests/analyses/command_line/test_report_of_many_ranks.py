@@ -230,10 +230,10 @@ def test_a_file_that_changes_meanwhile_is_one_line(
 
     monkeypatch.setattr(many_ranks, "read_files", changed)
     # JSON takes the first two alone.
-    where = ["-o" if after > 1 else "--json", tmp_path / "answer", "--skeletons", "always"]
+    where = ["-o" if after > 1 else "--json", tmp_path / "answer.html", "--skeletons", "always"]
     err = one_error(capsys, tmp_path / "nothing", "report", job, *where)
     assert "has changed while it was asked about" in err
-    assert not (tmp_path / "answer").exists()
+    assert not (tmp_path / "answer.html").exists()
 
 
 # -- what it costs ----------------------------------------------------------------------------------------------------
