@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from analyses.advice.wording import brief_duration, brief_share
-from hta_graph.algorithms.replay.scenarios import PAUSE_NS
 from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.algorithms.work.activities import Activities, WorkType, activities
 from hta_graph.columns import cut_at, distinct, first_of_runs, last_of_runs, numbered_runs, summed_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
+from hta_graph.model import PAUSE_NS, Bools, BoundBy, EventKind, Ids, Ints
 
 __all__ = ["HOST_CLASSES", "WORTH_SAYING", "PathFacts"]
 

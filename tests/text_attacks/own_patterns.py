@@ -43,6 +43,8 @@ HOW = ("match", "search", "fullmatch", "finditer")
 PLAIN = {"findall": "finditer", "sub": "finditer", "split": "finditer"}
 PASSED = {"matching_names": "search", "names_starting_with": "match", "_kind_with_name": "match", "str.match": "match"}
 """What applies a pattern that it is given."""
+IN_LOOPS = {"_MATCHED": "match", "_FROM_THE_START": "match", "_COPIES": "match", "_COMPILED": "fullmatch"}
+"""Collections of patterns → what loops over them apply; else both that are usual are tried."""
 NOT_HOSTILE = ("hta_graph.export.chakra.files.schema",)
 """Modules whose patterns read files of the package only."""
 QUADRATIC_SIZE, QUADRATIC_S = 5_000, 0.01
@@ -60,7 +62,7 @@ def own_patterns() -> Iterator[tuple[str, re.Pattern[Any], str]]:
             continue
         for variable, value in list(vars(module).items()):
             for at, pattern in enumerate(_patterns_in(value)):
-                how = sorted(used.get(variable, {"match", "search"}))
+                how = [IN_LOOPS[variable]] if variable in IN_LOOPS else sorted(used.get(variable, {"match", "search"}))
                 yield from ((f"{name}.{variable}[{at}]", pattern, method) for method in how)
         yield from _inline_patterns(name, texts[name])
 

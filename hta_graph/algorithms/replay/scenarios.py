@@ -17,10 +17,10 @@ from hta_graph.columns import picked
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import is_end
-from hta_graph.model import Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
+from hta_graph.model import PAUSE_NS, Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
 from hta_graph.names import elided, there_are
 
-__all__ = ["COMPARES_RANKS", "PAUSE_NS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "scenario"]
+__all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "scenario"]
 
 COMPARES_RANKS = ("like_median", "rank_like_others")
 """Scenarios that lay all ranks beside each other."""
@@ -145,9 +145,6 @@ def _launches_free(draft: Draft, _: str) -> None:
     _refuse_nothing(draft, meant, "launches")
     draft.factor[meant] = 0.0
 
-
-PAUSE_NS = 1_000_000
-"""Between launches PyTorch and Python take 5 to 250 µs; a host that opens no operator for longer does other things."""
 
 OF_LAUNCHING = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 """Time that goes where the host only replays graphs."""
