@@ -36,11 +36,11 @@ class Answer:
 
     Columns that end in ``_ns`` are integer nanoseconds, those in ``_share`` fractions of one. ``series`` are tables too
     long to read, for figures and JSON only. ``conclusion`` are sentences that say what the tables come to; none where
-    nothing is sure. ``summed`` says of tables over what their times are added up, which titles
-    repeat, ``extents`` from where to where a window is whose name does not tell. ``opening`` are notes that stand
-    before all else; ``keys`` is what JSON has beside them. ``worst_by`` names the tables with a row per rank, and the
-    column by which a terminal lists the worst of many; ``most_rows`` is how many rows of each table it gets, if not the
-    usual number. ``drawn`` is for figures only.
+    nothing is sure. ``opening`` are notes that stand before all else; of some answers the conclusion is among them.
+    ``summed`` says of tables over what their times are added up, which titles repeat, ``extents`` from where to where a
+    window is whose name does not tell. ``keys`` is what JSON has beside all this. ``worst_by`` names the tables with a
+    row per rank, and the column by which a terminal lists the worst of many; ``most_rows`` is how many rows of each
+    table it gets, if not the usual number. ``drawn`` is for figures only.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -65,7 +65,7 @@ class Answer:
         """Show in a notebook what a terminal gets: notes, and the first rows of each table."""
         shown = {name: _without_unrecorded(frame) if self.notes else frame for name, frame in self.tables.items()}
         tables = [_html_of_table(self, name, frame) for name, frame in shown.items() if len(frame)]
-        return "".join([*map(_paragraph, self.opening), *tables, *map(_paragraph, self.closing)])
+        return "".join([*map(_paragraph, self.said_first), *tables, *map(_paragraph, self.closing)])
 
     @property
     def notes(self) -> list[str]:
@@ -78,6 +78,11 @@ class Answer:
         ['no kernel', 'no long sequence; --size 2 finds others']
         """
         return [*self.opening, *self.closing]
+
+    @property
+    def said_first(self) -> list[str]:
+        """What stands before the tables, each sentence once."""
+        return list(dict.fromkeys([*self.opening, *self.conclusion]))
 
     @property
     def closing(self) -> list[str]:
@@ -142,8 +147,7 @@ def _without_unrecorded(frame: pd.DataFrame) -> pd.DataFrame:
 
 def answer_lines(answer: Answer) -> list[Line]:
     """Return an answer as lines for a terminal."""
-    first = [*answer.opening, *answer.conclusion]
-    lines: list[Line] = [*first, ""] if first else []
+    lines: list[Line] = [*answer.said_first, ""] if answer.said_first else []
     for name, frame in answer.tables.items():
         shown = _without_unrecorded(frame) if answer.notes else frame
         if len(shown):

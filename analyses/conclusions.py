@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analyses.advice.wording import brief_share, counted, quoted
+from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 
-__all__ = ["Outlier", "outlier", "rows_there", "sums_per_scope"]
+__all__ = ["Outlier", "largest_thing", "outlier", "rows_there", "sums_per_scope"]
 
 SCOPE = ["rank", "scope"]
 
@@ -51,6 +51,26 @@ def outlier(frame: pd.DataFrame, by: str, said: Callable[[Any], str] = brief_sha
     median = np.sort(known[by].to_numpy())[(len(known) + 1) // 2 - 1]
     of = counted(len(known), "rank" if labels == 1 else "stretch", "" if labels == 1 else "stretches")
     return Outlier(row, on + inside, f" (median of {of}: {said(median)})")
+
+
+def largest_thing(
+    frame: pd.DataFrame, things: Sequence[str], by: str, said: Callable[[Any], str] = brief_duration
+) -> Outlier | None:
+    """Return the thing with the most of something in one stretch, where it has most; none where none has any.
+
+    ``things`` are the columns by which rows of several stretches are about the same.
+
+    >>> frame = pd.DataFrame({"rank": [0, 0, 1], "scope": "all", "name": ["a", "b", "b"], "gpu_ns": [5, 6, 9]})
+    >>> found = largest_thing(frame, ["name"], "gpu_ns", str)
+    >>> found["name"], found.where, found.typical
+    ('b', ' on rank 1', ' (median of 2 ranks: 6)')
+    """
+    having = frame[frame[by] > 0]
+    if not len(having):
+        return None
+    columns = list(things)
+    largest = having.iloc[int(having[by].argmax())]
+    return outlier(having[(having[columns] == largest[columns]).all(axis=1)], by, said)
 
 
 def rows_there(frame: pd.DataFrame, found: Outlier) -> pd.DataFrame:

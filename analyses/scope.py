@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, Ids, Ints
 
-__all__ = ["Scope", "in_window", "nothing", "per_step", "several_gpus", "spanning", "whole"]
+__all__ = ["Scope", "gpus_in_words", "in_window", "nothing", "per_step", "several_gpus", "spanning", "whole"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,11 @@ class Scope:
     @property
     def gpus(self) -> list[int]:
         """The numbers of the GPUs that work in the stretch."""
-        return [gpu for gpu in np.unique(self._devices(self.running)).tolist() if gpu >= 0]
+        return self.gpus_of(self.running)
+
+    def gpus_of(self, every: Activities) -> list[int]:
+        """Return the numbers of the GPUs that some activities ran on."""
+        return [gpu for gpu in np.unique(self._devices(every)).tolist() if gpu >= 0]
 
     def on_gpu(self, gpu: int) -> Scope:
         """Return the same stretch with the activities of one GPU alone."""
@@ -80,15 +84,23 @@ class Scope:
 
 def several_gpus(scopes: Iterable[Scope]) -> list[str]:
     """Say of each rank that drives several GPUs what an answer about the GPU means there."""
-    found: dict[int, list[int]] = {}
-    for scope in scopes:
-        found[scope.rank] = sorted({*found.get(scope.rank, []), *scope.gpus})
     return [
-        f"rank {rank}: drives {len(gpus)} GPUs ({', '.join(map(str, gpus))}) from one process; the GPU counts as busy "
-        "where any of them works"
-        for rank, gpus in found.items()
-        if len(gpus) > 1
+        f"rank {rank}: drives {gpus} from one process; the GPU counts as busy where any of them works"
+        for rank, gpus in gpus_in_words((scope.rank, scope.gpus) for scope in scopes)
     ]
+
+
+def gpus_in_words(working: Iterable[tuple[int, Iterable[int]]]) -> Iterator[tuple[int, str]]:
+    """Name the GPUs of each rank that has several, given those of its stretches.
+
+    >>> list(gpus_in_words([(0, [0]), (1, [0]), (0, [1])]))
+    [(0, '2 GPUs (0, 1)')]
+    """
+    found: dict[int, set[int]] = {}
+    for rank, gpus in working:
+        found.setdefault(rank, set()).update(gpus)
+    several = ((rank, sorted(gpus)) for rank, gpus in found.items() if len(gpus) > 1)
+    yield from ((rank, f"{len(gpus)} GPUs ({', '.join(map(str, gpus))})") for rank, gpus in several)
 
 
 def whole(rank: int, graph: DependencyGraph) -> Scope:

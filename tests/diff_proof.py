@@ -27,7 +27,7 @@ def called_different(folder: Path, spread: float, steps: int, factor: float) -> 
         control = noisy_run(folder, seed, steps=steps + 1, spread=spread)
         test = noisy_run(folder, seed + 1, steps=steps + 1, spread=spread, slower={KERNEL: factor})
         found = between_runs(control, test)
-        said = " ".join(answer_of_comparison(found).conclusion)
+        said = " ".join(answer_of_comparison(found).opening)
         different += found.beyond_noise
         named += KERNEL in said
         only_a_part += "Yet a part" in said

@@ -84,10 +84,11 @@ def host_pauses(facts: PathFacts) -> PathFinding | None:
     }  # fmt: skip
     named = facts.largest_names(pauses, 1)
     where = f", mostly in {quoted(named[0][0])}" if named and 2 * named[0][1] > lengths.sum() else ""
+    record = "" if facts.has_stacks else ", with_stack=True records what Python does there"
     text = (
         f"For {facts.told(int(lengths.sum()))} the host is in no operator and launches nothing{where}: "
         f"{counted(len(lengths), 'pause')} {span}. No CUDA graph and no faster launch removes them; "
-        "hta-graph idle-time lists them, with_stack=True records what Python does there."
+        f"hta-graph idle-time lists them{record}."
     )
     confidence: Confidence = "low" if gpu_busy_meanwhile(facts) else "medium"
     return PathFinding(text, evidence, confidence, saved)

@@ -18,12 +18,12 @@ from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.path_totals import PathTotals
 from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.replay.replayable import Replayable
-from hta_graph.algorithms.replay.scenarios import scenario
+from hta_graph.algorithms.replay.scenarios import pauses, scenario
 from hta_graph.algorithms.time.critical_path import is_told_elsewhere
 from hta_graph.algorithms.time.windows import same_window
 from hta_graph.columns import picked
 from hta_graph.errors import QueryError
-from hta_graph.model import PAUSE_NS, RETURNS, Bools, BoundBy, EventKind, Ids
+from hta_graph.model import RETURNS, Bools, BoundBy, EventKind, Ids
 
 __all__ = ["with_savings"]
 
@@ -124,7 +124,7 @@ def _without_python(facts: PathFacts, _: PathFinding) -> Change:
 
 
 def _without_pauses(_: PathFacts, __: PathFinding) -> Change:
-    return _with_factor(lambda base: (base.parts.bound == BoundBy.CPU_GAP) & (base.parts.length > PAUSE_NS))
+    return _with_factor(pauses)
 
 
 def _without_reads(facts: PathFacts, _: PathFinding) -> Change:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -232,11 +232,6 @@ class AskedRanks:
     ) -> Iterator[DependencyGraph]:
         from hta_graph.job.reading import read_graphs
 
-        def leave_out(error: HtaGraphError) -> None:
-            self.left_out.append(error)
-            if len(self.left_out) <= ERRORS_TOLD:
-                line.say(f"hta-graph: {error.on_command_line}")
-
         found = read_graphs(
             self.inputs,
             ranks=None if self.rank is None else [self.rank],
@@ -246,7 +241,7 @@ class AskedRanks:
             members=members,
             skeleton=skeleton,
             cache=self.cache,
-            report=None if self.all_needed else leave_out,
+            report=None if self.all_needed else partial(self.leave_out, tell=line.say),
             say=line.say,
             progress=progress,
             cluster=cluster,
@@ -257,8 +252,18 @@ class AskedRanks:
                 remedy = "; info --json FILE lists them"
                 yield graph
         finally:
-            if len(self.left_out) > ERRORS_TOLD:
-                line.say(f"hta-graph: {more_errors(self.left_out[ERRORS_TOLD:])}{remedy}")
+            self.tell_of_more(line.say, remedy)
+
+    def leave_out(self, error: HtaGraphError, tell: Callable[[str], None] = say) -> None:
+        """Go on without a file; the first ones are told of one by one."""
+        self.left_out.append(error)
+        if len(self.left_out) <= ERRORS_TOLD:
+            tell(f"hta-graph: {error.on_command_line}")
+
+    def tell_of_more(self, tell: Callable[[str], None] = say, remedy: str = "") -> None:
+        """Tell of the files left out that had no line of their own."""
+        if len(self.left_out) > ERRORS_TOLD:
+            tell(f"hta-graph: {more_errors(self.left_out[ERRORS_TOLD:])}{remedy}")
 
 
 def cache_folder(name: str) -> Path:

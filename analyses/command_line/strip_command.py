@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyses.command_line.asked_ranks import ERRORS_TOLD, AskedRanks, print_lines, say
+from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
 from analyses.command_line.named_files import OutputPlace, input_files
-from analyses.command_line.told_files import more_errors
 from analyses.display.terminal import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
+from hta_graph.export.sharing.keepable import KEEP
 from hta_graph.places.named_places import named_place
 from hta_graph.printable import one_line
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_strip", "strip"]
 
-KEPT = ("shapes", "names", "frames", "annotations")
 ENDINGS = (".json", ".json.gz", ".json.zst")
 KEYS_TOLD = 8
 """So many kinds of dropped arguments are named, those with most values first."""
@@ -45,7 +44,7 @@ def add_strip(parser: argparse.ArgumentParser) -> None:
         type=_kept,
         default=(),
         metavar="WHAT[,WHAT]",
-        help=f"keep these too: {', '.join(KEPT)} (names are those of operators and kernels)",
+        help=f"keep these too: {', '.join(KEEP)} (names are those of operators and kernels)",
     )
     parser.add_argument("--keep-times", action="store_true", help="keep the date and time of day")
     parser.add_argument("--list", action="store_true", help="list every name that stays, to be looked through")
@@ -58,8 +57,8 @@ def _kept(text: str) -> tuple[str, ...]:
     ('shapes', 'frames')
     """
     words = tuple(dict.fromkeys(text.split(",")))
-    if unknown := [word for word in words if word not in KEPT]:
-        raise argparse.ArgumentTypeError(f"takes some of {', '.join(KEPT)}, not {unknown[0]!r}")
+    if unknown := [word for word in words if word not in KEEP]:
+        raise argparse.ArgumentTypeError(f"takes some of {', '.join(KEEP)}, not {unknown[0]!r}")
     return words
 
 
@@ -117,15 +116,12 @@ def _write_folder(
             try:
                 trace = _told_trace(file, asked)
             except HtaGraphError as error:
-                asked.left_out.append(error)
-                if len(asked.left_out) <= ERRORS_TOLD:
-                    say(f"hta-graph: {error.on_command_line}")
+                asked.leave_out(error)
                 continue
             found.write(trace, folder / f"rank_{file.rank}.json.gz")
         if len(asked.left_out) == len(files):
             raise TraceError(place, "nothing is written: none of the ranks can be read")
-    if len(asked.left_out) > ERRORS_TOLD:
-        say(f"hta-graph: {more_errors(asked.left_out[ERRORS_TOLD:])}")
+    asked.tell_of_more()
 
 
 def _told_trace(file: RankFile, asked: AskedRanks) -> Trace:

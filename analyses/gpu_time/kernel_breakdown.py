@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier, rows_there
+from analyses.conclusions import largest_thing, rows_there
 from analyses.flags import KernelBreakdownFlags
 from analyses.scope import Scope
 from analyses.tables import Table, count_to_share, joined, table_of
@@ -217,12 +217,7 @@ def answer(
 
 def _conclusion(types: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
     """Say which kernel takes most of all work's time, where it takes most, and what runs most of the busy time."""
-    named = kernels[(kernels["kernel"] != OTHERS) & (kernels["sum_ns"] > 0)]
-    if not len(named):
-        return []
-    largest = named.iloc[int(named["sum_ns"].argmax())]
-    alike = named[(named["kernel"] == largest["kernel"]) & (named["kernel_type"] == largest["kernel_type"])]
-    found = outlier(alike, "sum_ns", brief_duration)
+    found = largest_thing(kernels[kernels["kernel"] != OTHERS], ["kernel", "kernel_type"], "sum_ns")
     if found is None:
         return []
     waits = ", which may include waiting for other ranks" if found["kernel_type"] == COMMUNICATION else ""

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analyses.advice.wording import brief_duration, counted, quoted
 from analyses.answer import Answer, Note
-from analyses.conclusions import outlier
 from analyses.display.charts import long_bars
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
 from analyses.flags import KernelSequencesFlags
+from analyses.launches.sequence_conclusion import sequence_with_most_time
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, outermost_around, same_sequences
@@ -42,8 +41,6 @@ __all__ = [
 
 ROOTS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 TOP_K = 5
-KINDS = ["operator", "kernel_sequence"]
-"""What rows of several stretches are the same by."""
 COLUMNS = ("rank", "scope", "operator", "count", "kernels", "gpu_ns", "operator_ns", "kernel_sequence")
 
 
@@ -118,22 +115,11 @@ def answer(
     silent = [scope for scope in scopes if (scope.rank, scope.label) not in answered]
     notes = [_missing_note(scope, operator, min_pattern_len) for scope in silent]
     return Answer(
-        {"kernel_sequences": frame}, notes, summed={"kernel_sequences": "occurrences"}, conclusion=_conclusion(frame)
+        {"kernel_sequences": frame},
+        notes,
+        summed={"kernel_sequences": "occurrences"},
+        conclusion=sequence_with_most_time(frame),
     )
-
-
-def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Say whose kernels take most GPU time, where they take most."""
-    if not len(frame) or not frame["gpu_ns"].any():
-        return []
-    largest = frame.iloc[int(frame["gpu_ns"].argmax())]
-    alike = frame[(frame[KINDS] == largest[KINDS]).all(axis=1)]
-    found = outlier(alike, "gpu_ns", brief_duration)
-    if found is None:
-        return []
-    launches = f"{quoted(found['operator'])} with {counted(found['kernels'], 'piece')} of GPU work"
-    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')}{found.typical}"
-    return [f"{launches} takes most GPU time{found.where}: {times}"]
 
 
 def _missing_note(scope: Scope, operator: str, min_pattern_len: int) -> str | Note:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analyses.advice.wording import brief_duration, counted, quoted
 from analyses.answer import Answer, Note
-from analyses.conclusions import outlier
 from analyses.display.charts import long_bars
 from analyses.display.clocks import clock_notes
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
 from analyses.flags import OperatorKernelsFlags
+from analyses.launches.sequence_conclusion import sequence_with_most_time
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
 from hta_graph.algorithms.sequences.same_sequences import Sequences, same_sequences
@@ -40,8 +39,6 @@ __all__ = [
 
 SHOWN = 20
 """How many bars a figure holds."""
-KINDS = ["operator", "kernel_sequence"]
-"""What rows of several stretches are the same by."""
 COLUMNS = (
     *("rank", "scope", "operator", "count", "kernels", "gpu_ns"),
     *(f"{which}_{delay}_delay_ns" for delay in ("launch", "runtime") for which in ("mean", "median", "p95")),
@@ -146,22 +143,8 @@ def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operat
         {"operator_kernels": frame},
         [*notes, *clock_notes({scope.rank: scope.graph.diagnostics for scope in scopes})],
         summed={"operator_kernels": "occurrences"},
-        conclusion=_conclusion(frame),
+        conclusion=sequence_with_most_time(frame),
     )
-
-
-def _conclusion(frame: pd.DataFrame) -> list[str]:
-    """Say whose kernels take most GPU time, where they take most."""
-    if not len(frame) or not frame["gpu_ns"].any():
-        return []
-    largest = frame.iloc[int(frame["gpu_ns"].argmax())]
-    alike = frame[(frame[KINDS] == largest[KINDS]).all(axis=1)]
-    found = outlier(alike, "gpu_ns", brief_duration)
-    if found is None:
-        return []
-    launches = f"{quoted(found['operator'])} with {counted(found['kernels'], 'piece')} of GPU work"
-    times = f"{brief_duration(found['gpu_ns'])} in {counted(found['count'], 'occurrence')}{found.typical}"
-    return [f"{launches} takes most GPU time{found.where}: {times}"]
 
 
 def _missing_note(scope: Scope, prefix: str) -> str | Note:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier, rows_there
+from analyses.conclusions import largest_thing, rows_there
 from analyses.display.charts import steps_by_group
 from analyses.scope import Scope
 from analyses.tables import Table, scopes_in, table_of
@@ -127,16 +127,13 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
     """Say which kind of copy takes most time, where it takes most, and how fast it is."""
-    if not len(frame) or not frame["duration_ns"].any():
-        return []
-    kind = str(frame["kind"].iloc[int(frame["duration_ns"].argmax())])
-    found = outlier(frame[frame["kind"] == kind], "duration_ns", brief_duration)
+    found = largest_thing(frame, ["kind"], "duration_ns")
     if found is None:
         return []
     share = brief_share(found["duration_ns"] / int(rows_there(frame, found)["duration_ns"].sum()))
     time = f"{brief_duration(found['duration_ns'])}, {share}{found.typical}"
     rate = f"; {found['mean_gbps']:,.1f} GB/s on average" if found["mean_gbps"] > 0 else ""
-    return [f"{quoted(kind)} takes most of the time of copies and sets{found.where}: {time}{rate}"]
+    return [f"{quoted(found['kind'])} takes most of the time of copies and sets{found.where}: {time}{rate}"]
 
 
 def figure(found: Answer) -> Figure:

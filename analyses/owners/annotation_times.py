@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier, rows_there
+from analyses.conclusions import largest_thing, rows_there
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
@@ -181,16 +181,12 @@ def answer(scopes: Sequence[Scope]) -> Answer:
 
 def _conclusion(frame: pd.DataFrame) -> list[str]:
     """Say which annotation has the most GPU time of its own, and where it has most."""
-    named = frame[(frame["annotation"] != NONE) & (frame["gpu_self_ns"] > 0)]
-    if not len(named):
-        return []
-    largest = str(named["annotation"].iloc[int(named["gpu_self_ns"].argmax())])
-    found = outlier(named[named["annotation"] == largest], "gpu_self_ns", brief_duration)
+    found = largest_thing(frame[frame["annotation"] != NONE], ["annotation"], "gpu_self_ns")
     if found is None:
         return []
     share = brief_share(found["gpu_self_ns"] / int(rows_there(frame, found)["gpu_self_ns"].sum()))
     own = f"{brief_duration(found['gpu_self_ns'])}, {share} of all GPU work's{found.typical}"
-    return [f"annotation {quoted(largest)} has most GPU time of its own{found.where}: {own}"]
+    return [f"annotation {quoted(found['annotation'])} has most GPU time of its own{found.where}: {own}"]
 
 
 def _missing_note(scope: Scope) -> str:

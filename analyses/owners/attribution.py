@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyses.advice.wording import brief_duration, brief_share, quoted
 from analyses.answer import Answer
-from analyses.conclusions import outlier
+from analyses.conclusions import largest_thing
 from analyses.display.charts import empty_figure, new_figure
 from analyses.flags import ATTRIBUTED_TO, AttributionFlags
 from analyses.scope import Scope
@@ -146,14 +146,10 @@ def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
 
 def _conclusion(frame: pd.DataFrame, by: str) -> list[str]:
     """Say which owner has the most GPU time of its own, where it has most, and how much belongs to none."""
-    named = frame[(frame["name"] != UNKNOWN) & (frame["gpu_self_ns"] > 0)]
-    if not len(named):
-        return []
-    largest = str(named["name"].iloc[int(named["gpu_self_ns"].argmax())])
-    found = outlier(named[named["name"] == largest], "gpu_self_ns", brief_duration)
+    found = largest_thing(frame[frame["name"] != UNKNOWN], ["name"], "gpu_self_ns")
     if found is None:
         return []
-    has = f"{by.replace('-', ' ')} {quoted(largest)} has most GPU time of its own{found.where}"
+    has = f"{by.replace('-', ' ')} {quoted(found['name'])} has most GPU time of its own{found.where}"
     own = f"{brief_duration(found['gpu_self_ns'])}, {brief_share(found['gpu_self_share'])}{found.typical}"
     nobodys = frame[frame["name"] == UNKNOWN]
     lost = int(nobodys["gpu_self_ns"].sum()) / int(frame["gpu_self_ns"].sum())

@@ -152,7 +152,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])
     tables = [_section_table(shown, found, scope, timeline) for shown in part.tables if len(found.tables[shown.name])]
-    return Section(title, part.meaning, tables, [*found.conclusion, *found.notes])
+    return Section(title, part.meaning, tables, [*found.said_first, *found.closing])
 
 
 def _section_table(shown: ShownTable, found: Answer, scope: Scope, timeline: TimelinePage) -> SectionTable:

@@ -53,7 +53,7 @@ def waiting_section(waiting: Answer, together: Answer) -> Section:
     ]
     ranks = caused["rank"].nunique()
     drawn = waiting.drawn.get("waiting", pd.DataFrame())
-    told = [f"{text[0].upper()}{text[1:]}." for text in waiting.conclusion]
+    told = [f"{text[0].upper()}{text[1:]}." for text in waiting.opening]
     meaning = " ".join([*told, MEANING])
     return WaitingSection(
         TITLE,

@@ -13,7 +13,7 @@ from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
 from analyses.ranks.matched_collectives import Matched, matched_collectives, notes_on
-from analyses.scope import Scope
+from analyses.scope import Scope, gpus_in_words
 from analyses.tables import Table, joined
 from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.columns import places_by, ranked_by
@@ -236,15 +236,11 @@ def _conclusion(every: pd.DataFrame, ranks: pd.DataFrame) -> list[str]:
 
 def _met_inside(scopes: Sequence[Scope]) -> list[str]:
     """Say which ranks communicate on several GPUs, whose kernels nobody compares with each other."""
-    found: dict[int, set[int]] = {}
-    for scope in scopes:
-        talks = scope.running.lane[scope.running.type == WorkType.COMMUNICATION]
-        found.setdefault(scope.rank, set()).update(np.unique(scope.graph.lanes.device[talks]).tolist())
-    several = {rank: sorted(gpus - {-1}) for rank, gpus in found.items() if len(gpus - {-1}) > 1}
+    talking = ((scope, scope.running.take(scope.running.type == WorkType.COMMUNICATION)) for scope in scopes)
     return [
-        f"rank {rank}: communicates on {len(gpus)} GPUs ({', '.join(map(str, gpus))}) from one process; "
-        "who of these comes last inside it is not told, and a collective counts once per GPU"
-        for rank, gpus in several.items()
+        f"rank {rank}: communicates on {gpus} from one process; who of these comes last inside it is not told, and a "
+        "collective counts once per GPU"
+        for rank, gpus in gpus_in_words((scope.rank, scope.gpus_of(talks)) for scope, talks in talking)
     ]
 
 

@@ -72,10 +72,12 @@ def answer(scopes: Sequence[Scope]) -> Answer:
     caused, charged = stragglers(matched), causes(matched)
     tables = {"stragglers": caused, "hosts": hosts(caused, charged, matched), "causes": charged}
     summed = dict.fromkeys(("stragglers", "hosts"), "the other ranks and all collectives")
+    said = causes_in_words(charged, host_names(matched))
     return Answer(
         tables,
         notes_on(scopes, matched),
-        conclusion=causes_in_words(charged, host_names(matched)),
+        opening=said,
+        conclusion=said,
         summed=summed | {"causes": "the ranks that waited"},
         worst_by={"stragglers": "wait_caused_ns"},
         drawn={"waiting": waiting_over_time(matched)} if caused["rank"].nunique() > MANY_RANKS else {},

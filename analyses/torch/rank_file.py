@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from hta_graph.export.files import write_file
+from hta_graph.export.trace_text import gzipped
 
 __all__ = ["Rank", "Recorder", "cycle_folder", "this_rank", "write_recording"]
 
@@ -22,7 +22,6 @@ PIECE = 1 << 20
 """So many bytes are compressed at once; while they are, other threads of the process run."""
 FASTEST = 1
 """Level of compression: training waits for it. The profiler's own is 9, which takes longer than all the rest."""
-GZIP = 16 + zlib.MAX_WBITS
 
 
 class Recorder(Protocol):
@@ -88,14 +87,12 @@ def write_recording(recorder: Recorder, target: Path, *, use_gzip: bool) -> None
         recorded = Path(part) / "trace.json"
         recorder.export_chrome_trace(str(recorded))
         if use_gzip:
-            write_file(target, _compressed(recorded))
+            write_file(target, gzipped(_pieces(recorded), FASTEST))
         else:
             recorded.replace(target)
 
 
-def _compressed(path: Path) -> Iterator[bytes]:
-    compressor = zlib.compressobj(FASTEST, wbits=GZIP)
+def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(PIECE):
-            yield compressor.compress(piece)
-    yield compressor.flush()
+            yield piece

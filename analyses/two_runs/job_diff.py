@@ -63,7 +63,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
 
     Returns:
         The tables ``job_classes``, ``job_names``, ``job_ranks``, ``job_hosts``, ``job_groups``, ``job_causes``, and
-        what differs in the environment. The notes begin with that.
+        what differs in the environment. The notes begin with that and with the conclusion.
     """
     tables = {name: table.explained_by(found) for name, table in TABLES.items()}
     beside = answer_of_comparison(ranks)
@@ -78,7 +78,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         beside,
         tables=tables | more,
         series={name: frame for name, frame in beside.tables.items() if name != "environment"},
-        opening=[*environment_lines(around), *missing_rank_lines(*sides)],
+        opening=[*environment_lines(around), *missing_rank_lines(*sides), *conclusion],
         conclusion=conclusion,
         told=[*_closing_lines(found), _rank_note(ranks)],
         keys={**beside.keys, "conclusion": " ".join(beside.conclusion), "environment": records(around), "job": job},

@@ -96,7 +96,8 @@ def answer_of_comparison(found: Comparison[Side]) -> Answer:
         **comparison_keys(found),
         "steps": {name: _steps_of_side(side) for name, side in found.sides.items()},
     }
-    return Answer(tables, _closing_lines(found), opening=environment_lines(around), conclusion=conclusion, keys=keys)
+    opening = [*environment_lines(around), *conclusion]
+    return Answer(tables, _closing_lines(found), opening=opening, conclusion=conclusion, keys=keys)
 
 
 def comparison_keys(found: Comparison[Lengths]) -> dict[str, Any]:

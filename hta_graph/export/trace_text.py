@@ -36,9 +36,9 @@ def _zstd(content: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def gzipped(content: Iterable[bytes]) -> Iterator[bytes]:
+def gzipped(content: Iterable[bytes], level: int = GZIP_LEVEL) -> Iterator[bytes]:
     """Compress pieces of a file; the same bytes for the same content."""
-    packer = zlib.compressobj(GZIP_LEVEL, wbits=31)
+    packer = zlib.compressobj(level, wbits=31)
     yield from map(packer.compress, content)
     yield packer.flush()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analyses import idle_time, whole
-from analyses.answer import ROWS_SHOWN, Answer
+from analyses.answer import ROWS_SHOWN, Answer, answer_lines
 from tests.support.builder import TraceBuilder
 
 
@@ -32,6 +32,15 @@ def test_a_notebook_gets_notes_and_the_first_rows_of_each_table() -> None:
     assert "<th>idle ms</th>" in html
     assert html.count('<td style="text-align:right">0.000</td>') == ROWS_SHOWN
     assert html.count("<td>aten::mm</td>") == ROWS_SHOWN
+
+
+def test_a_conclusion_stands_first_and_once_in_a_notebook_and_on_a_terminal() -> None:
+    frame = pd.DataFrame({"rank": [0, 1]})
+    for opening in ([], ["all is well"], ["another GPU", "all is well"]):
+        found = Answer({"ranks": frame}, opening=opening, conclusion=["all is well"])
+        assert found._repr_html_().count("<p>all is well</p>") == 1
+        assert [line for line in answer_lines(found) if line == "all is well"] == ["all is well"]
+    assert found._repr_html_().startswith("<p>another GPU</p><p>all is well</p><table>")
 
 
 def test_nothing_of_a_trace_becomes_markup() -> None:

@@ -7,16 +7,10 @@ from pathlib import Path
 
 import hta_graph as hg
 from tests.manual_pictures.programs import Drawing, job_path
-from tests.support.gloo_builder import MAIN, WORKER, GlooRank
+from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.gloo_meetings import meet, ranks_that_pass_a_wait_on
 
 __all__ = ["RANK_WAITS"]
-
-
-def meet(trace: GlooRank, arrival: float, end: float, *, tid: int = WORKER) -> None:
-    """Let a rank take part in an all-reduce, after which its thread goes on."""
-    trace.called("all_reduce", arrival, arrival + 1)
-    trace.worked("all_reduce", arrival + 2, end, tid=tid)
-    trace.op("aten::view", end + 5, end + 8, tid=MAIN)
 
 
 def direct(folder: Path) -> hg.CriticalPath:
@@ -35,22 +29,7 @@ def direct(folder: Path) -> hg.CriticalPath:
 
 def passed_on(folder: Path) -> hg.CriticalPath:
     """Rank 0 is slow, rank 1 waits for it, and rank 2 for rank 1."""
-    every, left, right = [0, 1, 2], [0, 1], [1, 2]
-    ranks = [
-        GlooRank(0, every, left, names="01"),
-        GlooRank(1, every, left, right, names="012"),
-        GlooRank(2, every, right, names="02"),
-    ]
-    for rank, trace in enumerate(ranks):
-        meet(trace, 10, 20)
-        trace.op("aten::mm", 30, 40, tid=MAIN)
-        if rank == 0:
-            trace.op("aten::bmm", 42, 92, tid=MAIN)
-        if rank < 2:
-            meet(trace, 94 if rank == 0 else 44, 100, tid=WORKER + 2)
-        if rank > 0:
-            meet(trace, 110 if rank == 1 else 44, 120, tid=WORKER + (4 if rank == 1 else 2))
-    return job_path(ranks, folder)
+    return job_path(ranks_that_pass_a_wait_on(), folder)
 
 
 def not_charged(folder: Path) -> hg.CriticalPath:

@@ -10,6 +10,7 @@ import numpy as np
 from hta_graph.algorithms.replay.changes import Change, reroute, scale, weigh
 from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.like_others import LikeOthers, asked_of_others, taken_there
+from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.replay.same_places import median_weights, same_places
 from hta_graph.algorithms.replay.selection import What, issuing_rows, names_a_rank, rows_inside, selected_parts
 from hta_graph.algorithms.time.accounting import TimePart
@@ -20,7 +21,7 @@ from hta_graph.graph.points import is_end
 from hta_graph.model import PAUSE_NS, Bools, BoundBy, EdgeKind, EdgeRole, edge_kinds
 from hta_graph.names import elided, there_are
 
-__all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "scenario"]
+__all__ = ["COMPARES_RANKS", "RESHAPES", "SCENARIOS", "NamedScenario", "Scenario", "pauses", "scenario"]
 
 COMPARES_RANKS = ("like_median", "rank_like_others")
 """Scenarios that lay all ranks beside each other."""
@@ -146,6 +147,12 @@ def _launches_free(draft: Draft, _: str) -> None:
     draft.factor[meant] = 0.0
 
 
+def pauses(base: Replayable) -> Bools:
+    """Mark the parts in which the host is in no operator for so long that it is no rhythm of launching."""
+    found: Bools = (base.parts.bound == BoundBy.CPU_GAP) & (base.parts.length > PAUSE_NS)
+    return found
+
+
 OF_LAUNCHING = (BoundBy.CPU_BOUND, BoundBy.CPU_GAP, BoundBy.GPU_KERNEL_LAUNCH_OVERHEAD)
 """Time that goes where the host only replays graphs."""
 
@@ -154,10 +161,8 @@ def _cuda_graphs(draft: Draft, _: str) -> None:
     # Without launches there is nothing that a graph could replay: no time of the host may vanish then.
     if not len(draft.base.graph.edges_of(EdgeKind.LAUNCH)):
         _refuse_nothing(draft, np.zeros(0, np.bool_), "launches")
-    parts = draft.base.parts
-    # A pause is no rhythm of launching: whatever the host does there, it does it beside a graph, too.
-    pause = (parts.bound == BoundBy.CPU_GAP) & (parts.length > PAUSE_NS)
-    meant = np.isin(parts.bound, OF_LAUNCHING) & ~pause & draft.base.may_change
+    # Whatever the host does in a pause, it does it beside a graph, too.
+    meant = np.isin(draft.base.parts.bound, OF_LAUNCHING) & ~pauses(draft.base) & draft.base.may_change
     _refuse_nothing(draft, meant, ", ".join(kind.label for kind in OF_LAUNCHING))
     draft.factor[meant] = 0.0
 

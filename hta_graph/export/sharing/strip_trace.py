@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 
 from hta_graph.export.files import write_file
+from hta_graph.export.sharing.keepable import KEEP
 from hta_graph.export.sharing.kept_arguments import KeptArguments
 from hta_graph.export.sharing.kept_header import kept_header
 from hta_graph.export.sharing.pseudonyms import Pseudonyms
@@ -21,15 +22,7 @@ from hta_graph.trace.reader import RowReader
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["KEEP", "Stripping"]
-
-KEEP: dict[str, tuple[str, ...]] = {
-    "shapes": (),
-    "names": ("operator", "kernel", "call", "copy", "overhead", "record", "row"),
-    "frames": ("frame",),
-    "annotations": ("annotation",),
-}
-"""What can be kept on request → the categories of names that stay."""
+__all__ = ["Stripping"]
 
 DAY_NS = 86_400 * 10**9
 """Where stripped times begin: late enough that other ranks' clocks may be behind."""
@@ -40,7 +33,7 @@ class Stripping:
     """Strips the ranks of one job, the lowest first: all get the same pseudonyms and the same origin of time.
 
     Args:
-        keep: what stays besides what everybody knows; keys of :data:`KEEP`.
+        keep: what stays besides what everybody knows; keys of ``KEEP``.
         keep_times: whether the date stays.
 
     ``names`` are the pseudonyms, ``dropped`` the arguments that went by key, ``emptied`` the rows that went by phase,

@@ -295,6 +295,11 @@ def test_a_pause_of_the_host_is_no_launching_and_no_graph_removes_it(tmp_path: P
     assert 0 <= replayed.predicted_ns - pause_ns < 10_000
 
 
+def test_stacks_that_are_there_are_not_asked_for(tmp_path: Path) -> None:
+    assert "with_stack=True" in findings(silent(3000), tmp_path)["host_pauses"].text
+    assert "with_stack=True" not in findings(silent(3000, stacks=True), tmp_path)["host_pauses"].text
+
+
 def test_every_rule_has_its_own_name() -> None:
     names = [rule.name for rule in (*VERDICT_RULES, *ADVICE_RULES)]
     assert [name for name, count in Counter(names).items() if count > 1] == []

@@ -79,7 +79,7 @@ def answers(ranks: int) -> tuple[Answer, Answer]:
     drawn = {"waiting": pd.DataFrame([[0.5]], ["rank 0"], [0.0])} if ranks > 32 else {}
     waiting = Answer(
         {"stragglers": caused, "causes": charged, "hosts": hosts}, ["a clock was set back"],
-        conclusion=["rank 39 holds up the others"], drawn=drawn,
+        opening=["rank 39 holds up the others"], drawn=drawn,
     )  # fmt: skip
     return waiting, Answer({"ranks": waits, "group_kinds": groups.head(1), "groups": groups})
 

@@ -73,7 +73,7 @@ def test_the_delayed_rank_and_the_size_of_the_delay_are_named(job_of: Job, contr
     assert answer.tables["job_names"].iloc[0]["name"] == name
     assert answer.tables["job_ranks"].iloc[0]["rank"] == injected["rank"]
     host = f"node{injected['rank'] // 4}"
-    said = "\n".join(answer.conclusion)
+    said = "\n".join(answer.opening)
     assert said.startswith("The test is ")
     assert f"\nThe largest single change there: {name}, +" in said
     assert f"\nThe path is longer on rank {injected['rank']} on host {host}: +" in said
@@ -83,7 +83,7 @@ def test_the_delayed_rank_and_the_size_of_the_delay_are_named(job_of: Job, contr
 
 @pytest.mark.slow
 def test_who_is_waited_for_no_longer_is_said_too(job_of: Job) -> None:
-    said = "\n".join(answer_of(compared_jobs(files(job_of("gpu")), files(job_of("control")))).conclusion)
+    said = "\n".join(answer_of(compared_jobs(files(job_of("gpu")), files(job_of("control")))).opening)
     rank = read_truth(job_of("gpu"))["injected"]["rank"]
     assert f"\nThe path is shorter on rank {rank} " in said
     assert f"\nOthers no longer wait so long for rank {rank} " in said
@@ -92,7 +92,7 @@ def test_who_is_waited_for_no_longer_is_said_too(job_of: Job) -> None:
 @pytest.mark.parametrize(("control", "test"), [("control", "again"), deep("control_3d", "again_3d")])
 def test_another_run_of_the_same_job_is_no_slower(job_of: Job, control: str, test: str) -> None:
     found = compared_jobs(files(job_of(control)), files(job_of(test)))
-    said = answer_of(found).conclusion
+    said = answer_of(found).opening
     assert not found.beyond_noise
     assert len(said) == 1
     assert said[0].startswith("No difference beyond noise in iteration: ")
@@ -107,7 +107,7 @@ def test_few_steps_do_not_take_waiting_for_noise(job_of: Job) -> None:
     assert found.repeats.units > 0
     assert (found.beyond_noise, found.noise_share < 0.1) == (True, True)
     assert "repetitions of kernels and operators in them on rank 0, at least 5.0 %" in "\n".join(
-        answer_of(found).conclusion
+        answer_of(found).opening
     )
 
 
@@ -116,15 +116,15 @@ def test_of_ranks_that_one_job_lacks_nothing_is_concluded(job_of: Job) -> None:
     late = read_truth(job_of("gpu"))["injected"]["rank"]
     found = compared_jobs(files(job_of("gpu"), late), files(job_of("control")))
     answer = answer_of(found)
-    assert list(answer.opening) == [
+    assert answer.opening[:2] == [
         f"The environment differs: ranks 7 of 8 … 8 with {late}.",
         "Of the control's 8 ranks 1 is not given: what others waited for there is not known.",
     ]
-    assert answer.conclusion[0].startswith("The test, with other ranks recorded, is ")
+    assert answer.opening[2].startswith("The test, with other ranks recorded, is ")
     assert answer.keys["job"]["caveats"] == ["with other ranks recorded"]
     for name in ("job_ranks", "job_causes"):
         assert late not in set(answer.tables[name]["rank"])
-    assert not [line for line in answer.conclusion if f"rank {late}" in line]
+    assert not [line for line in answer.opening if f"rank {late}" in line]
     assert len(answer.tables["job_ranks"]) == 7
 
 
@@ -139,7 +139,7 @@ def test_a_job_of_another_size_is_another_job(job_of: Job) -> None:
 @pytest.mark.slow
 def test_jobs_without_steps_are_whole_traces(job_of: Job) -> None:
     found = compared_jobs(files(job_of("control")), files(job_of("gpu")), window=hg.whole())
-    said = "\n".join(answer_of(found).conclusion)
+    said = "\n".join(answer_of(found).opening)
     assert said.startswith("The whole trace of the test is ")
     assert "That tells their speed only if both recorded the same amount of work." in said
     assert " a step, all of them together" not in said

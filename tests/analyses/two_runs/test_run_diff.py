@@ -47,7 +47,7 @@ def pair_of(tmp_path: Path, control: list[float], test: list[float]) -> Comparis
 
 
 def opening(found: Comparison) -> str:
-    return "\n".join(answer_of_comparison(found).conclusion)
+    return "\n".join(answer_of_comparison(found).opening)
 
 
 def test_medians_of_all_steps_but_the_warm_up_are_compared(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_json_says_what_was_compared(tmp_path: Path) -> None:
     assert [(row["step"], row["iteration_ns"], row["compared"]) for row in steps] == [
         (1, 500_000, False), (2, 120_000, True), (3, 120_000, True), (4, 120_000, True),
     ]  # fmt: skip
-    assert document["notes"][0].startswith("Tables are medians over the steps")
+    assert document["conclusion"].startswith(document["notes"][0])
     assert {name: list(frame) for name, frame in answer_of_comparison(found).tables.items()} == {
         name: list(TABLES[name].columns) for name in answer_of_comparison(found).tables
     }
@@ -218,9 +218,9 @@ def test_json_says_what_was_compared(tmp_path: Path) -> None:
 def test_the_conclusion_stands_before_the_tables(tmp_path: Path) -> None:
     found = answer_of_comparison(pair_of(tmp_path, [500, 100, 100, 100], [500, 120, 120, 120]))
     lines = answer_lines(found)
-    assert lines[: len(found.conclusion)] == list(found.conclusion)
-    assert lines[-1] == found.closing[-1]
-    assert len([line for line in lines if line in found.conclusion]) == len(found.conclusion)
+    assert lines[: len(found.opening)] == list(found.opening)
+    assert lines[-1] == found.notes[-1]
+    assert len([line for line in lines if line in found.opening]) == len(found.opening)
 
 
 def test_an_empty_answer_has_the_declared_columns(tmp_path: Path) -> None:
@@ -302,9 +302,7 @@ def test_the_differences_of_a_real_pair_are_identities() -> None:
     gpu_time = [int((scope.work.end - scope.work.start).sum()) for scope in scopes]
     assert call_path_diff(comparison)["diff_ns"].sum() == gpu_time[1] - gpu_time[0]
     assert kernel_changes(*scopes)["diff_ns"].sum() == gpu_time[1] - gpu_time[0]
-    assert found.conclusion[0].startswith(
-        "No difference beyond noise in latency: ProfilerStep#10: 121.593 ms → 120.748 ms"
-    )
+    assert found.notes[0].startswith("No difference beyond noise in latency: ProfilerStep#10: 121.593 ms → 120.748 ms")
     assert figure(found).data
 
 
@@ -327,7 +325,7 @@ def test_a_run_differs_from_itself_in_nothing() -> None:
         "kernels_in_order": 0,
         "by_name": 0,
     }
-    assert found.conclusion[0].startswith("No difference beyond noise")
+    assert found.notes[0].startswith("No difference beyond noise")
     assert not figure(found).data
 
 

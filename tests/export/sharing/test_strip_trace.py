@@ -12,7 +12,8 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, OutputError, TraceError
-from hta_graph.export.sharing.strip_trace import KEEP, Stripping
+from hta_graph.export.sharing.keepable import KEEP
+from hta_graph.export.sharing.strip_trace import Stripping
 from tests.fuzz import as_bytes, make_case
 from tests.support.builder import TraceBuilder
 from tests.support.depth import deep, for_all

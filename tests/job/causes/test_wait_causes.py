@@ -11,7 +11,8 @@ import pytest
 import hta_graph as hg
 from hta_graph.job.causes.wait_causes import WaitCauses
 from tests.support.chakra_builder import RankBuilder
-from tests.support.gloo_builder import MAIN, WORKER, GlooRank
+from tests.support.gloo_builder import MAIN, GlooRank
+from tests.support.gloo_meetings import meet, ranks_that_pass_a_wait_on
 from tests.support.small_job import small_job
 
 Cause = tuple[int, str | None, str | None, str, int, int]
@@ -35,14 +36,6 @@ def causes_of(job: hg.JobGraph) -> list[Cause]:
 
 def job_of(folder: Path, ranks: Sequence[GlooRank | RankBuilder]) -> hg.JobGraph:
     return hg.read_job([trace.write(folder / f"rank{at}.json") for at, trace in enumerate(ranks)])
-
-
-def meet(trace: GlooRank, arrival: float, end: float, *, tid: int = WORKER, waits: bool = True) -> None:
-    """Let a rank take part in an all-reduce; the thread goes on 5 µs after its end, or at once."""
-    trace.called("all_reduce", arrival, arrival + 1)
-    trace.worked("all_reduce", arrival + 2, end, tid=tid)
-    if waits:
-        trace.op("aten::view", end + 5, end + 6, tid=MAIN)
 
 
 def pair(folder: Path, late: str | None, *, annotation: str | None = None) -> hg.JobGraph:
@@ -114,29 +107,7 @@ def test_who_was_late_before_still_is(tmp_path: Path) -> None:
 
 
 def test_a_late_ranks_own_wait_is_passed_on_to_its_cause(tmp_path: Path) -> None:
-    """Rank 0 is slow, rank 1 waits for it, and rank 2 for rank 1.
-
-    µs       0          20     30                 90  100
-    rank 0   [meet all ]       [mm ][bmm        ][meet 0, 1]
-    rank 1   [meet all ]       [mm ][meet 0, 1 ~~~~~~~~~~~~][meet 1, 2]
-    rank 2   [meet all ]       [mm ][meet 1, 2 ~~~~~~~~~~~~~~~~~~~~~~~]
-    """
-    every, left, right = [0, 1, 2], [0, 1], [1, 2]
-    ranks = [
-        GlooRank(0, every, left, names="01"),
-        GlooRank(1, every, left, right, names="012"),
-        GlooRank(2, every, right, names="02"),
-    ]
-    for rank, trace in enumerate(ranks):
-        meet(trace, 10, 20)
-        trace.op("aten::mm", 30, 40, tid=MAIN)
-        if rank == 0:
-            trace.op("aten::bmm", 42, 92, tid=MAIN)
-        if rank < 2:
-            meet(trace, 94 if rank == 0 else 44, 100, tid=WORKER + 2)
-        if rank > 0:
-            meet(trace, 110 if rank == 1 else 44, 120, tid=WORKER + (4 if rank == 1 else 2))
-    job = job_of(tmp_path, ranks)
+    job = job_of(tmp_path, ranks_that_pass_a_wait_on())
     found = causes_of(job)
     assert job.members.wait.sum() == (94 - 44 + 110 - 44) * 1_000
     assert found[0][:4] == (0, "", "aten::bmm", "cpu_bound")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import hta_graph as hg
+from hta_graph.links.inference import stream_choice
 from tests.simulator import Dialect, Program, Run, idioms, simulate, to_bytes, write
 from tests.simulator.program import Launch, Record, Stream, ThreadProgram, Wait
 from tests.support.builder import TraceBuilder, edges
@@ -32,6 +35,27 @@ def test_a_model_split_over_two_devices_has_all_its_waits(tmp_path: Path) -> Non
     assert true
     assert waits_in(graph) == true
     assert set(graph.edges[graph.edges.kind == "event_wait"].evidence) == {"inferred"}
+
+
+def test_the_answer_is_the_same_when_tables_of_waits_and_streams_are_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be very many of both; then some waits at a time are looked at."""
+    monkeypatch.setattr(stream_choice, "CELLS", 1)
+    graph, true = graph_of(split_run(), tmp_path)
+    assert waits_in(graph) == true
+
+
+def test_a_stream_without_work_of_its_own_names_the_only_device_that_has_that_number(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace.launch("a", (0, 4), (10, 40), 1)
+    trace.call("cudaEventRecord", 5, 6, 2)
+    trace.call("cudaStreamWaitEvent", 7, 8, 3)
+    trace.sync_row("Stream Wait Event", 7.1, 8, 3, stream=7, device=1, wait_on_stream=7, record=2)
+    trace.launch("b", (10, 14), (41, 50), 4, device=1)
+    ((source, target),) = waits_in(trace.graph(tmp_path))
+    names = trace.graph(tmp_path).events.set_index("event_index").name
+    assert (names[source], names[target]) == ("a", "b")
 
 
 def test_every_nanosecond_of_its_step_has_a_cause(tmp_path: Path) -> None:
