@@ -97,7 +97,9 @@ def _candidates_text(lengths: Sequence[StepLength]) -> str:
     asked = sum(one.is_candidate for one in lengths)
     if asked == len(lengths):
         return f"{asked} steps"
-    return f"{asked} of {len(lengths)} steps (the first, and such without GPU work or on few ranks, are left out)"
+    beside = all(one.is_candidate for one in lengths[1:])
+    without = "the first is" if beside else "the first, and such without GPU work or on few ranks, are"
+    return f"{asked} of {len(lengths)} steps ({without} left out)"
 
 
 def listed_steps(window: ResolvedWindow, graph: DependencyGraph, data_load: Sequence[str] = ()) -> list[StepRow]:

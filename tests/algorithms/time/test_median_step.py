@@ -115,7 +115,7 @@ def test_the_answer_names_the_default_and_shows_the_steps(capsys: pytest.Capture
     assert [row["step"] for row in found["steps"]] == [1, 2, 3, 4]
     assert "steps" not in command_json(capsys, "critical-path", path, "--step", "2")
     _, out, _ = run_command(capsys, "critical-path", path)
-    assert "ProfilerStep#3 is the median of 3 of 4 steps (the first, and such" in out
+    assert "ProfilerStep#3 is the median of 3 of 4 steps (the first is left out); --step N asks about another" in out
     assert "ProfilerStep#3: latency 0.110 ms, from its start to the end of its last work" in out
     assert "  iteration 0.110 ms, from the end of the work before it to that of its own; 0.110 ms on the CPU" in out
     _, _, err = run_command(capsys, "render", path, "--path", "-o", tmp_path / "path.dot")
