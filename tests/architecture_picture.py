@@ -33,6 +33,7 @@ SAYS = {
     "frames": "DataFrames\nbecome a graph",
     "links": "a rule for each reason to wait",
     "algorithms": "what any graph can be asked",
+    "operators": "what operators demand of hardware",
     "graph": "points, edges, and the facade DependencyGraph",
     "trace": "bytes become columns; alone knows JSON and the profiler's names",
     "columns": "what all share",

@@ -1,0 +1,1 @@
+"""The models of operators by theme; ``all_models`` lists them."""

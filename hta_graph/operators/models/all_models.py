@@ -1,0 +1,32 @@
+"""The one table of models: which operators' work is known, and how it is counted."""
+
+from __future__ import annotations
+
+from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.products import PRODUCTS
+from hta_graph.operators.operator_call import OperatorCall
+
+__all__ = ["MODELS", "demand_of", "model_of"]
+
+MODELS: tuple[Model, ...] = (*PRODUCTS,)
+
+BY_NAME = {name: model for model in MODELS for name in model.operators}
+
+
+def model_of(name: str) -> Model | None:
+    """Return the model of an operator; one that works in place does the same work as the one that does not.
+
+    >>> model_of("aten::mm").flops
+    '2·B·M·N·K'
+    """
+    return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
+
+
+def demand_of(call: OperatorCall) -> Demand | None:
+    """Return what a call demands; ``None`` of an operator without a model.
+
+    Raises:
+        NotToldError: the recording does not say what its model needs.
+    """
+    model = model_of(call.name)
+    return model.demand(call) if model else None
