@@ -1,0 +1,94 @@
+"""What PyTorch makes of several tensors: the shape and type of a result; and the types that a kernel's name tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from hta_graph.operators.operator_call import NotToldError, Tensor
+
+__all__ = ["broadcast", "element_type_in", "output_bytes", "result_type"]
+
+CATEGORY = {
+    "bool": 0, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "short": 1, "short int": 1, "int": 1,
+    "unsigned int": 1, "long": 1, "long int": 1, "uint16": 1, "uint32": 1, "uint64": 1, "half": 2, "bfloat16": 2,
+    "float": 2, "double": 2, "complex<float>": 3, "complex<double>": 3,
+}  # fmt: skip
+"""Types by what they can hold: truth, whole numbers, real ones, complex ones."""
+NAMED_TYPE = re.compile(r"\b(c10::BFloat16|__nv_bfloat16|c10::Half|__half|float|double)\b")
+SHORT_TYPE = {"c10::BFloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "c10::Half": "half", "__half": "half"}
+
+
+def broadcast(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the shape of an operation element by element on tensors of some shapes.
+
+    >>> broadcast([(8, 1, 3), (4, 3), ()])
+    (8, 4, 3)
+
+    Raises:
+        NotToldError: they do not fit each other.
+    """
+    found: list[int] = []
+    for sides in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
+        wide = set(sides) - {1}
+        if len(wide) > 1:
+            raise NotToldError("shapes that fit each other")
+        found.append(wide.pop() if wide else 1)
+    return tuple(reversed(found))
+
+
+def result_type(tensors: Sequence[Tensor]) -> str:
+    """Return the type of an operation on some tensors, as PyTorch promotes them.
+
+    One without dimensions raises the type only where it can hold what the others cannot.
+
+    >>> result_type([Tensor((4,), "bfloat16"), Tensor((), "double")])
+    'bfloat16'
+    >>> result_type([Tensor((4,), "int"), Tensor((), "half")])
+    'half'
+
+    Raises:
+        NotToldError: there is none, or one has a type that is not promoted.
+    """
+    if any(tensor.dtype not in CATEGORY for tensor in tensors):
+        kinds = {tensor.dtype for tensor in tensors}
+        if len(kinds) != 1:
+            raise NotToldError("the type of the result")
+        return kinds.pop()
+    wide = [tensor for tensor in tensors if tensor.shape]
+    zero = [tensor for tensor in tensors if not tensor.shape]
+    ranked = [_widest(group) for group in (wide, zero) if group]
+    if not ranked:
+        raise NotToldError("the type of the result")
+    return max(ranked, key=lambda kind: CATEGORY[kind])  # of equals the first: that with dimensions
+
+
+def _widest(tensors: Sequence[Tensor]) -> str:
+    """Return the type that holds those of all: the highest category, in it the widest; two kinds of 16 bits make 32."""
+    top = max(CATEGORY[tensor.dtype] for tensor in tensors)
+    among = {tensor.dtype: tensor.width for tensor in tensors if CATEGORY[tensor.dtype] == top}
+    if {"half", "bfloat16"} <= among.keys():
+        among["float"] = 4
+    return max(among, key=lambda kind: (among[kind], kind))
+
+
+def output_bytes(shape: Sequence[int], dtype: str) -> int:
+    """Return the memory of a result.
+
+    Raises:
+        NotToldError: its type is not known.
+    """
+    return Tensor(tuple(shape), dtype).bytes
+
+
+def element_type_in(kernel: str) -> str:
+    """Return the one floating type in the arguments of a kernel's template; empty where there is none or are several.
+
+    >>> element_type_in("void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float, 2> >(int)")
+    'float'
+    >>> element_type_in("void kernel<c10::BFloat16, float>()")
+    ''
+    """
+    found = {SHORT_TYPE.get(name, name) for name in NAMED_TYPE.findall(kernel)}
+    return found.pop() if len(found) == 1 else ""
