@@ -13,9 +13,9 @@ import re
 
 __all__ = ["is_tf32"]
 
-ROUNDED = re.compile(r"tf32|xf32|cijk_\w*?_s_mx_|tensorop_s1688(?!f16|bf16)")
-PLAIN = re.compile(r"sgemm|scudnn|ffma|_simt_|gemm_f32f32_f32f32_f32|cijk_[a-z]+_[a-z]+_s(?:b|_b|_h)?_")
-OF_OTHER_TYPES = re.compile(r"(?<!t)b?f16_s1688|s1688\w*?_b?f16")
+ROUNDED = re.compile(r"tf32|xf32|cijk_[a-z]{1,8}_[a-z]{1,8}_s_mx_|tensorop_s1688(?!f16|bf16)")
+PLAIN = re.compile(r"sgemm|scudnn|ffma|_simt_|gemm_f32f32_f32f32_f32|cijk_[a-z]{1,8}_[a-z]{1,8}_s(?:b|_b|_h)?_")
+OF_OTHER_TYPES = re.compile(r"(?<!t)b?f16_s1688|s1688\w{0,60}?_b?f16")
 NAME_READ = 400
 """How much of a name is looked at; templates are far longer, and say it at their beginning."""
 
