@@ -62,8 +62,8 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
         "path_ns": limits.path_ns,
         "achieved_tflops": flops / time / 1e3,
         "achieved_gbps": moved / time,
-        "peak_share": limits.sum_of(limits.calls.limit_ns) / time,
-        "bound": [_binding(*one) for one in zip(compute, memory, limits.sum_of(limits.calls.limit_ns), strict=True)],
+        "peak_share": limits.limit_share,
+        "bound": [_binding(*one) for one in zip(compute, memory, limits.limit_share, strict=True)],
         "saves_ns": pd.array(np.round(limits.saves[0]), "Int64"),
         "unknown": [group.unknown or None for group in groups],
         "inputs": [group.inputs for group in groups],
@@ -71,9 +71,9 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
     return frame.sort_values(["gpu_ns", "operator", "inputs"], ascending=[False, True, True])
 
 
-def _binding(compute_ns: float, memory_ns: float, limit_ns: float) -> str | None:
+def _binding(compute_ns: float, memory_ns: float, share: float) -> str | None:
     """Say which limit takes longer, where the limit is known."""
-    if np.isnan(limit_ns):
+    if np.isnan(share):
         return None
     return "compute" if np.isnan(memory_ns) or compute_ns > memory_ns else "memory"
 
@@ -187,7 +187,7 @@ def rates_of(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFram
 
 
 def answer(scopes: Sequence[Scope], peaks: str = RooflineFlags.peaks) -> Answer:
-    """Return the tables ``roofline``, ``limits``, ``losses``, ``known_time``, ``collective_rates``; the series ``demands``.
+    """Return ``roofline``, ``limits``, ``losses``, ``known_time``, ``collective_rates``; and ``demands``, a series.
 
     Args:
         scopes: where to look.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -12,9 +11,9 @@ from analyses.answer import Note
 from analyses.conclusions import largest_thing, outlier, rows_there
 from analyses.display.words import SHORT
 from analyses.hardware.losses import PARTS
-from analyses.hardware.scope_limits import REACHABLE, ScopeLimits, gpu_name
+from analyses.hardware.scope_limits import ScopeLimits
 from analyses.scope import Scope, several_gpus
-from hta_graph.algorithms.limits.operator_work import operator_work
+from hta_graph.algorithms.limits.limited_work import REACHABLE, gpu_name
 from hta_graph.errors import Remedy
 
 __all__ = ["conclusion", "notes_on"]
@@ -68,29 +67,25 @@ def notes_on(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str
     first = {limits.scope.rank: limits for limits in reversed(looked)}
     for rank in sorted(first):
         told += _notes_on_rank(first[rank])
-    faster = sum(int((_shares(limits) > OVER).sum()) for limits in looked)
+    faster = sum(int((limits.limit_share > OVER).sum()) for limits in looked)
     if faster:
         rows = counted(faster, "row is", "rows are")
         told.append(f"{rows} faster than the limit: what they read was in a cache, or the peaks are not this device's")
     return told
 
 
-def _shares(limits: ScopeLimits) -> Any:
-    return limits.sum_of(limits.calls.limit_ns) / limits.gpu_ns.clip(min=1)
-
-
 def _notes_on_rank(limits: ScopeLimits) -> list[str | Note]:
     """Say of a rank what its file lacks."""
-    rank, found = f"rank {limits.scope.rank}", operator_work(limits.scope.graph)
+    rank, found = f"rank {limits.scope.rank}", limits.found
     told: list[str | Note] = []
     if found.unread:
         told.append(f"{rank}: shapes are in the trace's own file, which cannot be read: {found.unread}")
     elif not found.have_shapes:
-        told.append(f"{rank}: no shapes were recorded, without which nobody knows the work; record_shapes=True does")
+        told.append(f"{rank}: no shapes were recorded, so nobody knows the work; record with record_shapes=True")
     else:
         told += _without_model(limits)
     if limits.device is None:
-        name = gpu_name(limits.scope)
+        name = gpu_name(limits.graph, limits.scope.gpus)
         whose = f"the peaks of {quoted(name)} are not known" if name else "the trace does not name one GPU"
         remedy = Remedy(
             "give them with peaks=FILE, or a device's name", "give them with --peaks FILE, or a device's name"
