@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.convolutions import CONVOLUTIONS
+from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
 from hta_graph.operators.models.products import PRODUCTS
 from hta_graph.operators.operator_call import OperatorCall
 
 __all__ = ["MODELS", "demand_of", "model_of"]
 
-MODELS: tuple[Model, ...] = (*PRODUCTS,)
+MODELS: tuple[Model, ...] = (*PRODUCTS, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD)
 
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
