@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.convolutions import CONVOLUTIONS
 from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
 from hta_graph.operators.models.products import PRODUCTS
@@ -10,7 +11,7 @@ from hta_graph.operators.operator_call import OperatorCall
 
 __all__ = ["MODELS", "demand_of", "model_of"]
 
-MODELS: tuple[Model, ...] = (*PRODUCTS, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD)
+MODELS: tuple[Model, ...] = (*PRODUCTS, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD, *ATTENTION)
 
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
