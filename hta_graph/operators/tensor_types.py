@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from hta_graph.operators.operator_call import NotToldError, Tensor
+from hta_graph.operators.operator_call import NotToldError, Tensor, bytes_of
 
-__all__ = ["broadcast", "element_type_in", "output_bytes", "result_type"]
+__all__ = ["broadcast", "element_type_in", "known_bytes", "output_bytes", "result_type", "type_of_code"]
 
 CATEGORY = {
     "bool": 0, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "short": 1, "short int": 1, "int": 1,
@@ -16,6 +16,13 @@ CATEGORY = {
     "float": 2, "double": 2, "complex<float>": 3, "complex<double>": 3,
 }  # fmt: skip
 """Types by what they can hold: truth, whole numbers, real ones, complex ones."""
+TYPE_OF_CODE = {
+    "0": "unsigned char", "1": "signed char", "2": "short", "3": "int", "4": "long int", "5": "half", "6": "float",
+    "7": "double", "9": "complex<float>", "10": "complex<double>", "11": "bool", "15": "bfloat16", "23": "float8_e5m2",
+    "24": "float8_e4m3fn", "25": "float8_e5m2fnuz", "26": "float8_e4m3fnuz", "27": "uint16", "28": "uint32",
+    "29": "uint64", "44": "float8_e8m0fnu", "45": "float4_e2m1fn_x2",
+}  # fmt: skip
+"""Types by the numbers that PyTorch's ``ScalarType`` gives them: a type that is an operator's input is recorded so."""
 NAMED_TYPE = re.compile(r"\b(c10::BFloat16|__nv_bfloat16|c10::Half|__half|float|double)\b")
 SHORT_TYPE = {"c10::BFloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "c10::Half": "half", "__half": "half"}
 
@@ -80,6 +87,23 @@ def output_bytes(shape: Sequence[int], dtype: str) -> int:
         NotToldError: its type is not known.
     """
     return Tensor(tuple(shape), dtype).bytes
+
+
+def known_bytes(*tensors: Tensor | None) -> int | None:
+    """Add up the memory of tensors, as :func:`bytes_of` does; ``None`` where the type of one is not known."""
+    try:
+        return bytes_of(*tensors)
+    except NotToldError:
+        return None
+
+
+def type_of_code(code: str) -> str:
+    """Return the type that an operator was given as its number; empty where the number names none.
+
+    >>> type_of_code("15")
+    'bfloat16'
+    """
+    return TYPE_OF_CODE.get(code, "")
 
 
 def element_type_in(kernel: str) -> str:

@@ -15,7 +15,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Ids, Ints
 from hta_graph.operators.demand import Demand
-from hta_graph.operators.models.generated import fused_operators
+from hta_graph.operators.fused_names import fused_name
 from hta_graph.operators.operator_call import OperatorCall, Tensor
 from hta_graph.operators.recorded_calls import RecordedCall
 

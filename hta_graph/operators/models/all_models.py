@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.attention import ATTENTION
+from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.convolutions import CONVOLUTIONS
-from hta_graph.operators.models.generated import GENERATED, is_generated
+from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
 from hta_graph.operators.models.products import PRODUCTS
 from hta_graph.operators.operator_call import OperatorCall
 
 __all__ = ["MODELS", "demand_of", "model_of"]
 
-MODELS: tuple[Model, ...] = (*PRODUCTS, *CONVOLUTIONS, *ATTENTION)
+MODELS: tuple[Model, ...] = (*PRODUCTS, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD, *ATTENTION)
 
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
@@ -22,8 +22,6 @@ def model_of(name: str) -> Model | None:
     >>> model_of("aten::mm").flops
     '2·B·M·N·K'
     """
-    if is_generated(name):
-        return GENERATED
     return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
 
 

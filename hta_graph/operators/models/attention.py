@@ -1,208 +1,201 @@
-"""Attention in one kernel: products of queries and keys, and of their scores and values; the softmax counts nothing."""
+"""Attention in one operator, forward and backward.
+
+Forward there are two products for each pair of a query and a key that it attends to, backward five: the scores are
+computed again. Softmax, masks and dropout are not counted. Of sequences one after the other only the bounds' number
+is recorded, not where they are: their lengths are known where all are as long as the longest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
-from hta_graph.operators.demand import Demand, Model, Unit
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, bytes_of
+from hta_graph.operators.demand import Demand, Unit
+from hta_graph.operators.models.bands import Band
+from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.tensor_types import known_bytes
 
-__all__ = ["ATTENTION"]
+__all__ = ["FIRST", "LAST", "MASK_KINDS", "Places", "attention"]
 
-
-@dataclass(frozen=True)
-class Shape:
-    """Batches, heads, lengths of queries and keys, and the dimensions of a key and of a value."""
-
-    batch: int
-    heads: int
-    queries: int
-    keys: int
-    key_size: int
-    value_size: int
+FIRST, LAST = (False,), (True,)
+"""Where a causal mask's diagonal begins; an operator that has had both kinds has both."""
+MASK_KINDS = {"0": (), "1": FIRST, "2": LAST}
+"""What the memory-efficient kernels call their masks: none, causal from the first pair, causal from the last."""
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where things stand among the inputs; ``lengths`` are those of sequences laid end to end."""
+    """At which positions an operator has its inputs; ``None`` or empty where it has none.
 
-    query: int = 0
-    causal: int | None = None
-    mask_kind: int | None = None
-    window: int | None = None
-    lengths: int | None = None
-    read: tuple[int, ...] = ()
-    heads_first: bool = True
-    is_backward: bool = False
-
-
-def _attention(at: Places) -> Callable[[OperatorCall], Demand]:
-    def demand(call: OperatorCall) -> Demand:
-        query, key, value = (call.tensor(at.query + place) for place in range(3))
-        lengths = call.tensor_or_none(at.lengths) if at.lengths is not None else None
-        causal = _is_causal(call, at)
-        if lengths is not None:
-            shape, sequences = _end_to_end(query, key, value, lengths)
-        else:
-            shape, sequences = _shape_of(query, key, value, heads_first=at.heads_first), 1
-        pairs = sequences * _pairs(shape, causal is not False, _window(call, at))
-        sure = causal is not None and lengths is None and (causal is False or shape.queries == shape.keys)
-        return Demand(
-            flops=2 * shape.batch * shape.heads * pairs * _sizes_met(shape, at),
-            bytes=_moved(call, at, shape, query, key, value),
-            dtype=query.dtype,
-            unit=Unit.MATRIX,
-            is_least=not sure,
-            sizes={"heads": shape.heads, "queries": shape.queries, "keys": shape.keys, "head size": shape.key_size},
-        )
-
-    return demand
-
-
-def _sizes_met(shape: Shape, at: Places) -> int:
-    """Return over how many numbers each pair of a query and a key is summed, in all products together.
-
-    Forward: scores and their product with values. Backward: scores once more, the gradients of scores and values, and
-    those of queries and keys.
+    ``causal`` is a switch, or a kind of :data:`MASK_KINDS` where ``by_kind``. ``bounds`` are those of the sequences of
+    queries and keys, ``longest`` the longest of them. What is given at ``hidden`` changes lengths or masks in ways that
+    are not recorded. Backward, ``back`` are the positions of output and logarithms.
     """
-    return 3 * shape.key_size + 2 * shape.value_size if at.is_backward else shape.key_size + shape.value_size
+
+    causal: int | None
+    query: int = 0
+    heads_first: bool = False
+    by_kind: bool = False
+    corners: tuple[bool, ...] = FIRST + LAST
+    bias: int | None = None
+    bounds: Pair | None = None
+    longest: Pair | None = None
+    window: Pair | None = None
+    hidden: tuple[int, ...] = ()
+    back: Pair | None = None
+    output: int | None = None
+    arity: int | None = None
 
 
-def _moved(call: OperatorCall, at: Places, shape: Shape, *given: Tensor) -> int:
-    """Return the least traffic: what is given is read, the result written; backward the gradients of all three."""
-    read = bytes_of(*given, *(call.tensor_or_none(place) for place in at.read))
-    result = given[0].elements // max(shape.key_size, 1) * shape.value_size * given[0].width
-    return read + (bytes_of(*given) if at.is_backward else result)
+@dataclass(frozen=True)
+class Sequences:
+    """The tensors of a call, what their sides are, and how many of what there is.
+
+    ``axis`` is the side along which tokens lie, of ``together`` sequences; ``across`` is that of the heads.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    axis: int
+    across: int
+    together: int
+    batch: int
+    queries: int
+    keys: int
+
+    @property
+    def heads(self) -> int:
+        """How many heads of queries there are."""
+        return self.query.shape[self.across]
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many of what there is by name; ``K`` is the sum over a head's elements."""
+        named = {"batch": self.batch, "heads": self.heads, "queries": self.queries, "keys": self.keys}
+        return named | {"K": self.query.shape[-1]}
+
+    def part(self, tensor: Tensor, tokens: int) -> Tensor:
+        """Return what remains of a tensor with so many tokens of each sequence."""
+        sides = list(tensor.shape)
+        sides[self.axis] = tokens * self.together
+        return Tensor(tuple(sides), tensor.dtype, tensor.strides)
 
 
-def _shape_of(query: Tensor, key: Tensor, value: Tensor, *, heads_first: bool) -> Shape:
-    """Read dense tensors: [batch, heads, length, size] or [batch, length, heads, size]."""
-    if {len(one.shape) for one in (query, key, value)} != {4}:
-        raise NotToldError("shapes of four dimensions")
-    heads, length = (1, 2) if heads_first else (2, 1)
-    if key.shape[length] != value.shape[length] or query.shape[3] != key.shape[3]:
-        raise NotToldError("shapes that fit each other")
-    return Shape(
-        query.shape[0], query.shape[heads], query.shape[length], key.shape[length], query.shape[3], value.shape[3]
+def attention(call: OperatorCall, places: Places) -> Demand:
+    """Return the work of attention.
+
+    Raises:
+        NotToldError: the recording does not say what each query attends to.
+    """
+    _refuse_hidden(call, places)
+    found = _sequences(call, places)
+    bands = _bands(call, places)
+    counts = {band.pairs(found.queries, found.keys) for band in bands}
+    inner, outer = found.query.shape[-1], found.value.shape[-1]
+    products = 3 * inner + 2 * outer if places.back else inner + outer
+    return Demand(
+        flops=2 * found.batch * found.heads * min(counts) * products,
+        bytes=_moved(call, places, found, bands),
+        dtype=found.query.dtype,
+        unit=Unit.MATRIX,
+        is_least=len(counts) > 1,
+        sizes=found.sizes(),
     )
 
 
-def _end_to_end(query: Tensor, key: Tensor, value: Tensor, lengths: Tensor) -> tuple[Shape, int]:
-    """Read sequences laid end to end, as if all were equally long: of all ways to divide them the one with least work.
+def _refuse_hidden(call: OperatorCall, places: Places) -> None:
+    """Raise where something is given of which nothing follows for the work."""
+    if places.arity not in {None, len(call.inputs)}:
+        raise NotToldError("the inputs as this version of the operator has them")
+    for at in places.hidden:
+        if (at < len(call.inputs) and call.inputs[at] is not None) or call.text(at) not in {"", "0"}:
+            raise NotToldError("the lengths of the sequences")
 
-    The work of a sequence grows faster than its length, with a window no slower.
-    """
-    *_, total, heads, size = query.shape if len(query.shape) >= 3 else (0, 0, 0)
-    sequences = lengths.elements - 1
-    # Of queries and keys that differ, or of unused room, nobody knows how they are paired.
-    if sequences < 1 or key.shape[:-2] != query.shape[:-2] or len(value.shape) < 3:
+
+def _sequences(call: OperatorCall, places: Places) -> Sequences:
+    query, key, value = (call.tensor(places.query + step) for step in range(3))
+    bounds = [call.tensor_or_none(at) for at in places.bounds or ()]
+    found = _ragged(call, places, query, key, value) if any(bounds) else _dense(places, query, key, value)
+    of_keys = key.shape[found.across]
+    fits = query.shape[-1] == key.shape[-1] and key.shape[:-1] == value.shape[:-1]
+    if not fits or not of_keys or found.heads % of_keys:
+        raise NotToldError("shapes that fit each other")
+    return found
+
+
+def _dense(places: Places, query: Tensor, key: Tensor, value: Tensor) -> Sequences:
+    """Return the sequences of tensors that have a side for them."""
+    if not len(query.shape) == len(key.shape) == len(value.shape) == 4 or query.shape[0] != key.shape[0]:
+        raise NotToldError("shapes that fit each other")
+    axis, across = (2, 1) if places.heads_first else (1, 2)
+    return Sequences(query, key, value, axis, across, 1, query.shape[0], query.shape[axis], key.shape[axis])
+
+
+def _ragged(call: OperatorCall, places: Places, query: Tensor, key: Tensor, value: Tensor) -> Sequences:
+    """Return the sequences that lie one after the other, if all are as long as the longest."""
+    if not places.bounds or not places.longest or not len(query.shape) == len(key.shape) == len(value.shape) > 2:
         raise NotToldError("the lengths of the sequences")
-    length = total // sequences
-    return Shape(1, heads, length, length, size, value.shape[-1]), sequences
+    count = call.tensor(places.bounds[0]).elements - 1
+    lengths = [call.integer(at) for at in places.longest]
+    axis = len(query.shape) - 3
+    tokens = [tensor.shape[axis] for tensor in (query, key)]
+    if count < 1 or call.tensor(places.bounds[1]).elements - 1 != count or math.prod(query.shape[:axis]) != 1:
+        raise NotToldError("the lengths of the sequences")
+    if tokens != [length * count for length in lengths]:
+        raise NotToldError("the lengths of the sequences")
+    return Sequences(query, key, value, axis, axis + 1, count, count, *lengths)
 
 
-def _is_causal(call: OperatorCall, at: Places) -> bool | None:
-    """Tell whether queries meet earlier keys only; ``None``: not recorded."""
-    if at.mask_kind is not None:
-        # Before PyTorch 2.3 there was one input less in front: there a whole number stands where dropout does now.
-        place = at.mask_kind - call.text(at.mask_kind - 1).isdecimal()
-        return {"0": False, "1": True, "2": True}.get(call.text(place))
-    return call.switch(at.causal) if at.causal is not None else None
+def _bands(call: OperatorCall, places: Places) -> set[Band]:
+    """Return the bands that the recording allows."""
+    before, after = _window(call, places)
+    corners = places.corners
+    asked: tuple[bool, ...] = (True, False)
+    if places.causal is not None and places.by_kind and call.text(places.causal) in MASK_KINDS:
+        corners = MASK_KINDS[call.text(places.causal)] or corners
+        asked = (call.text(places.causal) != "0",)
+    elif places.causal is not None and not places.by_kind and (told := call.switch(places.causal)) is not None:
+        asked = (told,)
+    return {Band(before, 0 if causal else after, last) for causal in asked for last in corners}
 
 
-def _window(call: OperatorCall, at: Places) -> int | None:
-    """Return how many keys back a query reaches, itself included; ``None``: all."""
-    text = call.text(at.window) if at.window is not None else ""
-    return int(text) + 1 if text.isdecimal() and len(text) < 10 else None
+def _window(call: OperatorCall, places: Places) -> tuple[int | None, int | None]:
+    """Return how far before and after itself a query attends; a negative number is no bound."""
+    if not places.window or places.window[0] >= len(call.inputs):
+        return None, None
+    if not call.values:
+        raise NotToldError("the window of the attention")
+    before, after = (call.integer(at) if call.text(at) else -1 for at in places.window)
+    return before if before >= 0 else None, after if after >= 0 else None
 
 
-def _pairs(shape: Shape, causal: bool, window: int | None) -> int:  # noqa: FBT001 - both are said by name above
-    """Return how many pairs of a query and a key meet.
-
-    A causal mask lets query i meet the keys up to i; with as many queries as keys that is their half and the diagonal.
-    """
-    # k0 k1 k2 k3
-    #  #              q0      window 2:   #
-    #  #  #           q1                  #  #
-    #  #  #  #        q2                     #  #
-    #  #  #  #  #     q3                        #  #
-    if not causal:
-        if window is not None:
-            raise NotToldError("a window on both sides")
-        return shape.queries * shape.keys
-    length, reach = min(shape.queries, shape.keys), min(window or shape.keys, shape.keys)
-    full = max(length - reach, 0)
-    rising = length - full
-    return rising * (rising + 1) // 2 + full * reach
+def _moved(call: OperatorCall, places: Places, found: Sequences, bands: set[Band]) -> int | None:
+    """Return the memory of what is read and written; of what no pair needs, nothing is read."""
+    queries = min(band.queries_met(found.queries, found.keys) for band in bands)
+    keys = min(band.keys_met(found.queries, found.keys) for band in bands)
+    whole = all(band.pairs(found.queries, found.keys) == found.queries * found.keys for band in bands)
+    bias = call.tensor_or_none(places.bias) if places.bias is not None and whole else None
+    read = [found.part(found.query, queries), found.part(found.key, keys), found.part(found.value, keys), bias]
+    result = Tensor((*found.query.shape[:-1], found.value.shape[-1]), _result_type(call, places, found.query))
+    if not places.back:
+        return known_bytes(*read, result)
+    logarithms = call.tensor_or_none(places.back[1]) if queries == found.queries else None
+    gradients = [replace(tensor, strides=None) for tensor in (found.query, found.key, found.value)]
+    return known_bytes(*read, *_read_back(call, places, found, queries), logarithms, *gradients)
 
 
-SDPA = "2·B·H·pairs·(key size + value size), pairs being queries × keys, of a causal mask those that meet"
-SDPA_BACK = "2·B·H·pairs·(3·key size + 2·value size)"
-READ = "query + key + value + bias + output"
-READ_BACK = "gradient + query + key + value + output + sums + the three gradients"
+def _read_back(call: OperatorCall, places: Places, found: Sequences, queries: int) -> list[Tensor]:
+    """Return the output's gradient and the output, as far as they are read."""
+    given = [call.tensor(at) for at in (0, places.back[0] if places.back else 0)]
+    if any(len(tensor.shape) != len(found.query.shape) for tensor in given):
+        raise NotToldError("shapes that fit each other")
+    return [found.part(tensor, queries) for tensor in given]
 
-FLASH = Places(causal=8, window=11, lengths=3, heads_first=False)
-FLASH_BACK = Places(1, causal=11, window=15, lengths=6, read=(0, 4, 5), heads_first=False, is_backward=True)
-EFFICIENT = Places(mask_kind=9, lengths=4, read=(3,), heads_first=False)
-EFFICIENT_BACK = Places(1, mask_kind=14, lengths=6, read=(0, 4, 5, 10), heads_first=False, is_backward=True)
 
-ATTENTION = (
-    Model(
-        ("aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_flash_attention_for_cpu"),
-        SDPA, READ, _attention(Places(causal=4)),
-    ),
-    Model(
-        ("aten::_scaled_dot_product_efficient_attention", "aten::_scaled_dot_product_cudnn_attention"),
-        SDPA, READ, _attention(Places(causal=6, read=(3,))),
-    ),
-    Model(
-        ("aten::_scaled_dot_product_fused_attention_overrideable",), SDPA, READ,
-        _attention(Places(causal=5, read=(3,))),
-    ),
-    Model(
-        ("aten::_scaled_dot_product_flash_attention_backward",), SDPA_BACK, READ_BACK,
-        _attention(Places(1, causal=11, read=(0, 4, 5), is_backward=True)),
-    ),
-    Model(
-        ("aten::_scaled_dot_product_flash_attention_for_cpu_backward",), SDPA_BACK, READ_BACK,
-        _attention(Places(1, causal=7, read=(0, 4, 5), is_backward=True)),
-    ),
-    Model(
-        ("aten::_scaled_dot_product_efficient_attention_backward",), SDPA_BACK, READ_BACK,
-        _attention(Places(1, causal=11, read=(0, 4, 5, 6), is_backward=True)),
-    ),
-    Model(
-        ("aten::_scaled_dot_product_cudnn_attention_backward", "aten::_cudnn_attention_backward"),
-        SDPA_BACK, READ_BACK, _attention(Places(1, causal=14, lengths=9, read=(0, 4, 5, 8), is_backward=True)),
-    ),
-    Model(("aten::_cudnn_attention_forward",), SDPA, READ, _attention(Places(causal=10, lengths=4, read=(3,)))),
-    Model(("aten::_flash_attention_forward",), SDPA, READ, _attention(FLASH)),
-    Model(("aten::_flash_attention_backward",), SDPA_BACK, READ_BACK, _attention(FLASH_BACK)),
-    Model(("aten::_efficient_attention_forward",), SDPA, READ, _attention(EFFICIENT)),
-    Model(("aten::_efficient_attention_backward",), SDPA_BACK, READ_BACK, _attention(EFFICIENT_BACK)),
-    Model(
-        ("flash_attn::_flash_attn_forward",), SDPA, READ,
-        _attention(Places(causal=5, window=6, heads_first=False)),
-    ),
-    Model(
-        ("flash_attn::_flash_attn_backward",), SDPA_BACK, READ_BACK,
-        _attention(Places(1, causal=11, window=12, read=(0, 4, 5), heads_first=False, is_backward=True)),
-    ),
-    Model(
-        ("flash_attn::_flash_attn_varlen_forward",), SDPA, READ,
-        _attention(Places(causal=9, window=10, lengths=3, heads_first=False)),
-    ),
-    Model(
-        ("flash_attn::_flash_attn_varlen_backward",), SDPA_BACK, READ_BACK,
-        _attention(Places(1, causal=15, window=16, lengths=9, read=(0, 4, 5), heads_first=False, is_backward=True)),
-    ),
-    Model(
-        ("flash_attn_3::fwd",), SDPA, READ,
-        _attention(Places(causal=24, window=25, lengths=7, heads_first=False)),
-    ),
-    Model(
-        ("flash_attn_3::bwd",), SDPA_BACK, READ_BACK,
-        _attention(Places(1, causal=16, window=17, lengths=9, read=(0, 4, 5), heads_first=False, is_backward=True)),
-    ),
-)  # fmt: skip
+def _result_type(call: OperatorCall, places: Places, query: Tensor) -> str:
+    """Return the type of the output: of eight bits it is a wider one, which is not told unless the output is given."""
+    given = None if places.output is None else call.tensor_or_none(places.output)
+    if given:
+        return given.dtype
+    return "" if query.dtype.startswith("float8") else query.dtype

@@ -1,148 +1,168 @@
-"""Convolutions: a product of K = input channels of a group × the kernel's sides, for each output element."""
+"""Convolutions forward, plain and transposed.
+
+Each element of the weight meets each place of the output (of the input, if transposed) of each image once, which is a
+multiplication and an addition; places where it meets the rim of zeros count as others do.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hta_graph.operators.demand import Demand, Model, Unit
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, bytes_of
+from hta_graph.operators.models.convolution_windows import Window, for_each, shape_after, shape_before, touched, windows_of
+from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.tensor_types import known_bytes
 
-__all__ = ["CONVOLUTIONS"]
+__all__ = ["CONVOLUTIONS", "PRODUCT", "Places", "convolution", "pair"]
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a convolution's parameters stand among its inputs; ``None``: it has none of that kind."""
+    """At which positions an operator has its parameters; ``None`` where it has none.
 
-    padding: int
+    ``beyond`` is what a transposed one writes beyond the last window, ``added`` a tensor that the result is added to.
+    """
+
     stride: int
-    dilation: int
-    groups: int | None = None
-    transposed: int | None = None
-    output_padding: int | None = None
+    padding: int
+    dilation: int | None = None
     bias: int | None = None
-    is_transposed: bool = False
+    beyond: int | None = None
+    groups: int | None = None
+    added: int | None = None
+
+    def windows(self, call: OperatorCall, weight: Tensor) -> list[Window]:
+        """Return the windows of a call.
+
+        Raises:
+            NotToldError: its parameters were not recorded.
+        """
+        dilation = (1,) if self.dilation is None else call.integers(self.dilation)
+        return windows_of(weight, call.integers(self.stride), call.integers(self.padding), dilation)
+
+    def besides(self, call: OperatorCall) -> list[Tensor | None]:
+        """Return what is read besides input and weight."""
+        return [None if at is None else call.tensor_or_none(at) for at in (self.bias, self.added)]
 
 
-def _forward(at: Places) -> Callable[[OperatorCall], Demand]:
-    def demand(call: OperatorCall) -> Demand:
-        given, weight = call.tensor(0), call.tensor(1)
-        transposed = at.is_transposed if at.transposed is None else call.switch(at.transposed)
-        if transposed is None:
-            raise NotToldError("whether it is transposed")
-        groups = call.integer(at.groups) if at.groups is not None else 1
-        output = _output(call, at, given, weight, transposed=transposed, groups=groups)
-        bias = call.tensor_or_none(at.bias) if at.bias is not None else None
-        return _counted(given, weight, output, bytes_of(given, weight, bias, output), transposed=transposed)
+def convolution(image: Tensor, weight: Tensor, outside: int, sides: Sequence[int], moved: int | None) -> Demand:
+    """Return the work of one convolution, as a product of matrices for each group.
 
-    return demand
+    ``image`` is what the weight's second side goes with: of a convolution the input, of a transposed one the output;
+    the other has ``outside`` channels and such ``sides``.
 
-
-def _counted(
-    given: Tensor, weight: Tensor, output: Tensor, moved: int, *, transposed: bool, products: int = 1
-) -> Demand:
-    """Return the work of some products that all pair each output element with the weights of one filter."""
-    # A transposed one is the backward pass of another: each element that is given meets the weights of its filter.
-    paired = given.elements if transposed else output.elements
-    taps = math.prod(weight.shape[1:])
-    sizes = {"M": paired // max(weight.shape[0], 1), "N": weight.shape[0], "K": taps}
-    return Demand(2 * products * paired * taps, moved, given.dtype, Unit.MATRIX, sizes=sizes)
-
-
-def _output(call: OperatorCall, at: Places, given: Tensor, weight: Tensor, *, transposed: bool, groups: int) -> Tensor:
-    """Return the shape of the result, from that of the input and the parameters."""
-    rank = len(given.shape) - 2
-    if rank < 1 or len(weight.shape) != len(given.shape) or groups < 1:
-        raise NotToldError("shapes that fit each other")
-    padding, stride, dilation = (_sides(call.integers(place), rank) for place in (at.padding, at.stride, at.dilation))
-    more = (
-        _sides(call.integers(at.output_padding), rank) if transposed and at.output_padding is not None else (0,) * rank
+    Raises:
+        NotToldError: the shapes are not those of a convolution.
+    """
+    groups = _groups(image, weight, outside)
+    rows, window = image.shape[0] * math.prod(sides), math.prod(weight.shape[2:])
+    return Demand(
+        flops=2 * rows * weight.elements,
+        bytes=moved,
+        dtype=weight.dtype,
+        unit=Unit.MATRIX,
+        sizes={"M": rows, "N": outside // groups, "K": weight.shape[1] * window, "groups": groups},
     )
-    of_sides = zip(given.shape[2:], weight.shape[2:], padding, stride, dilation, more, strict=True)
-    sides = [_side_after(*one, transposed=transposed) for one in of_sides]
-    channels = weight.shape[1] * groups if transposed else weight.shape[0]
-    return Tensor((given.shape[0], channels, *sides), given.dtype)
 
 
-def _sides(found: Sequence[int], rank: int) -> Sequence[int]:
-    """Return one number per dimension: a single one counts for all."""
-    if len(found) not in {1, rank}:
-        raise NotToldError("parameters that fit the shapes")
-    return found if len(found) == rank else tuple(found) * rank
+def _groups(image: Tensor, weight: Tensor, outside: int) -> int:
+    """Return into how many groups the channels are divided."""
+    if len(image.shape) != len(weight.shape) or not weight.shape[1] or weight.shape[0] != outside:
+        raise NotToldError("shapes that fit each other")
+    groups, rest = divmod(image.shape[1], weight.shape[1])
+    if rest or not groups or outside % groups:
+        raise NotToldError("shapes that fit each other")
+    return groups
 
 
-def _side_after(side: int, taps: int, padding: int, stride: int, dilation: int, more: int, *, transposed: bool) -> int:
-    """Return a side of the result."""
-    if stride < 1 or dilation < 1 or padding < 0:
-        raise NotToldError("parameters that fit the shapes")
-    reach = dilation * (taps - 1) + 1
-    if transposed:
-        return max((side - 1) * stride - 2 * padding + reach + more, 0)
-    return max((side + 2 * padding - reach) // stride + 1, 0)
+def pair(call: OperatorCall, left: int, right: int) -> tuple[Tensor, Tensor]:
+    """Return two tensors of as many sides: images and channels, and one of a window at least.
+
+    Raises:
+        NotToldError: they are not.
+    """
+    found = call.tensor(left), call.tensor(right)
+    if not len(found[0].shape) == len(found[1].shape) > 2:
+        raise NotToldError("shapes that fit each other")
+    return found
 
 
-def _backward(call: OperatorCall) -> Demand:
-    """Count what the mask asks for: the gradient of the input and that of the weight, a product each."""
-    gradient, given, weight = call.tensor(0), call.tensor(1), call.tensor(2)
-    transposed, mask = call.switch(7), call.text(10)
-    wanted = [word.strip() == "True" for word in mask.strip("[]()").split(",")]
-    if transposed is None or len(wanted) != 3:
-        raise NotToldError("which gradients are asked for")
-    of_input, of_weight, of_bias = wanted
-    # Each reads the gradient; that of the weight reads the input, that of the input the weight; each writes its own.
-    moved = bytes_of(gradient) + bytes_of(given, weight) * (of_input or of_weight)
-    moved += of_input * given.bytes + of_weight * weight.bytes if of_input and of_weight else 0
-    bias = gradient.shape[1] * gradient.width if of_bias and len(gradient.shape) > 1 else 0
-    found = _counted(given, weight, gradient, moved + bias, transposed=transposed, products=of_input + of_weight)
-    return found if of_input or of_weight else Demand(gradient.elements, gradient.bytes + bias, gradient.dtype)
+def _forward(call: OperatorCall, places: Places) -> Demand:
+    image, weight = pair(call, 0, 1)
+    windows = places.windows(call, weight)
+    sides = shape_after(image.shape[2:], windows)
+    written = Tensor((image.shape[0], weight.shape[0], *sides), image.dtype)
+    moved = known_bytes(touched(image, sides, windows), weight, *places.besides(call), written)
+    return convolution(image, weight, weight.shape[0], sides, moved if image.shape[0] else 0)
 
 
-def _older_backward(of_input: bool) -> Callable[[OperatorCall], Demand]:  # noqa: FBT001 - said once, in the table
-    """Count one gradient of PyTorch before 1.11, whose own shape is given as a list of numbers."""
-
-    def demand(call: OperatorCall) -> Demand:
-        if of_input:
-            gradient, weight = call.tensor(1), call.tensor(2)
-            given = Tensor(call.integers(0), gradient.dtype)
-        else:
-            gradient, given = call.tensor(1), call.tensor(2)
-            weight = Tensor(call.integers(0), gradient.dtype)
-        return _counted(given, weight, gradient, bytes_of(given, weight, gradient), transposed=False)
-
-    return demand
+def _transposed(call: OperatorCall, places: Places) -> Demand:
+    image, weight = pair(call, 0, 1)
+    groups = 1 if places.groups is None else call.integer(places.groups)
+    beyond = (0,) if places.beyond is None else call.integers(places.beyond)
+    if groups < 1 or min(beyond, default=0) < 0:
+        raise NotToldError("shapes that fit each other")
+    windows = places.windows(call, weight)
+    sides = shape_before(image.shape[2:], windows, for_each(beyond, len(windows)))
+    written = Tensor((image.shape[0], weight.shape[1] * groups, *sides), image.dtype)
+    moved = known_bytes(image, weight, *places.besides(call), written)
+    return convolution(written, weight, image.shape[1], image.shape[2:], moved if image.shape[0] else 0)
 
 
-CUDNN = Places(padding=2, stride=3, dilation=4, groups=5)
-CUDNN_TRANSPOSED = Places(padding=2, output_padding=3, stride=4, dilation=5, groups=6, is_transposed=True)
-MIOPEN = Places(bias=2, padding=3, stride=4, dilation=5, groups=6)
-MIOPEN_TRANSPOSED = Places(
-    bias=2, padding=3, output_padding=4, stride=5, dilation=6, groups=7, is_transposed=True
-)  # fmt: skip
-GENERAL = Places(bias=2, stride=3, padding=4, dilation=5, transposed=6, output_padding=7, groups=8)
-RELU = Places(bias=2, stride=3, padding=4, dilation=5, groups=6)
-DEPTHWISE = Places(bias=3, stride=4, padding=5, dilation=6)
-FORWARD = "2 · output elements · input channels of a group · the kernel's sides"
-READ = "input + weight + bias + output"
+def _either(call: OperatorCall) -> Demand:
+    transposed = call.switch(6)
+    if transposed is None:
+        raise NotToldError("whether the convolution is transposed")
+    return (_transposed if transposed else _forward)(call, EITHER)
 
+
+def _ahead(places: Places, *operators: str) -> Model:
+    return Model(operators, PRODUCT, INPUT, partial(_forward, places=places))
+
+
+def _opposite(places: Places, *operators: str) -> Model:
+    return Model(operators, TRANSPOSED, "input + weight + bias + output", partial(_transposed, places=places))
+
+
+PRODUCT = "2·N·|weight|·places of the output, rim included"
+TRANSPOSED = "2·N·|weight|·places of the input"
+INPUT = "input as far as windows lie on it + weight + bias + output"
+EITHER = Places(stride=3, padding=4, dilation=5, bias=2, beyond=7, groups=8)
 CONVOLUTIONS = (
-    Model(("aten::cudnn_convolution",), FORWARD, READ, _forward(CUDNN)),
-    Model(("aten::cudnn_convolution_transpose",), "the same with input elements", READ, _forward(CUDNN_TRANSPOSED)),
     Model(
-        ("aten::miopen_convolution", "aten::miopen_depthwise_convolution", "aten::mkldnn_convolution"),
-        FORWARD, READ, _forward(MIOPEN),
+        ("aten::convolution", "aten::_convolution", "aten::convolution_overrideable"),
+        f"{PRODUCT}; transposed: of the input", INPUT, _either,
     ),
-    Model(("aten::miopen_convolution_transpose",), "the same with input elements", READ, _forward(MIOPEN_TRANSPOSED)),
-    Model(
-        ("aten::convolution", "aten::_convolution", "aten::convolution_overrideable"), FORWARD, READ, _forward(GENERAL)
+    _ahead(Places(padding=2, stride=3, dilation=4), "aten::cudnn_convolution"),
+    _ahead(
+        Places(bias=2, padding=3, stride=4, dilation=5),
+        "aten::miopen_convolution", "aten::miopen_depthwise_convolution", "aten::mkldnn_convolution",
     ),
-    Model(("aten::cudnn_convolution_relu",), FORWARD, READ, _forward(RELU)),
-    Model(("aten::_conv_depthwise2d", "aten::conv_depthwise3d"), FORWARD, READ, _forward(DEPTHWISE)),
-    Model(
-        ("aten::convolution_backward",), "the forward pass's, for each of the gradients of input and weight",
-        "gradient + input + weight + the gradients that are asked for", _backward,
+    _ahead(
+        Places(bias=3, stride=4, padding=5, dilation=6),
+        "aten::_conv_depthwise2d", "aten::conv_depthwise3d", "aten::slow_conv_dilated2d", "aten::slow_conv_dilated3d",
     ),
-    Model(("aten::cudnn_convolution_backward_input",), "the forward pass's", READ, _older_backward(of_input=True)),
-    Model(("aten::cudnn_convolution_backward_weight",), "the forward pass's", READ, _older_backward(of_input=False)),
+    _ahead(
+        Places(bias=3, stride=4, padding=5),
+        "aten::thnn_conv2d", "aten::_slow_conv2d_forward", "aten::slow_conv3d", "aten::slow_conv3d_forward",
+    ),
+    _ahead(
+        Places(bias=2, stride=3, padding=4, dilation=5),
+        "aten::cudnn_convolution_relu", "aten::miopen_convolution_relu",
+    ),
+    _ahead(
+        Places(added=2, bias=4, stride=5, padding=6, dilation=7),
+        "aten::cudnn_convolution_add_relu", "aten::miopen_convolution_add_relu",
+    ),
+    _opposite(Places(padding=2, beyond=3, stride=4, dilation=5, groups=6), "aten::cudnn_convolution_transpose"),
+    _opposite(
+        Places(bias=2, padding=3, beyond=4, stride=5, dilation=6, groups=7), "aten::miopen_convolution_transpose"
+    ),
+    _opposite(
+        Places(bias=3, stride=4, padding=5, beyond=6, dilation=7),
+        "aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d",
+    ),
 )  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import MODELS, demand_of, model_of
-from tests.operators.models import test_products
+from tests.operators.models import test_attention, test_convolutions, test_products
 from tests.operators.recorded import Case
 
-CASES: list[Case] = [*test_products.CASES]
+CASES: list[Case] = [*test_products.CASES, *test_convolutions.CASES, *test_attention.CASES]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.call.name)
