@@ -6,12 +6,27 @@ from hta_graph.operators.demand import Demand, Model
 from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.convolutions import CONVOLUTIONS
 from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
+from hta_graph.operators.models.fills_and_copies import FILLS_AND_COPIES
+from hta_graph.operators.models.optimizers import OPTIMIZERS
+from hta_graph.operators.models.ordering import ORDERING
+from hta_graph.operators.models.pointwise import POINTWISE
 from hta_graph.operators.models.products import PRODUCTS
+from hta_graph.operators.models.reductions import REDUCTIONS
 from hta_graph.operators.operator_call import OperatorCall
 
 __all__ = ["MODELS", "demand_of", "model_of"]
 
-MODELS: tuple[Model, ...] = (*PRODUCTS, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD, *ATTENTION)
+MODELS: tuple[Model, ...] = (
+    *PRODUCTS,
+    *CONVOLUTIONS,
+    *CONVOLUTIONS_BACKWARD,
+    *ATTENTION,
+    *POINTWISE,
+    *REDUCTIONS,
+    *ORDERING,
+    *FILLS_AND_COPIES,
+    *OPTIMIZERS,
+)
 
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 

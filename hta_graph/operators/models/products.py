@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hta_graph.operators.demand import Demand, Model, Unit
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
-from hta_graph.operators.tensor_types import broadcast, known_bytes, type_of_code
+from hta_graph.operators.tensor_types import TYPE_OF_CODE, broadcast, known_bytes
 
 __all__ = ["PRODUCTS"]
 
@@ -49,7 +49,7 @@ def _written_type(call: OperatorCall, operands: int, code: int | None, otherwise
         return given[-1].dtype if given else otherwise
     if not call.values:
         return ""
-    return type_of_code(call.text(code)) if call.text(code) else otherwise
+    return TYPE_OF_CODE.get(call.text(code), "") if call.text(code) else otherwise
 
 
 def _mm(call: OperatorCall) -> Demand:

@@ -5,10 +5,28 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import MODELS, demand_of, model_of
-from tests.operators.models import test_attention, test_convolutions, test_products
+from tests.operators.models import (
+    test_attention,
+    test_convolutions,
+    test_fills_and_copies,
+    test_optimizers,
+    test_ordering,
+    test_pointwise,
+    test_products,
+    test_reductions,
+)
 from tests.operators.recorded import Case
 
-CASES: list[Case] = [*test_products.CASES, *test_convolutions.CASES, *test_attention.CASES]
+CASES: list[Case] = [
+    *test_products.CASES,
+    *test_convolutions.CASES,
+    *test_attention.CASES,
+    *test_pointwise.CASES,
+    *test_fills_and_copies.CASES,
+    *test_reductions.CASES,
+    *test_ordering.CASES,
+    *test_optimizers.CASES,
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.call.name)
