@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from hta_graph.trace.element_bytes import element_bytes
@@ -177,7 +178,8 @@ def _input_of(shape: Any, kind: Any, strides: Any) -> Tensor | tuple[Tensor, ...
     if not isinstance(shape, list) or not isinstance(kind, str):
         return None
     if kind == "TensorList":
-        members = [_tensor_of(one, "", None) for one in shape]
+        fits = isinstance(strides, list) and len(strides) == len(shape)
+        members = [_tensor_of(*one) for one in zip(shape, repeat(""), strides if fits else repeat(None))]
         return tuple(one for one in members if one is not None) if all(members) and members else None
     return None if kind in NO_TENSOR else _tensor_of(shape, kind, strides)
 

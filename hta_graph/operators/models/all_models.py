@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.batch_norms import BATCH_NORMS
+from hta_graph.operators.models.joining import JOINING
+from hta_graph.operators.models.losses import LOSSES
+from hta_graph.operators.models.movement import MOVEMENT
+from hta_graph.operators.models.normalisations import NORMALISATIONS
+from hta_graph.operators.models.pools import POOLS
 from hta_graph.operators.models.products import PRODUCTS
+from hta_graph.operators.models.resizing import RESIZING
 from hta_graph.operators.operator_call import OperatorCall
 
 __all__ = ["MODELS", "demand_of", "model_of"]
 
-MODELS: tuple[Model, ...] = (*PRODUCTS,)
+MODELS: tuple[Model, ...] = (
+    *PRODUCTS,
+    *NORMALISATIONS,
+    *BATCH_NORMS,
+    *LOSSES,
+    *POOLS,
+    *RESIZING,
+    *JOINING,
+    *MOVEMENT,
+)
 
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 

@@ -1,6 +1,6 @@
 """Batch normalisation, whole or in the pieces of several ranks, forward and backward.
 
-Arithmetic is counted by element of the data as for other normalisations; what is done once for each channel is left out.
+Arithmetic is counted by element of the data as for other normalisations; what is done once for a channel is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _statistics(data: Tensor, count: int = 2) -> Tensor:
     return Tensor((count, _channels(data)), accumulated(data.dtype))
 
 
-def _forward(call: OperatorCall, training: bool | None) -> Demand:
+def _forward(call: OperatorCall, *, training: bool | None) -> Demand:
     """Return the work of a call; what both training and inference do where it is not told which it was."""
     data, weight, bias = call.tensor(0), call.tensor_or_none(1), call.tensor_or_none(2)
     running = call.tensor_or_none(3), call.tensor_or_none(4)
@@ -42,30 +42,36 @@ def _forward(call: OperatorCall, training: bool | None) -> Demand:
 def _batch_norm(call: OperatorCall) -> Demand:
     # An overload without running statistics has the switch where they would be.
     without = call.switch(3)
-    return _forward(call, call.switch(5) if without is None else without)
+    return _forward(call, training=call.switch(5) if without is None else without)
 
 
-def _backward(call: OperatorCall, grad: Tensor, data: Tensor, training: bool | None, asked: tuple[bool, ...]) -> Demand:
+def _backward(
+    call: OperatorCall, grad: Tensor, data: Tensor, asked: tuple[bool, ...], *, training: bool | None
+) -> Demand:
     """Return the work of the gradients; a channel's two sums serve those of weight and bias and that of the data."""
-    weight, known = call.tensor_or_none(2), call.tensor_or_none(5 if training else 3)
-    of_data, of_weight, of_bias = asked
-    sums = 2 * (of_data and bool(training) or of_weight) + (of_data and bool(training) or of_bias)
-    normalised = NORMALISED * (of_data and bool(training) or of_weight)
-    per_element = normalised + sums + (4 if training else 1) * of_data
-    others = (known, call.tensor_or_none(6 if training else 4)) if training is not None else ()
-    whole = (data,) if training and of_data or of_weight else ()
+    weight, (of_data, of_weight, of_bias) = call.tensor_or_none(2), asked
+    through_sums = of_data and bool(training)
+    centred = through_sums or of_weight
+    sums = 2 * centred + (through_sums or of_bias)
+    per_element = NORMALISED * centred + sums + (4 if training else 1) * of_data
+    mean, deviation = (5, 6) if training else (3, 4)
+    statistics = (
+        call.tensor_or_none(mean) if centred else None,
+        call.tensor_or_none(deviation) if of_data or of_weight else None,
+    )
+    read = (grad if any(asked) else None, data if centred else None, weight if of_data else None)
     kind = weight.dtype if weight else accumulated(data.dtype)
     written = [Tensor(data.shape, data.dtype)] * of_data + [Tensor((_channels(data),), kind)] * (of_weight + of_bias)
-    read = (grad, *whole, *others, weight if of_data else None)
-    return moving(data.dtype, data.elements * per_element, read, written, is_least=training is None)
+    known = () if training is None else statistics
+    return moving(data.dtype, data.elements * per_element, (*read, *known), written, is_least=training is None)
 
 
 def _native_backward(call: OperatorCall) -> Demand:
-    return _backward(call, call.tensor(0), call.tensor(1), call.switch(7), switches(call, 9, 3))
+    return _backward(call, call.tensor(0), call.tensor(1), switches(call, 9, 3), training=call.switch(7))
 
 
 def _library_backward(call: OperatorCall) -> Demand:
-    return _backward(call, call.tensor(1), call.tensor(0), training=True, asked=ALL)
+    return _backward(call, call.tensor(1), call.tensor(0), ALL, training=True)
 
 
 def _stats(call: OperatorCall) -> Demand:

@@ -126,7 +126,8 @@ NORMALISATIONS = (
         "data + weight + bias + result + mean and deviation of each row", _layer_norm,
     ),
     Model(
-        ("aten::native_layer_norm_backward",), "elements · (2 + 7 for data's gradient + weight, 2 for weight's, 1 for bias's)",
+        ("aten::native_layer_norm_backward",),
+        "elements · (2 + 7 for data's gradient + weight, 2 for weight's, 1 for bias's)",
         "gradient + data + statistics + weight + the gradients asked for", _layer_norm_backward,
     ),
     Model(

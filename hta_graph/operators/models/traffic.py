@@ -19,6 +19,7 @@ def moving(
     read: Iterable[Tensor | None],
     written: Iterable[Tensor | None],
     parts: int = 0,
+    *,
     is_least: bool = False,
 ) -> Demand:
     """Return the work of a call that reads and writes some whole tensors once, and ``parts`` bytes of others.
