@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
 from hta_graph.operators.models.batch_norms import BATCH_NORMS
+from hta_graph.operators.models.generated import GENERATED
 from hta_graph.operators.models.joining import JOINING
 from hta_graph.operators.models.losses import LOSSES
 from hta_graph.operators.models.movement import MOVEMENT
@@ -24,6 +25,7 @@ MODELS: tuple[Model, ...] = (
     *RESIZING,
     *JOINING,
     *MOVEMENT,
+    *GENERATED,
 )
 
 BY_NAME = {name: model for model in MODELS for name in model.operators}
@@ -35,6 +37,8 @@ def model_of(name: str) -> Model | None:
     >>> model_of("aten::mm").flops
     '2·B·M·N·K'
     """
+    if name.startswith("triton_"):
+        return BY_NAME["triton_*"]
     return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
 
 

@@ -1,0 +1,103 @@
+"""Kernels that torch.compile generated. Recorded are the tensors that a kernel was given, results too, and its loops.
+
+Its arithmetic is not known. Its least traffic is: each tensor once, and one that is read and written still once. That
+holds where each is used as a whole, and fails where a kernel looks at a part: at a slice, at rows that an index names
+(which may repeat), at what a padding leaves. The name lists the fused operators, so it tells where that may be. Then one
+thing stays sure, of a kernel that goes element by element: as many elements as its loop has are written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.fused_names import FusedName, fused_name
+from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+
+__all__ = ["GENERATED"]
+
+SCATTERING = frozenset(
+    "_unsafe_index_put _unsafe_masked_index_put_accumulate as_strided_scatter copy_ diagonal_scatter embedding_backward "
+    "embedding_dense_backward index_add index_copy index_fill index_put index_put_ index_reduce masked_scatter put "
+    "masked_scatter_backward scatter scatter_ scatter_add scatter_add_ scatter_reduce select_scatter slice_scatter "
+    "upsample_bilinear2d_backward".split()
+)
+"""They may write only a part of a tensor; ``copy_`` may write a part of what was given to the whole function."""
+
+PICKING = frozenset(
+    "_embedding_bag _embedding_bag_forward_only _unsafe_index _unsafe_masked_index as_strided bucketize constant_pad_nd "
+    "diagonal embedding gather grid_sampler_2d index index_select masked_scatter searchsorted select slice split "
+    "split_with_sizes take take_along_dim unbind unfold".split()
+)
+"""They may read only a part of a tensor. Losses by target are none: they read one score for each element of the loop."""
+
+RANDOM = frozenset(
+    "bernoulli bernoulli_p dropout exponential inductor_lookup_seed inductor_random native_dropout normal "
+    "normal_functional rand rand_like randint randint_like randn randn_like randperm rrelu_with_noise uniform".split()
+)
+"""They are given a list of seeds, of which they read one."""
+
+WHOLE = re.compile(r"\d{1,18}")
+
+
+def _loops(call: OperatorCall) -> tuple[int, ...]:
+    """Return the lengths of the loops, which come last; sizes that are not fixed stand before them, if there are any."""
+    found = []
+    for at in range(len(call.inputs) - 1, -1, -1):
+        if call.inputs[at] is not None or not WHOLE.fullmatch(call.text(at)):
+            break
+        found.append(int(call.text(at)))
+    if not found:
+        raise NotToldError("the lengths of its loops")
+    return tuple(found)
+
+
+def _used(call: OperatorCall, name: FusedName) -> Iterator[Tensor]:
+    """Return the tensors, without seeds, and without buffers of bytes, of which a kernel may use a part."""
+    is_random = not RANDOM.isdisjoint(name.operators)
+    for tensor in call.tensors:
+        is_list = len(tensor.shape) == 1
+        if not is_list or not (tensor.dtype in {"byte", "unsigned char"} or is_random and tensor.dtype == "long int"):
+            yield tensor
+
+
+def _written(tensors: list[Tensor], loops: tuple[int, ...]) -> int:
+    """Return what is written at least where parts may be read: the loop's elements, of the narrowest type that can be.
+
+    Two lengths may be two loops, or a size and a loop.
+    """
+    widths = [tensor.width for tensor in tensors if tensor.stored >= loops[0]]
+    if len(loops) != 1 or not widths:
+        raise NotToldError("which parts of its tensors it uses")
+    return loops[0] * min(widths)
+
+
+def _bytes(call: OperatorCall, name: FusedName) -> int:
+    """Return the least traffic."""
+    tensors, loops = list(_used(call, name)), _loops(call)
+    operators = set(name.operators)
+    if name.is_whole and not operators & (SCATTERING | PICKING):
+        # A loop reads no more of a tensor than it has steps, whatever the name may have left out.
+        return sum(min(tensor.stored, math.prod(loops)) * tensor.width for tensor in tensors)
+    if name.kind != "poi" or len(tensors) > 1 and (operators & SCATTERING or not name.is_whole):
+        raise NotToldError("which parts of its tensors it uses")
+    return _written(tensors, loops)
+
+
+def _generated(call: OperatorCall) -> Demand:
+    name = fused_name(call.name)
+    if not name or name.kind not in {"", "poi", "red", "per"} or not call.tensors:
+        raise NotToldError("what a generated kernel does")
+    largest = max(call.tensors, key=lambda tensor: tensor.stored)
+    return Demand(0, _bytes(call, name), largest.dtype, is_least=True)
+
+
+GENERATED = (
+    Model(
+        ("triton_*",), "not known: 0 at least",
+        "each tensor once, no more of it than the loops have steps; where the name lists what uses parts, and the "
+        "kernel goes element by element: as many elements as the loop has", _generated,
+    ),
+)  # fmt: skip
