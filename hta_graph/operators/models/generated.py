@@ -2,8 +2,8 @@
 
 Its arithmetic is not known. Its least traffic is: each tensor once, and one that is read and written still once. That
 holds where each is used as a whole, and fails where a kernel looks at a part: at a slice, at rows that an index names
-(which may repeat), at what a padding leaves. The name lists the fused operators, so it tells where that may be. Then one
-thing stays sure, of a kernel that goes element by element: as many elements as its loop has are written.
+(which may repeat), at what a padding leaves. The name lists the fused operators, and so tells where that may be. Then
+one thing stays sure, of a kernel that goes element by element: as many elements as its loop has are written.
 """
 
 from __future__ import annotations
@@ -18,32 +18,37 @@ from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
 __all__ = ["GENERATED"]
 
-SCATTERING = frozenset(
-    "_unsafe_index_put _unsafe_masked_index_put_accumulate as_strided_scatter copy_ diagonal_scatter embedding_backward "
-    "embedding_dense_backward index_add index_copy index_fill index_put index_put_ index_reduce masked_scatter put "
-    "masked_scatter_backward scatter scatter_ scatter_add scatter_add_ scatter_reduce select_scatter slice_scatter "
-    "upsample_bilinear2d_backward".split()
-)
-"""They may write only a part of a tensor; ``copy_`` may write a part of what was given to the whole function."""
+SCATTERING = frozenset({
+    "_unsafe_index_put", "_unsafe_masked_index_put_accumulate", "embedding_backward",
+    "embedding_dense_backward", "index_add", "index_copy", "index_fill", "index_put", "index_put_",
+    "index_reduce", "masked_scatter_backward", "put", "scatter", "scatter_", "scatter_add", "scatter_add_",
+    "scatter_reduce",
+})  # fmt: skip
+"""They may write only a part of a tensor, and one place several times."""
 
-PICKING = frozenset(
-    "_embedding_bag _embedding_bag_forward_only _unsafe_index _unsafe_masked_index as_strided bucketize constant_pad_nd "
-    "diagonal embedding gather grid_sampler_2d index index_select masked_scatter searchsorted select slice split "
-    "split_with_sizes take take_along_dim unbind unfold".split()
-)
-"""They may read only a part of a tensor. Losses by target are none: they read one score for each element of the loop."""
+PICKING = frozenset({
+    "_embedding_bag", "_embedding_bag_forward_only", "_unsafe_index", "_unsafe_masked_index", "as_strided",
+    "as_strided_scatter", "bucketize", "chunk", "constant_pad_nd", "diagonal", "diagonal_copy",
+    "diagonal_scatter", "embedding", "gather", "grid_sampler_2d", "hsplit", "index", "index_select",
+    "masked_scatter", "narrow", "searchsorted", "select", "select_copy", "select_scatter", "slice",
+    "slice_copy", "slice_scatter", "split", "split_copy", "split_with_sizes", "split_with_sizes_copy", "take",
+    "take_along_dim", "tensor_split", "unbind", "unfold", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "vsplit",
+})  # fmt: skip
+"""They may read only a part of a tensor. Losses by target may not: they read a score for each step of the loop."""
 
-RANDOM = frozenset(
-    "bernoulli bernoulli_p dropout exponential inductor_lookup_seed inductor_random native_dropout normal "
-    "normal_functional rand rand_like randint randint_like randn randn_like randperm rrelu_with_noise uniform".split()
-)
+RANDOM = frozenset({
+    "bernoulli", "bernoulli_p", "dropout", "exponential", "inductor_lookup_seed", "inductor_random",
+    "native_dropout", "normal", "normal_functional", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "rrelu_with_noise", "uniform",
+})  # fmt: skip
 """They are given a list of seeds, of which they read one."""
 
 WHOLE = re.compile(r"\d{1,18}")
 
 
 def _loops(call: OperatorCall) -> tuple[int, ...]:
-    """Return the lengths of the loops, which come last; sizes that are not fixed stand before them, if there are any."""
+    """Return the lengths of the loops, the last first; sizes that are not fixed may stand before them."""
     found = []
     for at in range(len(call.inputs) - 1, -1, -1):
         if call.inputs[at] is not None or not WHOLE.fullmatch(call.text(at)):
@@ -58,8 +63,8 @@ def _used(call: OperatorCall, name: FusedName) -> Iterator[Tensor]:
     """Return the tensors, without seeds, and without buffers of bytes, of which a kernel may use a part."""
     is_random = not RANDOM.isdisjoint(name.operators)
     for tensor in call.tensors:
-        is_list = len(tensor.shape) == 1
-        if not is_list or not (tensor.dtype in {"byte", "unsigned char"} or is_random and tensor.dtype == "long int"):
+        left_out = tensor.dtype in {"byte", "unsigned char"} or (is_random and tensor.dtype == "long int")
+        if not left_out or len(tensor.shape) != 1:
             yield tensor
 
 
@@ -81,7 +86,8 @@ def _bytes(call: OperatorCall, name: FusedName) -> int:
     if name.is_whole and not operators & (SCATTERING | PICKING):
         # A loop reads no more of a tensor than it has steps, whatever the name may have left out.
         return sum(min(tensor.stored, math.prod(loops)) * tensor.width for tensor in tensors)
-    if name.kind != "poi" or len(tensors) > 1 and (operators & SCATTERING or not name.is_whole):
+    # A single tensor is the result.
+    if name.kind != "poi" or (len(tensors) > 1 and (operators & SCATTERING or not name.is_whole)):
         raise NotToldError("which parts of its tensors it uses")
     return _written(tensors, loops)
 
