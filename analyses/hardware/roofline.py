@@ -11,9 +11,9 @@ import pandas as pd
 from analyses.answer import Answer
 from analyses.flags import RooflineFlags
 from analyses.hardware.collective_rates import COLLECTIVE_RATES, collective_rates
-from analyses.hardware.losses import loss_rows, utilisation
+from analyses.hardware.lost_time import loss_rows, utilisation
 from analyses.hardware.roofline_chart import figure, roofs
-from analyses.hardware.roofline_words import conclusion, notes_on
+from analyses.hardware.roofline_words import conclusion, roofline_notes
 from analyses.hardware.scope_limits import ScopeLimits
 from analyses.scope import Scope
 from analyses.tables import Table, joined, labelled
@@ -208,7 +208,7 @@ def answer(scopes: Sequence[Scope], peaks: str = RooflineFlags.peaks) -> Answer:
     }
     return Answer(
         tables,
-        notes_on(scopes, looked),
+        roofline_notes(scopes, looked),
         {"demands": operator_demands(looked)},
         conclusion=conclusion(tables),
         drawn={"roofs": roofs(looked)},

@@ -10,13 +10,13 @@ from analyses.advice.wording import brief_duration, brief_share, counted, quoted
 from analyses.answer import Note
 from analyses.conclusions import largest_thing, outlier, rows_there
 from analyses.display.words import SHORT
-from analyses.hardware.losses import PARTS
+from analyses.hardware.lost_time import PARTS
 from analyses.hardware.scope_limits import ScopeLimits
 from analyses.scope import Scope, several_gpus
 from hta_graph.algorithms.limits.limited_work import REACHABLE, gpu_name
 from hta_graph.errors import Remedy
 
-__all__ = ["conclusion", "notes_on"]
+__all__ = ["conclusion", "roofline_notes"]
 
 SAID = 0.1
 """So large a share of the GPU's time is said to be unknown."""
@@ -60,7 +60,7 @@ def _most_to_gain(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
 LIMIT = {"compute": "arithmetic", "memory": "memory"}
 
 
-def notes_on(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
+def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> list[str | Note]:
     """Say what is missing, for which reason, and how to record or give it."""
     told: list[str | Note] = [scope.missing() for scope in scopes if scope.missing()]
     told += several_gpus(scopes)

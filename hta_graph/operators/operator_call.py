@@ -7,11 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from hta_graph.trace.element_bytes import element_bytes
 
-__all__ = ["NotToldError", "OperatorCall", "Tensor", "bytes_of", "elements_of", "operator_call"]
+__all__ = ["NotToldError", "OperatorCall", "Tensor", "all_elements", "bytes_of", "operator_call"]
 
 MOST_ELEMENTS = 1 << 53
 """A larger tensor is taken for a broken number."""
@@ -177,7 +178,8 @@ def _input_of(shape: Any, kind: Any, strides: Any) -> Tensor | tuple[Tensor, ...
     if not isinstance(shape, list) or not isinstance(kind, str):
         return None
     if kind == "TensorList":
-        members = [_tensor_of(one, "", None) for one in shape]
+        fits = isinstance(strides, list) and len(strides) == len(shape)
+        members = [_tensor_of(*one) for one in zip(shape, repeat(""), strides if fits else repeat(None))]
         return tuple(one for one in members if one is not None) if all(members) and members else None
     return None if kind in NO_TENSOR else _tensor_of(shape, kind, strides)
 
@@ -195,7 +197,7 @@ def _are_sides(found: Any) -> bool:
     return isinstance(found, list) and len(found) <= MOST_SIDES and all(type(one) is int and one >= 0 for one in found)
 
 
-def elements_of(tensors: Sequence[Tensor]) -> int:
+def all_elements(tensors: Sequence[Tensor]) -> int:
     """Add up the elements of some tensors."""
     return sum(tensor.elements for tensor in tensors)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyses.hardware.losses import PARTS
+from analyses.hardware.lost_time import PARTS
 from analyses.memory.raw_memory_timeline import CATEGORIES
 from hta_graph.model import EdgeKind, Evidence, GapCause
 from hta_graph.operators.demand import Unit

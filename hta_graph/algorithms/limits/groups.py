@@ -15,11 +15,11 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Ids, Ints
 from hta_graph.operators.demand import Demand
-from hta_graph.operators.fused_names import fused_name
+from hta_graph.operators.fused_names import fused_operators
 from hta_graph.operators.operator_call import OperatorCall, Tensor
 from hta_graph.operators.recorded_calls import RecordedCall
 
-__all__ = ["Group", "Groups", "groups_of"]
+__all__ = ["Groups", "WorkGroup", "groups_of"]
 
 OUTSIDE = "a copy from or to outside"
 """Of the limits of a link nothing is told: they depend on the machine."""
@@ -28,7 +28,7 @@ MOST_SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Group:
+class WorkGroup:
     """What the activities of a group have in common.
 
     ``unknown`` says why it is not known what they demand; empty where it is. ``call`` is one of the operator's.
@@ -58,7 +58,7 @@ class Groups:
     work: Activities
     place: Ints
     number: Ids
-    groups: Sequence[Group]
+    groups: Sequence[WorkGroup]
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -74,10 +74,10 @@ def groups_of(graph: DependencyGraph, every: Activities) -> Groups:
 
 
 @remembered
-def _grouped(graph: DependencyGraph) -> tuple[Ids, list[Group]]:
+def _grouped(graph: DependencyGraph) -> tuple[Ids, list[WorkGroup]]:
     """Number the groups of a graph: for each activity its group, and what the groups are."""
     found = operator_work(graph)
-    numbers: dict[Group, int] = {}
+    numbers: dict[WorkGroup, int] = {}
     of_call = [numbers.setdefault(_group_of(one), len(numbers)) for one in found.calls]
     group = picked(np.array(of_call, np.int32), found.number)
     silent = np.flatnonzero(found.number < 0)
@@ -89,17 +89,17 @@ def _grouped(graph: DependencyGraph) -> tuple[Ids, list[Group]]:
     return group, list(numbers)
 
 
-def _group_of(one: RecordedCall) -> Group:
+def _group_of(one: RecordedCall) -> WorkGroup:
     unknown = one.unknown if one.unknown != "not told" else f"not recorded: {one.told}"
-    return Group(one.call.name, inputs_text(one.call), unknown, one.demand, one.call)
+    return WorkGroup(one.call.name, inputs_text(one.call), unknown, one.demand, one.call)
 
 
-def _group_of_name(name: str, found: OperatorWork, *, is_copy: bool) -> Group:
+def _group_of_name(name: str, found: OperatorWork, *, is_copy: bool) -> WorkGroup:
     """Describe activities by their own name: what a generated kernel fuses is in it."""
     if is_copy:
-        return Group(name, unknown=OUTSIDE)
+        return WorkGroup(name, unknown=OUTSIDE)
     fused = ", ".join(fused_operators(name))
-    return Group(name, f"fuses {fused}" if fused else "", "no operator")
+    return WorkGroup(name, f"fuses {fused}" if fused else "", "no operator")
 
 
 def inputs_text(call: OperatorCall) -> str:

@@ -15,7 +15,7 @@ from hta_graph.operators.models.bands import Band
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 from hta_graph.operators.tensor_types import known_bytes
 
-__all__ = ["FIRST", "LAST", "MASK_KINDS", "Places", "attention"]
+__all__ = ["FIRST", "LAST", "MASK_KINDS", "FusedPlaces", "attention"]
 
 FIRST, LAST = (False,), (True,)
 """Where a causal mask's diagonal begins; an operator that has had both kinds has both."""
@@ -25,7 +25,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Places:
+class FusedPlaces:
     """At which positions an operator has its inputs; ``None`` or empty where it has none.
 
     ``causal`` is a switch, or a kind of :data:`MASK_KINDS` where ``by_kind``. ``bounds`` are those of the sequences of
@@ -49,7 +49,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Sequences:
+class LaidSequences:
     """The tensors of a call, what their sides are, and how many of what there is.
 
     ``axis`` is the side along which tokens lie, of ``together`` sequences; ``across`` is that of the heads.
@@ -82,7 +82,7 @@ class Sequences:
         return Tensor(tuple(sides), tensor.dtype, tensor.strides)
 
 
-def attention(call: OperatorCall, places: Places) -> Demand:
+def attention(call: OperatorCall, places: FusedPlaces) -> Demand:
     """Return the work of attention.
 
     Raises:
@@ -104,7 +104,7 @@ def attention(call: OperatorCall, places: Places) -> Demand:
     )
 
 
-def _refuse_hidden(call: OperatorCall, places: Places) -> None:
+def _refuse_hidden(call: OperatorCall, places: FusedPlaces) -> None:
     """Raise where something is given of which nothing follows for the work."""
     if places.arity not in {None, len(call.inputs)}:
         raise NotToldError("the inputs as this version of the operator has them")
@@ -113,7 +113,7 @@ def _refuse_hidden(call: OperatorCall, places: Places) -> None:
             raise NotToldError("the lengths of the sequences")
 
 
-def _sequences(call: OperatorCall, places: Places) -> Sequences:
+def _sequences(call: OperatorCall, places: FusedPlaces) -> LaidSequences:
     query, key, value = (call.tensor(places.query + step) for step in range(3))
     bounds = [call.tensor_or_none(at) for at in places.bounds or ()]
     found = _ragged(call, places, query, key, value) if any(bounds) else _dense(places, query, key, value)
@@ -124,15 +124,15 @@ def _sequences(call: OperatorCall, places: Places) -> Sequences:
     return found
 
 
-def _dense(places: Places, query: Tensor, key: Tensor, value: Tensor) -> Sequences:
+def _dense(places: FusedPlaces, query: Tensor, key: Tensor, value: Tensor) -> LaidSequences:
     """Return the sequences of tensors that have a side for them."""
     if not len(query.shape) == len(key.shape) == len(value.shape) == 4 or query.shape[0] != key.shape[0]:
         raise NotToldError("shapes that fit each other")
     axis, across = (2, 1) if places.heads_first else (1, 2)
-    return Sequences(query, key, value, axis, across, 1, query.shape[0], query.shape[axis], key.shape[axis])
+    return LaidSequences(query, key, value, axis, across, 1, query.shape[0], query.shape[axis], key.shape[axis])
 
 
-def _ragged(call: OperatorCall, places: Places, query: Tensor, key: Tensor, value: Tensor) -> Sequences:
+def _ragged(call: OperatorCall, places: FusedPlaces, query: Tensor, key: Tensor, value: Tensor) -> LaidSequences:
     """Return the sequences that lie one after the other, if all are as long as the longest."""
     if not places.bounds or not places.longest or not len(query.shape) == len(key.shape) == len(value.shape) > 2:
         raise NotToldError("the lengths of the sequences")
@@ -144,10 +144,10 @@ def _ragged(call: OperatorCall, places: Places, query: Tensor, key: Tensor, valu
         raise NotToldError("the lengths of the sequences")
     if tokens != [length * count for length in lengths]:
         raise NotToldError("the lengths of the sequences")
-    return Sequences(query, key, value, axis, axis + 1, count, count, *lengths)
+    return LaidSequences(query, key, value, axis, axis + 1, count, count, *lengths)
 
 
-def _bands(call: OperatorCall, places: Places) -> set[Band]:
+def _bands(call: OperatorCall, places: FusedPlaces) -> set[Band]:
     """Return the bands that the recording allows."""
     before, after = _window(call, places)
     corners = places.corners
@@ -160,7 +160,7 @@ def _bands(call: OperatorCall, places: Places) -> set[Band]:
     return {Band(before, 0 if causal else after, last) for causal in asked for last in corners}
 
 
-def _window(call: OperatorCall, places: Places) -> tuple[int | None, int | None]:
+def _window(call: OperatorCall, places: FusedPlaces) -> tuple[int | None, int | None]:
     """Return how far before and after itself a query attends; a negative number is no bound."""
     if not places.window or places.window[0] >= len(call.inputs):
         return None, None
@@ -170,7 +170,7 @@ def _window(call: OperatorCall, places: Places) -> tuple[int | None, int | None]
     return before if before >= 0 else None, after if after >= 0 else None
 
 
-def _moved(call: OperatorCall, places: Places, found: Sequences, bands: set[Band]) -> int | None:
+def _moved(call: OperatorCall, places: FusedPlaces, found: LaidSequences, bands: set[Band]) -> int | None:
     """Return the memory of what is read and written; of what no pair needs, nothing is read."""
     queries = min(band.queries_met(found.queries, found.keys) for band in bands)
     keys = min(band.keys_met(found.queries, found.keys) for band in bands)
@@ -185,7 +185,7 @@ def _moved(call: OperatorCall, places: Places, found: Sequences, bands: set[Band
     return known_bytes(*read, *_read_back(call, places, found, queries), logarithms, *gradients)
 
 
-def _read_back(call: OperatorCall, places: Places, found: Sequences, queries: int) -> list[Tensor]:
+def _read_back(call: OperatorCall, places: FusedPlaces, found: LaidSequences, queries: int) -> list[Tensor]:
     """Return the output's gradient and the output, as far as they are read."""
     given = [call.tensor(at) for at in (0, places.back[0] if places.back else 0)]
     if any(len(tensor.shape) != len(found.query.shape) for tensor in given):
@@ -193,7 +193,7 @@ def _read_back(call: OperatorCall, places: Places, found: Sequences, queries: in
     return [found.part(tensor, queries) for tensor in given]
 
 
-def _result_type(call: OperatorCall, places: Places, query: Tensor) -> str:
+def _result_type(call: OperatorCall, places: FusedPlaces, query: Tensor) -> str:
     """Return the type of the output: of eight bits it is a wider one, which is not told unless the output is given."""
     given = None if places.output is None else call.tensor_or_none(places.output)
     if given:

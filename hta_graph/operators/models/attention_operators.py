@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.attention import FIRST, LAST, Places, attention
+from hta_graph.operators.models.attention import FIRST, LAST, FusedPlaces, attention
 from hta_graph.operators.operator_call import NotToldError, OperatorCall
 
 __all__ = ["ATTENTION"]
 
-FLASH = Places(causal=8, bounds=(3, 4), longest=(5, 6), window=(11, 12), hidden=(13, 15))
-SCALED = Places(causal=4, heads_first=True)
-CUDNN = Places(causal=6, heads_first=True, bias=3)
+FLASH = FusedPlaces(causal=8, bounds=(3, 4), longest=(5, 6), window=(11, 12), hidden=(13, 15))
+SCALED = FusedPlaces(causal=4, heads_first=True)
+CUDNN = FusedPlaces(causal=6, heads_first=True, bias=3)
 
 
 def _flash(call: OperatorCall) -> Demand:
@@ -38,7 +38,7 @@ def _efficient(call: OperatorCall) -> Demand:
 
     The chance of dropout, the one fraction among its inputs, tells where the kind of its mask is.
     """
-    places = Places(causal=None, by_kind=True, bias=3, bounds=(4, 5))
+    places = FusedPlaces(causal=None, by_kind=True, bias=3, bounds=(4, 5))
     chance = next((at for at in (7, 8) if "." in call.text(at)), None)
     if chance is None and (call.values or len(call.inputs) > 13):
         raise NotToldError("the kind of the mask")
@@ -55,11 +55,11 @@ READ = "queries, keys and values that are attended to + bias + output"
 READ_BACK = "as forward + the output and its gradient + logarithms + the three gradients"
 
 
-def _ahead(places: Places, *operators: str) -> Model:
+def _ahead(places: FusedPlaces, *operators: str) -> Model:
     return Model(operators, FORWARD, READ, partial(attention, places=places))
 
 
-def _back(places: Places, *operators: str) -> Model:
+def _back(places: FusedPlaces, *operators: str) -> Model:
     return Model(operators, BACKWARD, READ_BACK, partial(attention, places=places))
 
 
@@ -72,25 +72,25 @@ ATTENTION = (
     _ahead(replace(CUDNN, corners=FIRST), "aten::_scaled_dot_product_efficient_attention"),
     _ahead(replace(CUDNN, causal=10, bounds=(4, 5), longest=(6, 7)), "aten::_cudnn_attention_forward"),
     _ahead(
-        Places(causal=5, corners=LAST, window=(6, 7)), "flash_attn::_flash_attn_forward"
+        FusedPlaces(causal=5, corners=LAST, window=(6, 7)), "flash_attn::_flash_attn_forward"
     ),
     _ahead(
-        Places(causal=9, corners=LAST, bounds=(3, 4), longest=(5, 6), window=(10, 11), hidden=(15, 16, 17)),
+        FusedPlaces(causal=9, corners=LAST, bounds=(3, 4), longest=(5, 6), window=(10, 11), hidden=(15, 16, 17)),
         "flash_attn::_flash_attn_varlen_forward",
     ),
     _ahead(
-        Places(
+        FusedPlaces(
             causal=24, corners=LAST, bounds=(7, 8), longest=(12, 13), window=(25, 26), output=6, arity=34,
             hidden=(3, 4, 5, 9, 10, 11, 14, 15, 16, 27),
         ),
         "flash_attn_3::fwd", "flash_attn_3::_flash_attn_forward",
     ),
     _back(
-        Places(causal=11, query=1, bounds=(6, 7), longest=(8, 9), window=(15, 16), back=(4, 5)),
+        FusedPlaces(causal=11, query=1, bounds=(6, 7), longest=(8, 9), window=(15, 16), back=(4, 5)),
         "aten::_flash_attention_backward",
     ),
     _back(
-        Places(
+        FusedPlaces(
             causal=14, by_kind=True, query=1, bias=4, bounds=(6, 7), longest=(8, 9), hidden=(18,), back=(5, 10)
         ),
         "aten::_efficient_attention_backward",
@@ -112,21 +112,21 @@ ATTENTION = (
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
     ),
     _back(
-        Places(causal=11, query=1, corners=LAST, window=(12, 13), back=(4, 5)), "flash_attn::_flash_attn_backward"
+        FusedPlaces(causal=11, query=1, corners=LAST, window=(12, 13), back=(4, 5)), "flash_attn::_flash_attn_backward"
     ),
     _back(
-        Places(causal=15, query=1, corners=LAST, bounds=(9, 10), longest=(11, 12), window=(16, 17), back=(4, 5)),
+        FusedPlaces(causal=15, query=1, corners=LAST, bounds=(9, 10), longest=(11, 12), window=(16, 17), back=(4, 5)),
         "flash_attn::_flash_attn_varlen_backward",
     ),
     _back(
-        Places(
+        FusedPlaces(
             causal=16, query=1, corners=LAST, bounds=(9, 10), longest=(13, 14), window=(17, 18), hidden=(11, 12),
             back=(4, 5), arity=22,
         ),
         "flash_attn_3::bwd",
     ),
     _back(
-        Places(
+        FusedPlaces(
             causal=13, query=1, corners=LAST, bounds=(6, 7), longest=(10, 11), window=(14, 15), hidden=(8, 9),
             back=(4, 5), arity=19,
         ),

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from hta_graph.operators.operator_call import NotToldError, Tensor
 
-__all__ = ["Window", "for_each", "shape_after", "shape_before", "touched", "windows_of"]
+__all__ = ["FilterWindow", "for_each", "shape_after", "shape_before", "touched", "windows_of"]
 
 
 @dataclass(frozen=True)
-class Window:
+class FilterWindow:
     """How windows lie along one side: how long they are, their distance, the rim around, the gaps within."""
 
     length: int
@@ -29,10 +29,10 @@ class Window:
         return self.dilation * (self.length - 1) + 1
 
 
-def shape_after(sides: Sequence[int], windows: Sequence[Window]) -> tuple[int, ...]:
+def shape_after(sides: Sequence[int], windows: Sequence[FilterWindow]) -> tuple[int, ...]:
     """Return how many windows there are along each side.
 
-    >>> shape_after((224, 224), [Window(7, stride=2, padding=3)] * 2)
+    >>> shape_after((224, 224), [FilterWindow(7, stride=2, padding=3)] * 2)
     (112, 112)
 
     Raises:
@@ -46,7 +46,7 @@ def shape_after(sides: Sequence[int], windows: Sequence[Window]) -> tuple[int, .
     return found
 
 
-def shape_before(sides: Sequence[int], windows: Sequence[Window], besides: Sequence[int]) -> tuple[int, ...]:
+def shape_before(sides: Sequence[int], windows: Sequence[FilterWindow], besides: Sequence[int]) -> tuple[int, ...]:
     """Return the sides of an image over which there are so many windows, as a transposed convolution writes it.
 
     ``besides`` is what was asked for beyond the last window.
@@ -63,14 +63,14 @@ def shape_before(sides: Sequence[int], windows: Sequence[Window], besides: Seque
     return found
 
 
-def touched(image: Tensor, counts: Sequence[int], windows: Sequence[Window]) -> Tensor:
+def touched(image: Tensor, counts: Sequence[int], windows: Sequence[FilterWindow]) -> Tensor:
     """Return the part of images that lies in a window, at least: windows far apart leave out what is between them."""
     sides = zip(image.shape[2:], counts, windows, strict=True)
     inside = tuple(_touched_side(*one) for one in sides)
     return Tensor((*image.shape[:2], *inside), image.dtype, image.strides)
 
 
-def _touched_side(side: int, count: int, one: Window) -> int:
+def _touched_side(side: int, count: int, one: FilterWindow) -> int:
     reached = min(side, (count - 1) * one.stride + one.span - one.padding)
     meet = one.stride <= one.length if one.dilation == 1 else one.stride == 1 and count >= one.dilation
     if count < 1 or meet:
@@ -80,7 +80,9 @@ def _touched_side(side: int, count: int, one: Window) -> int:
     return min(side, whole * (one.length if one.dilation == 1 else 1))
 
 
-def windows_of(weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> list[Window]:
+def windows_of(
+    weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> list[FilterWindow]:
     """Return the windows of a weight; one number for all sides may be given once.
 
     Raises:
@@ -88,7 +90,7 @@ def windows_of(weight: Tensor, stride: Sequence[int], padding: Sequence[int], di
     """
     sides = weight.shape[2:]
     columns = [for_each(given, len(sides)) for given in (stride, padding, dilation)]
-    return [Window(*one) for one in zip(sides, *columns, strict=True)]
+    return [FilterWindow(*one) for one in zip(sides, *columns, strict=True)]
 
 
 def for_each(given: Sequence[int], count: int) -> Sequence[int]:

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model, Unit
-from hta_graph.operators.models.convolution_windows import Window, for_each, shape_after, shape_before, touched, windows_of
+from hta_graph.operators.models.convolution_windows import (
+    FilterWindow,
+    for_each,
+    shape_after,
+    shape_before,
+    touched,
+    windows_of,
+)
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 from hta_graph.operators.tensor_types import known_bytes
 
-__all__ = ["CONVOLUTIONS", "PRODUCT", "Places", "convolution", "pair"]
+__all__ = ["CONVOLUTIONS", "PRODUCT", "ConvPlaces", "convolution", "pair"]
 
 
 @dataclass(frozen=True)
-class Places:
+class ConvPlaces:
     """At which positions an operator has its parameters; ``None`` where it has none.
 
     ``beyond`` is what a transposed one writes beyond the last window, ``added`` a tensor that the result is added to.
@@ -34,7 +41,7 @@ class Places:
     groups: int | None = None
     added: int | None = None
 
-    def windows(self, call: OperatorCall, weight: Tensor) -> list[Window]:
+    def windows(self, call: OperatorCall, weight: Tensor) -> list[FilterWindow]:
         """Return the windows of a call.
 
         Raises:
@@ -90,7 +97,7 @@ def pair(call: OperatorCall, left: int, right: int) -> tuple[Tensor, Tensor]:
     return found
 
 
-def _forward(call: OperatorCall, places: Places) -> Demand:
+def _forward(call: OperatorCall, places: ConvPlaces) -> Demand:
     image, weight = pair(call, 0, 1)
     windows = places.windows(call, weight)
     sides = shape_after(image.shape[2:], windows)
@@ -99,7 +106,7 @@ def _forward(call: OperatorCall, places: Places) -> Demand:
     return convolution(image, weight, weight.shape[0], sides, moved if image.shape[0] else 0)
 
 
-def _transposed(call: OperatorCall, places: Places) -> Demand:
+def _transposed(call: OperatorCall, places: ConvPlaces) -> Demand:
     image, weight = pair(call, 0, 1)
     groups = 1 if places.groups is None else call.integer(places.groups)
     beyond = (0,) if places.beyond is None else call.integers(places.beyond)
@@ -119,50 +126,50 @@ def _either(call: OperatorCall) -> Demand:
     return (_transposed if transposed else _forward)(call, EITHER)
 
 
-def _ahead(places: Places, *operators: str) -> Model:
+def _ahead(places: ConvPlaces, *operators: str) -> Model:
     return Model(operators, PRODUCT, INPUT, partial(_forward, places=places))
 
 
-def _opposite(places: Places, *operators: str) -> Model:
+def _opposite(places: ConvPlaces, *operators: str) -> Model:
     return Model(operators, TRANSPOSED, "input + weight + bias + output", partial(_transposed, places=places))
 
 
 PRODUCT = "2·N·|weight|·places of the output, rim included"
 TRANSPOSED = "2·N·|weight|·places of the input"
 INPUT = "input as far as windows lie on it + weight + bias + output"
-EITHER = Places(stride=3, padding=4, dilation=5, bias=2, beyond=7, groups=8)
+EITHER = ConvPlaces(stride=3, padding=4, dilation=5, bias=2, beyond=7, groups=8)
 CONVOLUTIONS = (
     Model(
         ("aten::convolution", "aten::_convolution", "aten::convolution_overrideable"),
         f"{PRODUCT}; transposed: of the input", INPUT, _either,
     ),
-    _ahead(Places(padding=2, stride=3, dilation=4), "aten::cudnn_convolution"),
+    _ahead(ConvPlaces(padding=2, stride=3, dilation=4), "aten::cudnn_convolution"),
     _ahead(
-        Places(bias=2, padding=3, stride=4, dilation=5),
+        ConvPlaces(bias=2, padding=3, stride=4, dilation=5),
         "aten::miopen_convolution", "aten::miopen_depthwise_convolution", "aten::mkldnn_convolution",
     ),
     _ahead(
-        Places(bias=3, stride=4, padding=5, dilation=6),
+        ConvPlaces(bias=3, stride=4, padding=5, dilation=6),
         "aten::_conv_depthwise2d", "aten::conv_depthwise3d", "aten::slow_conv_dilated2d", "aten::slow_conv_dilated3d",
     ),
     _ahead(
-        Places(bias=3, stride=4, padding=5),
+        ConvPlaces(bias=3, stride=4, padding=5),
         "aten::thnn_conv2d", "aten::_slow_conv2d_forward", "aten::slow_conv3d", "aten::slow_conv3d_forward",
     ),
     _ahead(
-        Places(bias=2, stride=3, padding=4, dilation=5),
+        ConvPlaces(bias=2, stride=3, padding=4, dilation=5),
         "aten::cudnn_convolution_relu", "aten::miopen_convolution_relu",
     ),
     _ahead(
-        Places(added=2, bias=4, stride=5, padding=6, dilation=7),
+        ConvPlaces(added=2, bias=4, stride=5, padding=6, dilation=7),
         "aten::cudnn_convolution_add_relu", "aten::miopen_convolution_add_relu",
     ),
-    _opposite(Places(padding=2, beyond=3, stride=4, dilation=5, groups=6), "aten::cudnn_convolution_transpose"),
+    _opposite(ConvPlaces(padding=2, beyond=3, stride=4, dilation=5, groups=6), "aten::cudnn_convolution_transpose"),
     _opposite(
-        Places(bias=2, padding=3, beyond=4, stride=5, dilation=6, groups=7), "aten::miopen_convolution_transpose"
+        ConvPlaces(bias=2, padding=3, beyond=4, stride=5, dilation=6, groups=7), "aten::miopen_convolution_transpose"
     ),
     _opposite(
-        Places(bias=3, stride=4, padding=5, beyond=6, dilation=7),
+        ConvPlaces(bias=3, stride=4, padding=5, beyond=6, dilation=7),
         "aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d",
     ),
 )  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model, Unit
-from hta_graph.operators.models.convolutions import PRODUCT, Places, convolution, pair
 from hta_graph.operators.models.convolution_windows import touched
+from hta_graph.operators.models.convolutions import PRODUCT, ConvPlaces, convolution, pair
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 from hta_graph.operators.tensor_types import known_bytes
 
@@ -23,7 +23,7 @@ class Backward:
     """
 
     asked: int
-    places: Places
+    places: ConvPlaces
     grad: int = 0
     image: int = 1
     transposed: int | None = None
@@ -95,7 +95,7 @@ def _for_weight(call: OperatorCall) -> Demand:
     weight = _of_sizes(call, grad)
     if weight is None or grad.shape[0] != image.shape[0]:
         raise NotToldError("the sizes of the weight")
-    windows = Places(padding=3, stride=4, dilation=5).windows(call, weight)
+    windows = ConvPlaces(padding=3, stride=4, dilation=5).windows(call, weight)
     moved = known_bytes(grad, touched(image, grad.shape[2:], windows), weight)
     return convolution(image, weight, grad.shape[1], grad.shape[2:], moved)
 
@@ -117,19 +117,19 @@ GRADIENTS = "the forward's, for each gradient of input and weight that is asked 
 MOVED = "gradient of the output + what each asked for reads and writes"
 CONVOLUTIONS_BACKWARD = (
     _back(
-        Backward(asked=10, places=Places(stride=4, padding=5, dilation=6), transposed=7), "aten::convolution_backward"
+        Backward(asked=10, places=ConvPlaces(stride=4, padding=5, dilation=6), transposed=7), "aten::convolution_backward"
     ),
     _back(
-        Backward(asked=9, places=Places(stride=3, padding=4, dilation=5), transposed=6),
+        Backward(asked=9, places=ConvPlaces(stride=3, padding=4, dilation=5), transposed=6),
         "aten::convolution_backward_overrideable",
     ),
-    _back(Backward(asked=6, places=Places(stride=4, padding=5)), "aten::_slow_conv2d_backward"),
+    _back(Backward(asked=6, places=ConvPlaces(stride=4, padding=5)), "aten::_slow_conv2d_backward"),
     _back(
-        Backward(asked=10, places=Places(padding=3, stride=4, dilation=5), grad=1, image=0),
+        Backward(asked=10, places=ConvPlaces(padding=3, stride=4, dilation=5), grad=1, image=0),
         "aten::cudnn_convolution_backward",
     ),
     _back(
-        Backward(asked=9, places=Places(padding=3, stride=4, dilation=5), grad=1, image=0),
+        Backward(asked=9, places=ConvPlaces(padding=3, stride=4, dilation=5), grad=1, image=0),
         "aten::miopen_convolution_backward",
     ),
     Model(

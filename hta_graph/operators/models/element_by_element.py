@@ -14,10 +14,10 @@ from hta_graph.operators.tensor_types import broadcast, magnitude_type, output_b
 __all__ = [
     "Pointwise",
     "Result",
+    "bytes_read",
     "model_of_pointwise",
     "operands_of",
     "pointwise_demand",
-    "read_bytes",
     "written_bytes",
 ]
 
@@ -78,7 +78,7 @@ def pointwise_demand(row: Pointwise, call: OperatorCall) -> Demand:
     flops, is_least = _flops_of_an_element(row, call)
     return Demand(
         flops=flops * math.prod(shape),
-        bytes=read_bytes(call, tensors)
+        bytes=bytes_read(call, tensors)
         + written_bytes(call, shape, TYPE_OF[row.result](computed), first=row.operands[0], last=max(row.operands)),
         dtype=computed,
         is_least=is_least or computed.startswith("complex"),
@@ -106,7 +106,7 @@ def operands_of(call: OperatorCall, positions: Sequence[int]) -> tuple[list[Tens
     return tensors, list(numbers.values())
 
 
-def read_bytes(call: OperatorCall, tensors: Sequence[Tensor]) -> int:
+def bytes_read(call: OperatorCall, tensors: Sequence[Tensor]) -> int:
     """Return the memory of operands.
 
     One without dimensions beside others may be a number in the host's memory, so that it counts nothing; that which is

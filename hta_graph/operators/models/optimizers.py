@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, elements_of
+from hta_graph.operators.operator_call import NotToldError, OperatorCall, all_elements
 from hta_graph.operators.tensor_types import NAMED_TYPE, element_type_in, output_bytes
 
 __all__ = ["OPTIMIZERS"]
@@ -73,8 +73,8 @@ def _foreach(row: Foreach, call: OperatorCall) -> Demand:
     others = [found for at in range(1, row.lists) if isinstance(found := _input(call, at), tuple)]
     if any(len(other) != len(first) for other in others):
         raise NotToldError("lists that fit each other")
-    count = elements_of(first)
-    read = count * row.is_read + sum(map(elements_of, others))
+    count = all_elements(first)
+    read = count * row.is_read + sum(map(all_elements, others))
     scaled, is_least = _scaled(row, call, len(others))
     return _of_lists(call, (row.flops + scaled) * count, read + count, is_least=is_least)
 
@@ -93,7 +93,7 @@ def _scaled(row: Foreach, call: OperatorCall, others: int) -> tuple[bool, bool]:
 
 def _foreach_copy(call: OperatorCall) -> Demand:
     """Count a copy of a list; where the kernel converts, it names two types, and the bytes are not known."""
-    count = elements_of(call.listed(0))
+    count = all_elements(call.listed(0))
     kind = element_type_in(call.kernel) if "CopyFunctor" in call.kernel else list_type(call)
     return Demand(0, output_bytes((2 * count,), kind) if kind else None, kind)
 
@@ -101,12 +101,12 @@ def _foreach_copy(call: OperatorCall) -> Demand:
 def _foreach_norm(call: OperatorCall) -> Demand:
     """Count that each element is raised and added; a number for each tensor is written."""
     tensors = call.listed(0)
-    return _of_lists(call, 2 * elements_of(tensors), elements_of(tensors) + len(tensors), is_least=not call.text(1))
+    return _of_lists(call, 2 * all_elements(tensors), all_elements(tensors) + len(tensors), is_least=not call.text(1))
 
 
 def _unscale(call: OperatorCall) -> Demand:
     """Count that each gradient is looked at and multiplied."""
-    count = elements_of(call.listed(0))
+    count = all_elements(call.listed(0))
     return _of_lists(call, 2 * count, 2 * count)
 
 
@@ -122,7 +122,7 @@ def _is_unscaled(call: OperatorCall, at: int) -> bool:
 
 def _adam(call: OperatorCall) -> Demand:
     """Count a step: both averages, the root of the second, the parameter; decay of weights and the maximum if asked."""
-    count, keeps_maximum, decay = elements_of(call.listed(0)), call.switch(11), call.text(9)
+    count, keeps_maximum, decay = all_elements(call.listed(0)), call.switch(11), call.text(9)
     unscaled = _is_unscaled(call, 13)
     flops = 13 + 2 * _is_on(decay) + bool(keeps_maximum) + unscaled
     lists = 7 + 2 * bool(keeps_maximum) + unscaled
@@ -131,7 +131,7 @@ def _adam(call: OperatorCall) -> Demand:
 
 def _sgd(call: OperatorCall) -> Demand:
     """Count a step: the parameter; decay of weights, momentum and its look ahead if asked."""
-    count, decay, momentum = elements_of(call.listed(0)), call.text(3), call.text(4)
+    count, decay, momentum = all_elements(call.listed(0)), call.text(3), call.text(4)
     moves, is_first, unscaled = _is_on(momentum), call.switch(9) is not False, _is_unscaled(call, 10)
     flops = 2 + 2 * _is_on(decay) + moves * (3 * (not is_first) + 2 * bool(call.switch(7))) + unscaled
     lists = 3 + moves * (1 if is_first else 2) + unscaled
@@ -140,7 +140,7 @@ def _sgd(call: OperatorCall) -> Demand:
 
 def _adagrad(call: OperatorCall) -> Demand:
     """Count a step: the sum of squares, and the parameter by its root; decay of weights if asked."""
-    count, decay, unscaled = elements_of(call.listed(0)), call.text(6), _is_unscaled(call, 9)
+    count, decay, unscaled = all_elements(call.listed(0)), call.text(6), _is_unscaled(call, 9)
     flops = 7 + 2 * _is_on(decay) + unscaled
     return _of_lists(call, flops * count, (5 + unscaled) * count, is_least=not decay)
 

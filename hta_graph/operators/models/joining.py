@@ -1,0 +1,55 @@
+"""Several tensors made one, and one made several."""
+
+from __future__ import annotations
+
+import re
+
+from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.traffic import moving
+from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, all_elements
+from hta_graph.trace.element_bytes import element_bytes
+
+__all__ = ["JOINING"]
+
+MEMBER = re.compile(r"\bCatArrayBatchedCopy\w*<(.{1,80}?), (?:unsigned )?(?:int|long)\b")
+OPAQUE = re.compile(r"OpaqueType<(\d{1,2})u?(?:ll?)?>")
+
+
+def member_type(kernel: str) -> tuple[str, int]:
+    """Return the type that a kernel says it joins, and its bytes; 0 where it does not say, no name where only those.
+
+    >>> member_type("void at::native::(anonymous namespace)::CatArrayBatchedCopy<c10::BFloat16, unsigned int, 2, 64>()")
+    ('bfloat16', 2)
+    >>> member_type("void CatArrayBatchedCopy_contig<at::native::OpaqueType<8u>, unsigned int, 1, 128, 1>()")
+    ('', 8)
+    """
+    found = MEMBER.search(kernel)
+    member = found[1] if found else ""
+    if opaque := OPAQUE.search(member):
+        return "", int(opaque[1])
+    kind = member.rpartition("::")[2].lower()
+    return kind, element_bytes(kind)
+
+
+def _joined(call: OperatorCall) -> Demand:
+    """Return the work of a list that becomes one tensor; the type of its members is not recorded."""
+    members, result = call.listed(0), call.tensor_or_none(2)
+    kind, width = (result.dtype, result.width) if result else member_type(call.kernel)
+    read = sum(one.stored for one in members)
+    return Demand(0, (read + all_elements(members)) * width if width else None, kind)
+
+
+def _split_copy(call: OperatorCall) -> Demand:
+    data = call.tensor(0)
+    if min(call.integers(1), default=0) < 0:
+        raise NotToldError("the sizes of the parts")
+    return moving(data.dtype, 0, (data,), (Tensor(data.shape, data.dtype),))
+
+
+JOINING = (
+    Model(
+        ("aten::cat", "aten::_cat", "aten::stack"), "0",
+        "members + result; their type is told by the result where it is given, else by the kernel's name", _joined,
+    ),
+    Model(("aten::split_with_sizes_copy",), "0", "data + parts", _split_copy),
+)  # fmt: skip
