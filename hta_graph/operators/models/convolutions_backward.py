@@ -117,7 +117,8 @@ GRADIENTS = "the forward's, for each gradient of input and weight that is asked 
 MOVED = "gradient of the output + what each asked for reads and writes"
 CONVOLUTIONS_BACKWARD = (
     _back(
-        Backward(asked=10, places=ConvPlaces(stride=4, padding=5, dilation=6), transposed=7), "aten::convolution_backward"
+        Backward(asked=10, places=ConvPlaces(stride=4, padding=5, dilation=6), transposed=7),
+        "aten::convolution_backward",
     ),
     _back(
         Backward(asked=9, places=ConvPlaces(stride=3, padding=4, dilation=5), transposed=6),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.pool_windows import PoolWindow, recorded_windows, sides_of
+from hta_graph.operators.models.pool_windows import PoolWindow, read_through, recorded_windows, sides_of
 from hta_graph.operators.models.traffic import moving, part_bytes
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
