@@ -30,7 +30,8 @@ def recorded(name: str, *inputs: str | Sequence[str], kernel: str = "") -> Opera
 def _written(one: str | Sequence[str]) -> tuple[object, str, str, object]:
     """Return one input as the profiler writes it: dims, type, value, strides."""
     if not isinstance(one, str):
-        return [_written(member)[0] for member in one], "TensorList", "", []
+        members = [_written(member) for member in one]
+        return [member[0] for member in members], "TensorList", "", [member[3] for member in members]
     if found := TENSOR.fullmatch(one):
         strides = [int(step) for step in found["strides"].split(",")] if found["strides"] else []
         return [int(side) for side in found["shape"].replace(" ", "").split(",") if side], found["type"], "", strides

@@ -231,7 +231,7 @@ MOVEMENT = (
     Model(("aten::index_copy",), "0", CHANGED, _index_copy),
     Model(("aten::index_fill",), "0", "indices + one place along the dimension", _index_fill),
     Model(
-        ("aten::index_put", "aten::_index_put_impl"),
+        ("aten::index_put", "aten::_index_put_impl_"),
         "0; additions where it adds: not counted, for values may be repeated",
         "values + one element, since the shapes of indices are not recorded", _index_put,
     ),
