@@ -66,7 +66,7 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
         "bound": [_binding(*one) for one in zip(compute, memory, limits.limit_share, strict=True)],
         "saves_ns": pd.array(np.round(limits.saves[0]), "Int64"),
         "unknown": [group.unknown or None for group in groups],
-        "inputs": [group.inputs for group in groups],
+        "inputs": [group.inputs or None for group in groups],
     })  # fmt: skip
     return frame.sort_values(["gpu_ns", "operator", "inputs"], ascending=[False, True, True])
 

@@ -116,7 +116,7 @@ def _sizes(share: pd.Series[Any]) -> Any:
 def _told(own: pd.DataFrame) -> list[list[str]]:
     """Return what a point says when it is pointed at."""
     columns = zip(own["operator"], own["inputs"], own["peak_share"], own["gpu_ns"], strict=True)
-    return [[elided(name, 80), elided(inputs, 100), _share_text(share, ns)] for name, inputs, share, ns in columns]
+    return [[elided(name, 80), elided(str(inputs), 100), _share_text(share, ns)] for name, inputs, share, ns in columns]
 
 
 def _share_text(share: float, gpu_ns: int) -> str:

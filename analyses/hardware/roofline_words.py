@@ -51,7 +51,7 @@ def _most_to_gain(frame: pd.DataFrame, limits: pd.DataFrame) -> list[str]:
     if found is None:
         return []
     window = int(rows_there(limits, found)["window_ns"].iloc[0])
-    what = f"{quoted(found['operator'])} ({quoted(found['inputs'])})"
+    what = f"{quoted(found['operator'])} ({quoted(str(found['inputs']))})"
     reach = f"reaches {brief_share(found['peak_share'])} of the limit that {LIMIT[found['bound']]} sets"
     saved = f"{brief_duration(int(found['saves_ns']))} ({brief_share(found['saves_ns'] / max(window, 1))})"
     return [f"{what} has most to gain{found.where}: it {reach}; at {brief_share(REACHABLE)} it would save {saved}"]
@@ -70,7 +70,9 @@ def roofline_notes(scopes: Sequence[Scope], looked: Sequence[ScopeLimits]) -> li
     faster = sum(int((limits.limit_share > OVER).sum()) for limits in looked)
     if faster:
         rows = counted(faster, "row is", "rows are")
-        told.append(f"{rows} faster than the limit: what they read was in a cache, or the peaks are not this device's")
+        told.append(
+            f"{rows} faster than the limit: what they read was in a cache or repeats itself, or other peaks apply"
+        )
     return told
 
 

@@ -198,7 +198,7 @@ COLUMNS: Mapping[str, Schema] = {
     "peak_share": share("Its least time at the limits of the device, of gpu_ns; null: not known", null=True),
     "bound": one_of(["compute", "memory"], "Which limit takes longer; null: not known.", null=True),
     "unknown": text("Why nothing is known of its work; null: it is known.", null=True),
-    "inputs": text("The types and shapes of tensors that it was given; of a generated kernel what it fuses."),
+    "inputs": text("Types and shapes of what it was given; or what a kernel fuses; null: not known.", null=True),
     "unknown_share": share("Computation of which the demand is not known, of gpu_ns"),
     "matrix_flops": whole("The FLOPs of matrix work in the window."),
     "mfu_share": share("What these would take at the peaks of their types, of the window; null: no peaks", null=True),
