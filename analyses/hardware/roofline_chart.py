@@ -22,6 +22,8 @@ __all__ = ["figure", "roofs"]
 
 POINTS = 200
 """So many operators are drawn, those with the most GPU time."""
+LEAST_SHARE = 0.0005
+"""What takes a smaller share of the GPU's time is not drawn: thousands of tiny ones would make the axes long."""
 NAMED = 9
 """So many names have a colour; all others are one."""
 ROOFS = 4
@@ -43,16 +45,19 @@ def roofs(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
 
 def _roofs_of(limits: ScopeLimits, device: Device) -> Iterable[tuple[str, str, float, float]]:
     """Yield the corners over what one scope computes in."""
-    times: dict[tuple[str, float], int] = {}
+    times: dict[float, dict[str, int]] = {}
     for ns, group in zip(limits.gpu_ns.tolist(), limits.groups.groups, strict=True):
         if group.demand is None or group.call is None:
             continue
         peak = device.peak_flops(group.demand.unit, group.demand.dtype, group.call.kernel)
         if peak and group.demand.flops:
+            named = times.setdefault(peak, {})
             roof = f"{group.demand.dtype}, {group.demand.unit.value} units"
-            times[roof, peak] = times.get((roof, peak), 0) + ns
+            named[roof] = named.get(roof, 0) + ns
     bandwidth = device.memory_bytes_per_s
-    for roof, peak in sorted(times, key=lambda one: -times[one])[:ROOFS]:
+    # Types with one peak have one roof, called after the one that takes most time.
+    for peak in sorted(times, key=lambda one: -sum(times[one].values()))[:ROOFS]:
+        roof = max(times[peak], key=lambda one: times[peak][one])
         ridge = peak / bandwidth if bandwidth else 0.0
         for intensity in (ridge / 1e4, ridge, 100 * ridge) if bandwidth else (0.01, 1e5):
             yield device.name, roof, intensity, min(peak, intensity * bandwidth if bandwidth else peak) / 1e12
@@ -79,7 +84,8 @@ def figure(found: Answer) -> Figure:
 
 def _points(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that have a place in the figure, with their intensity."""
-    drawn = frame[(frame["achieved_tflops"] > 0) & (frame["achieved_gbps"] > 0)].head(POINTS)
+    drawn = frame[(frame["achieved_tflops"] > 0) & (frame["achieved_gbps"] > 0)]
+    drawn = drawn[drawn["gpu_share"] >= min(LEAST_SHARE, float(drawn["gpu_share"].max()))].head(POINTS)
     return drawn.assign(intensity=1e3 * drawn["achieved_tflops"] / drawn["achieved_gbps"])
 
 

@@ -20,8 +20,9 @@ from hta_graph.operators.devices import Device, device_named
 
 __all__ = ["ScopeLimits"]
 
-LISTED = 6
-"""For so many groups it is asked what reaching the limit would save, those that could save most."""
+FEWEST, MOST, EDGES = 4, 24, 1_500_000
+"""For so many groups it is asked what reaching the limit would save, those that could save most: as many as keeps the
+replays of all their edges below the last number."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ class ScopeLimits(LimitedWork):
         # What is not on the path saves nothing, whatever becomes of it.
         saved = np.where(has_limit & (at_most < 1), 0.0, np.nan)
         worth = [at for at in np.flatnonzero(has_limit).tolist() if is_worth_a_row(at_most[at], self.path.length_ns)]
-        asked = sorted(worth, key=lambda at: -at_most[at])[:LISTED]
+        asked = sorted(worth, key=lambda at: -at_most[at])[
+            : min(max(EDGES // max(len(self.graph.edge_table), 1), FEWEST), MOST)
+        ]
         if not asked:
             return saved, 0
         base = replayable(self.graph, self.scope.window)
