@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 # For type checkers and editors, which do not run __getattr__.
 if TYPE_CHECKING:
     from analyses.gpu_time import kernel_breakdown, overlap, temporal_breakdown
+    from analyses.hardware import roofline
     from analyses.hta.execution_trace_columns import load_execution_trace
     from analyses.hta.execution_trace_in_place import add_et_column, correlate_execution_trace
     from analyses.hta.filters import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 _QUESTIONS = {
     "gpu_time": ("kernel_breakdown", "overlap", "temporal_breakdown"),
+    "hardware": ("roofline",),
     "idle": ("idle_time",),
     "launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
     "memory": ("memory_bandwidth", "memory_timeline"),
@@ -138,6 +140,7 @@ __all__ = [
     "overlap",
     "per_step",
     "queue_length",
+    "roofline",
     "run_diff",
     "stragglers",
     "temporal_breakdown",

@@ -21,6 +21,7 @@ from analyses.flags import (
     NoFlags,
     OperatorKernelsFlags,
     QueueLengthFlags,
+    RooflineFlags,
     flags_of,
 )
 
@@ -218,6 +219,14 @@ def kernel_sequences() -> Question:
     return kernel_sequences
 
 
+@analysis("roofline", RooflineFlags)
+def roofline() -> Question:
+    """How far operators are from the GPU's limits: FLOP/s, bandwidth, MFU, and what being nearer would save."""
+    from analyses.hardware import roofline
+
+    return roofline
+
+
 # Written out: nothing is found by looking, nothing adds itself by being imported.
 CATALOGUE: tuple[Analysis[Any], ...] = (
     temporal_breakdown,
@@ -235,4 +244,5 @@ CATALOGUE: tuple[Analysis[Any], ...] = (
     operator_kernels,
     hardware_counters,
     kernel_sequences,
+    roofline,
 )

@@ -27,6 +27,7 @@ __all__ = [
     "NoFlags",
     "OperatorKernelsFlags",
     "QueueLengthFlags",
+    "RooflineFlags",
     "flags_of",
     "one_of",
 ]
@@ -177,3 +178,12 @@ class KernelSequencesFlags:
 
     operator: str = _flag_field("part of the name of operators, annotations or Python frames", str, value="NAME")
     min_pattern_len: int = _flag_field("leave out rows that launch less GPU work", COUNT, 3, value="N")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RooflineFlags:
+    """Whose limits ``roofline`` compares with."""
+
+    peaks: str = _flag_field(
+        "a JSON file with the peaks of your device, or the name of one that is known", str, "", value="FILE"
+    )

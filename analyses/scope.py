@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.algorithms.time.windows import WHOLE_TRACE, ResolvedWindow, Window, step
+from hta_graph.algorithms.time.windows import WHOLE_TRACE, ResolvedWindow, Window, same_window, step
+from hta_graph.algorithms.time.windows import whole as whole_trace
 from hta_graph.algorithms.work.activities import Activities, activities
 from hta_graph.columns import freeze
 from hta_graph.errors import QueryError
@@ -24,7 +25,7 @@ class Scope:
 
     CPU rows belong if they start in [cpu_start_ns, cpu_end_ns). ``work`` are the activities that these launch (of
     explicit times and whole traces: that start there), with their full lengths, for tables of activities; ``running``
-    are those that run in the stretch, cut to it, for accounts of time.
+    are those that run in the stretch, cut to it, for accounts of time. ``window`` is what a path of it is asked for.
     """
 
     rank: int
@@ -36,6 +37,7 @@ class Scope:
     cpu_end_ns: int
     work: Activities
     running: Activities
+    window: Window = field(default_factory=whole_trace)
 
     @property
     def window_ns(self) -> int:
@@ -131,7 +133,8 @@ def in_window(rank: int, graph: DependencyGraph, window: Window) -> Scope:
         end=freeze(running.end.clip(max=found.end_ns)),
     )
     work = every.take(_launched_inside(order, found))
-    return Scope(rank, graph, found.label, found.start_ns, found.end_ns, *found.cpu_span, work, running)
+    ends = (found.start_ns, found.end_ns, *found.cpu_span)
+    return Scope(rank, graph, found.label, *ends, work, running, same_window(found))
 
 
 def nothing(rank: int, graph: DependencyGraph, label: str) -> Scope:

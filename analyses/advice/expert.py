@@ -7,6 +7,7 @@ from analyses.advice.finding import AdviceRule, PathFinding
 from analyses.advice.input_rules import data_loading_exposed, driver_allocations, idle_between_steps
 from analyses.advice.job_rules import clocks_unsure, held_up_by_rank, ranks_matched
 from analyses.advice.launching_rules import host_pauses, launch_bound, python_bound, tiny_kernels
+from analyses.advice.limit_rules import far_from_limit, float32_products
 from analyses.advice.path_facts import PathFacts
 from analyses.advice.polling_guard import gpu_busy_meanwhile, host_may_poll
 from analyses.advice.recording_rules import (
@@ -50,6 +51,8 @@ ADVICE_RULES = (
     AdviceRule("pageable_copies", "copies that name the kinds of memory", pageable_copies),
     AdviceRule("tiny_kernels", "kernels", tiny_kernels),
     AdviceRule("idle_between_steps", "profiler steps", idle_between_steps),
+    AdviceRule("far_from_limit", "shapes of inputs, and a GPU whose peaks are known", far_from_limit),
+    AdviceRule("float32_products", "shapes of inputs, and a GPU whose peaks are known", float32_products),
     AdviceRule("python_bound", "Python stacks", python_bound),
     AdviceRule("no_python_stacks", "operators", no_python_stacks),
     AdviceRule("no_sync_records", "calls of the runtime", no_sync_records),

@@ -12,8 +12,9 @@ import numpy as np
 
 from analyses.advice.finding import PathFinding
 from analyses.advice.host_waits import holds_upload, kinds_of_waits
+from analyses.advice.limit_rules import faster_precision, limited_work
 from analyses.advice.path_facts import HOST_CLASSES, PathFacts
-from hta_graph.algorithms.replay.changes import Change
+from hta_graph.algorithms.replay.changes import Change, scale_activities
 from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.path_totals import PathTotals
 from hta_graph.algorithms.replay.replay import Replayed, replay
@@ -144,6 +145,23 @@ def _without_held_uploads(facts: PathFacts, _: PathFinding) -> Change:
     return _without_waits(facts, lambda calls: kinds_of_waits(facts, calls)[1] & holds_upload(facts, calls))
 
 
+def _near_limit(facts: PathFacts, finding: PathFinding) -> Change:
+    """Let the calls of the finding's operator and shape reach what is possible."""
+    limited = limited_work(facts)
+    if limited is None:
+        raise QueryError("the limits of the GPU are not known")
+    told = (finding.evidence["operator"], finding.evidence["inputs"])
+    meant = np.array([(group.name, group.inputs) == told for group in limited.groups.groups])[limited.groups.number]
+    return scale_activities(limited.groups.work.row[meant], limited.near_limit[meant])
+
+
+def _in_tf32(facts: PathFacts, _: PathFinding) -> Change:
+    limited = limited_work(facts)
+    if limited is None:
+        raise QueryError("the limits of the GPU are not known")
+    return scale_activities(limited.groups.work.row, faster_precision(limited))
+
+
 REMEDIES: Mapping[str, Remedy] = {
     "held_up_by_rank": _like_other_ranks,
     "slow_gpu": _rank_as_fast(BoundBy.GPU_COMPUTE_BOUND),
@@ -158,5 +176,7 @@ REMEDIES: Mapping[str, Remedy] = {
     "exposed_communication": _named("communication_free"),
     "pageable_copies": _without_held_uploads,
     "python_bound": _without_python,
+    "far_from_limit": _near_limit,
+    "float32_products": _in_tf32,
 }
 """By rule the change that stands for its remedy; docs/advice.md says which."""

@@ -144,6 +144,12 @@ HELP: Mapping[str, CommandHelp] = {
         ("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
         "tables.md",
     ),
+    "roofline": CommandHelp(
+        ONE,
+        "Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.",
+        ("roofline trace.json.gz", "roofline job --step 2 --peaks H100", "roofline trace.json.gz --plot roofline.html"),
+        "questions/is_my_gpu_fast_enough.md",
+    ),
     "kernel-sequences": CommandHelp(
         ONE,
         "Sequences that repeat are what a fused kernel or a CUDA graph could replace.",

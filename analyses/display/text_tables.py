@@ -27,7 +27,7 @@ SHARED = ("rank", "scope")
 UNGROUPED = ("rank", "step", "number", "correlation", "external_id", "last_rank", "late_rank")
 UNGROUPED_ENDINGS = ("_index", "_id", "_step", "_rank")
 """Numbers that name something are printed without separators."""
-HEADINGS = {"time_mean_length": "mean_length_over_time"}
+HEADINGS = {"time_mean_length": "mean_length_over_time", "mfu_share": "MFU_share"}
 """Columns whose own words are read as something else."""
 
 
@@ -135,7 +135,7 @@ def _heading_of(name: str) -> str:
     ('CPU ms', 'idle %', 'control count')
     """
     name = HEADINGS.get(name, name)
-    for ending, unit in (("_ns", "_ms"), ("_share", "_%"), ("_gbps", "_GB/s")):
+    for ending, unit in (("_ns", "_ms"), ("_share", "_%"), ("_gbps", "_GB/s"), ("_tflops", "_TFLOP/s")):
         if name.endswith(ending):
             name = name.removesuffix(ending) + unit
     return " ".join(word.upper() if word in ("cpu", "gpu") else word for word in name.split("_"))

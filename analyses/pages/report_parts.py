@@ -93,6 +93,16 @@ PARTS = (
         ),
     ),
     ReportPart(
+        "How near it is to the GPU's limits",
+        catalogue.roofline,
+        "What operators achieve by the shapes that they were given, and where the window goes that is not at the peak.",
+        (
+            ShownTable("roofline", {"gpu_ns": ("GPU time", MIXED)}),
+            ShownTable("losses", {"time_ns": ("time", MIXED)}),
+            ShownTable("collective_rates"),
+        ),
+    ),
+    ReportPart(
         "Why the GPU is idle",
         catalogue.idle_time,
         "What each gap between GPU activities waited for.",

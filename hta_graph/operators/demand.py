@@ -33,7 +33,7 @@ class Demand:
     dtype: str
     unit: Unit = Unit.VECTOR
     is_least: bool = False
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

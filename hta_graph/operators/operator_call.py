@@ -12,7 +12,7 @@ from typing import Any
 
 from hta_graph.trace.element_bytes import element_bytes
 
-__all__ = ["NotToldError", "OperatorCall", "Tensor", "bytes_of", "elements_of", "operator_call"]
+__all__ = ["NotToldError", "OperatorCall", "Tensor", "all_elements", "bytes_of", "operator_call"]
 
 MOST_ELEMENTS = 1 << 53
 """A larger tensor is taken for a broken number."""
@@ -197,7 +197,7 @@ def _are_sides(found: Any) -> bool:
     return isinstance(found, list) and len(found) <= MOST_SIDES and all(type(one) is int and one >= 0 for one in found)
 
 
-def elements_of(tensors: Sequence[Tensor]) -> int:
+def all_elements(tensors: Sequence[Tensor]) -> int:
     """Add up the elements of some tensors."""
     return sum(tensor.elements for tensor in tensors)
 

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from hta_graph.operators.operator_call import NotToldError, Tensor
+from hta_graph.operators.operator_call import NotToldError, Tensor, bytes_of
 
-__all__ = ["broadcast", "element_type_in", "output_bytes", "result_type"]
+__all__ = [
+    "TYPE_OF_CODE", "broadcast", "counting_type", "element_type_in", "known_bytes", "magnitude_type", "output_bytes",
+    "promoted", "real_type", "result_type", "type_of_code",
+]  # fmt: skip
 
 CATEGORY = {
     "bool": 0, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "short": 1, "short int": 1, "int": 1,
@@ -16,6 +19,15 @@ CATEGORY = {
     "float": 2, "double": 2, "complex<float>": 3, "complex<double>": 3,
 }  # fmt: skip
 """Types by what they can hold: truth, whole numbers, real ones, complex ones."""
+REAL = 2
+TYPE_OF_CODE = {
+    "0": "unsigned char", "1": "signed char", "2": "short int", "3": "int", "4": "long int", "5": "half", "6": "float",
+    "7": "double", "9": "complex<float>", "10": "complex<double>", "11": "bool", "15": "bfloat16", "23": "float8_e5m2",
+    "24": "float8_e4m3fn", "25": "float8_e5m2fnuz", "26": "float8_e4m3fnuz", "27": "uint16", "28": "uint32",
+    "29": "uint64", "44": "float8_e8m0fnu", "45": "float4_e2m1fn_x2",
+}  # fmt: skip
+"""PyTorch's numbers of its types, ``c10::ScalarType``."""
+WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 NAMED_TYPE = re.compile(r"\b(c10::BFloat16|__nv_bfloat16|c10::Half|__half|float|double)\b")
 SHORT_TYPE = {"c10::BFloat16": "bfloat16", "__nv_bfloat16": "bfloat16", "c10::Half": "half", "__half": "half"}
 
@@ -82,6 +94,14 @@ def output_bytes(shape: Sequence[int], dtype: str) -> int:
     return Tensor(tuple(shape), dtype).bytes
 
 
+def known_bytes(*tensors: Tensor | None) -> int | None:
+    """Add up the memory of tensors, as :func:`bytes_of` does; ``None`` where the type of one is not known."""
+    try:
+        return bytes_of(*tensors)
+    except NotToldError:
+        return None
+
+
 def element_type_in(kernel: str) -> str:
     """Return the one floating type in the arguments of a kernel's template; empty where there is none or are several.
 
@@ -92,3 +112,72 @@ def element_type_in(kernel: str) -> str:
     """
     found = {SHORT_TYPE.get(name, name) for name in NAMED_TYPE.findall(kernel)}
     return found.pop() if len(found) == 1 else ""
+
+
+def type_of_code(code: str) -> str:
+    """Return the type that a number stands for where PyTorch is asked for one, such as ``sum(dtype=...)``.
+
+    >>> type_of_code("15")
+    'bfloat16'
+
+    Raises:
+        NotToldError: it is no such number.
+    """
+    if code not in TYPE_OF_CODE:
+        raise NotToldError(f"the type {code or 'that was asked for'}")
+    return TYPE_OF_CODE[code]
+
+
+def real_type(dtype: str) -> str:
+    """Return the type of a function's result, such as that of ``sqrt``: whole numbers become ``float``, the default."""
+    return "float" if CATEGORY.get(dtype, REAL) < REAL else dtype
+
+
+def counting_type(dtype: str) -> str:
+    """Return the type that sums of a type have: whole numbers and truths add up to ``long int``."""
+    return "long int" if CATEGORY.get(dtype, REAL) < REAL else dtype
+
+
+def magnitude_type(dtype: str) -> str:
+    """Return the type of how large a number is: a complex one's magnitude is real."""
+    return dtype.removeprefix("complex<").removesuffix(">")
+
+
+def promoted(tensors: Sequence[Tensor], numbers: Sequence[str] = ()) -> str:
+    """Return the type of an operation on some tensors and on numbers as recorded: ``"1"``, ``"0.5"``, ``"True"``.
+
+    A number of Python's is often recorded as a tensor without dimensions, of type ``double``; it makes whole numbers
+    ``float``.
+
+    >>> promoted([Tensor((4,), "long int"), Tensor((), "double")])
+    'float'
+    >>> promoted([Tensor((4,), "bool")], ["2"])
+    'long int'
+
+    Raises:
+        NotToldError: the tensors' types do not tell it, or a number does and was not recorded.
+    """
+    kind = result_type(tensors)
+    if any(tensor.shape for tensor in tensors) and all(_is_below(one, kind) for one in tensors if one.shape):
+        kind = {"double": "float", "complex<double>": "complex<float>"}.get(kind, kind)
+    for number in numbers:
+        kind = _raised(kind, number)
+    return kind
+
+
+def _is_below(tensor: Tensor, kind: str) -> bool:
+    """Tell whether a tensor cannot hold what a type can."""
+    return CATEGORY.get(tensor.dtype, REAL) < CATEGORY.get(kind, REAL)
+
+
+def _raised(kind: str, number: str) -> str:
+    """Return the type of an operation on a tensor of some type and a number."""
+    if CATEGORY.get(kind, REAL) >= REAL or number in {"True", "False"}:
+        return kind
+    if WHOLE_NUMBER.fullmatch(number):
+        return "long int" if kind == "bool" else kind
+    try:
+        float(number)
+    except ValueError:
+        raise NotToldError("the value of a number") from None
+    return "float"

@@ -20,7 +20,7 @@ from hta_graph.trace.rows import Header, RowShape
 from hta_graph.trace.source import FileBytes, read_bytes
 from hta_graph.trace.table import Trace
 
-__all__ = ["Details", "Objects", "read_details", "rows_again"]
+__all__ = ["Details", "Objects", "read_details", "read_texts", "rows_again"]
 
 FEW = 4
 """Fewer rows than one in so many are few."""
@@ -68,6 +68,27 @@ def read_details(
     own = {key: _object_column([getattr(row, f"f{at}") for row in chosen]) for at, key in enumerate(fields)}
     distributed = header.distributed if isinstance(header.distributed, dict) else {}
     return Details(columns, distributed, base_time(header.base) or 0, own)
+
+
+def read_texts(trace: Trace, keys: Sequence[str], events: Ids | Ints) -> list[tuple[bytes, ...]]:
+    """Read arguments of events as the JSON texts that stand in the file: equal ones are one before they are decoded.
+
+    Args:
+        trace: the trace; its file must still be there, unchanged.
+        keys: names of arguments as in the file.
+        events: canonical rows.
+
+    Returns:
+        for each event the texts in the order of ``keys``; an empty text where there is none.
+
+    Raises:
+        TraceError: the file is gone or has changed.
+    """
+    chosen, _ = rows_again(trace, _shape_of(keys, (), msgspec.Raw), events)
+    names = [f"a{at}" for at in range(len(keys))]
+    return [
+        tuple(bytes(getattr(row.args, name)) for name in names) if row.args else (b"",) * len(keys) for row in chosen
+    ]
 
 
 def rows_again(
@@ -130,11 +151,12 @@ class _NoArguments:
 _NONE = _NoArguments()
 
 
-def _shape_of(keys: Sequence[str], fields: Sequence[str]) -> RowShape[Any]:
-    """Make the decoder's types for rows of which only some arguments and fields are wanted."""
+def _shape_of(keys: Sequence[str], fields: Sequence[str], kind: Any = Any) -> RowShape[Any]:
+    """Make the decoder's types for rows of which only some arguments, of some kind, and fields are wanted."""
     names = {f"a{at}": key for at, key in enumerate(keys)}
     own = {f"f{at}": key for at, key in enumerate(fields)}
-    arguments = msgspec.defstruct("Arguments", [(name, Any, None) for name in names], rename=names, gc=False)
+    nothing = None if kind is Any else kind()
+    arguments = msgspec.defstruct("Arguments", [(name, kind, nothing) for name in names], rename=names, gc=False)
     columns = [("args", arguments | None, None), *((name, Any, None) for name in own)]
     row = msgspec.defstruct("DetailRow", columns, rename=own, gc=False)
 
@@ -143,7 +165,10 @@ def _shape_of(keys: Sequence[str], fields: Sequence[str]) -> RowShape[Any]:
         values = {name: _as_json(found.get(key)) for name, key in own.items()}
         if not isinstance(args, dict):
             return row(**values)
-        return row(arguments(**{name: _as_json(args.get(key)) for name, key in names.items()}), **values)
+        given = {name: _as_json(args[key]) for name, key in names.items() if key in args}
+        if kind is not Any:
+            given = {name: kind(msgspec.json.encode(value)) for name, value in given.items()}
+        return row(arguments(**given), **values)
 
     return RowShape(row, from_object)
 

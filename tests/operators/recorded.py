@@ -11,7 +11,7 @@ from hta_graph.operators.operator_call import OperatorCall, operator_call
 
 __all__ = ["Case", "recorded"]
 
-TENSOR = re.compile(r"(?P<type>[\w:]+(<\w+>)?( int)?)\[(?P<shape>[\d, ]*)\](@(?P<strides>[\d,]*))?")
+TENSOR = re.compile(r"(?P<type>[\w:]+(<\w+>)?( int| char)?)\[(?P<shape>[\d, ]*)\](@(?P<strides>[\d,]*))?")
 
 
 def recorded(name: str, *inputs: str | Sequence[str], kernel: str = "") -> OperatorCall:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -169,10 +170,38 @@ def split_run() -> Run:
     return simulate(Program((ThreadProgram(tuple(split_step(number) for number in STEPS)),)))
 
 
+PRODUCT = (("float", (768, 1024)), ("float", (1024, 768)))
+INPUTS: dict[str, list[tuple[Any, ...]]] = {
+    "aten::addmm": [
+        (("float", (width,)), ("float", (1024, 768)), ("float", (768, width)), "1", "1")
+        for width in (512, 640, 768, 896)
+    ],
+    "aten::mm": [(("float", (8192, 8)), ("float", (8, 3072))), PRODUCT, PRODUCT, PRODUCT],
+    "aten::index_select": [(("float", (50_000, 512)), "0", ("long int", (8192,)))],
+    "aten::_foreach_add_": [(("TensorList", ((768, 512), (768, 640))), ("TensorList", ((768, 512), (768, 640))), "1")],
+    "aten::zero_": [(("float", (1_048_576,)),)],
+}
+"""What operators are given, in turn: types and shapes of tensors, the texts of what is none."""
+
+
+def with_inputs(document: dict[str, Any]) -> dict[str, Any]:
+    """Note on operators what ``record_shapes=True`` does."""
+    for name, turns in INPUTS.items():
+        rows = [row for row in document["traceEvents"] if row["name"] == name and row.get("cat") == "cpu_op"]
+        for row, given in zip(rows, cycle(turns), strict=False):
+            tensors = [one if isinstance(one, tuple) else ("Scalar", ()) for one in given]
+            row["args"] |= {
+                "Input Dims": [shape for _, shape in tensors],
+                "Input type": [kind for kind, _ in tensors],
+                "Concrete Inputs": [one if isinstance(one, str) else "" for one in given],
+            }
+    return document | {"record_shapes": 1}
+
+
 def document_of(run: Run) -> dict[str, Any]:
     """Write a run as a trace that says what it is."""
     written = write(run, Dialect(sync_rows="resolved"))
-    return {**written.document, "traceName": "simulated training steps, not a recording"}
+    return with_inputs({**written.document, "traceName": "simulated training steps, not a recording"})
 
 
 def with_two_gpus(document: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from analyses.hardware.lost_time import PARTS
 from analyses.memory.raw_memory_timeline import CATEGORIES
 from hta_graph.model import EdgeKind, Evidence, GapCause
+from hta_graph.operators.demand import Unit
 from tests.write_schemas.properties import (
     Schema,
     bound_by,
@@ -188,6 +190,27 @@ COLUMNS: Mapping[str, Schema] = {
     "value": number("The sum over them of counters that end in .sum, else the mean."),
     "value_share": share("Of all operators, of counters that end in .sum; else null", null=True),
     "operator_stack": listed(text("An operator."), "The operators that are open, outermost first."),
+    # -- limits of the hardware
+    "gpu_share": share("The same, of all activities' time", null=True),
+    "path_ns": ns("How long it is on the critical path"),
+    "achieved_tflops": number("10^12 FLOP per second; null: not known.", null=True),
+    "achieved_gbps": rate("The least traffic by time; null: not known", null=True),
+    "peak_share": share("Its least time at the limits of the device, of gpu_ns; null: not known", null=True),
+    "bound": one_of(["compute", "memory"], "Which limit takes longer; null: not known.", null=True),
+    "unknown": text("Why nothing is known of its work; null: it is known.", null=True),
+    "inputs": text("Types and shapes of what it was given; or what a kernel fuses; null: not known.", null=True),
+    "unknown_share": share("Computation of which the demand is not known, of gpu_ns"),
+    "matrix_flops": whole("The FLOPs of matrix work in the window."),
+    "mfu_share": share("What these would take at the peaks of their types, of the window; null: no peaks", null=True),
+    "known": text("yes, or why it is not known what it demands."),
+    "part": one_of(list(PARTS), "What the time is."),
+    "unit": one_of([unit.value for unit in Unit], "Which units of the GPU do its arithmetic."),
+    "flops": whole("The FLOPs of one call."),
+    "intensity": number("FLOP per byte; null: no traffic is known.", null=True),
+    "at_least": flag("Whether the arithmetic may be more."),
+    "link_gbps": rate("What all links of the GPU carry in one direction; null: not known", null=True),
+    "link_share": share("The best rate, of that; null: not known", null=True),
+    "best_bus_gbps": rate("The bus bandwidth of the fastest single one; null: not known", null=True),
     # -- ranks
     "number": whole("The collective's number in order of time; null: matched with nobody.", null=True),
     "ranks": whole("How many ranks there are."),
@@ -281,6 +304,32 @@ OF_TABLE: Mapping[str, Mapping[str, Schema]] = {
         "launch_delay_outliers": flag("Whether the delay is unusually long."),
     },
     "annotations": {"gpu_ns": ns("The lengths of its activities added up")},
+    "roofline": {
+        "operator": text("The operator; of what none launched its own name."),
+        "saves_ns": ns("What replay says is saved at 80 % of the limit; null: not asked", null=True),
+    },
+    "limits": {
+        "device": text("The device whose limits count; null: not known.", null=True),
+        "saves_ns": ns("What replay says is saved if all reach 80 % of their limits; null: no limits", null=True),
+    },
+    "losses": {
+        "cause": one_of(GAP_CAUSES, "Why nothing ran; null: something did.", null=True),
+        "window_share": share("Of the window"),
+    },
+    "collective_rates": {
+        "ranks": whole("How many ranks the group has; null: not recorded.", null=True),
+        "bytes": size("Of one call, as nccl-tests count; null: not recorded", null=True),
+        "count": whole("How many calls there are."),
+        "gpu_ns": ns("The time of their kernels, added up"),
+        "algorithm_gbps": rate("Bytes by time, over all calls; null: not recorded", null=True),
+        "bus_gbps": rate("The same with nccl-tests' factor for the kind; null: not recorded", null=True),
+    },
+    "demands": {
+        "dtype": text("The type that is computed in."),
+        "operator": text("The operator."),
+        "bytes": size("The least traffic of one call; null: not known", null=True),
+        "kernel": text("The kernel in which most time of a call is spent."),
+    },
     "ranges": {
         "call_index": whole("The event index of the launch; -1: not known."),
         "operator": text("The innermost operator; empty: none is open."),

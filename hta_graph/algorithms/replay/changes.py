@@ -16,13 +16,14 @@ import numpy as np
 
 from hta_graph.algorithms.replay.draft import Draft
 from hta_graph.algorithms.replay.selection import What, own_events, selected_parts
+from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.columns import picked
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph.dependency_graph import EventName
 from hta_graph.graph.points import end_point, event_of, start_point
-from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Ints
+from hta_graph.model import LONGEST_NS, BoundBy, EdgeKind, Floats, Ids, Ints
 
-__all__ = ["Change", "Removal", "Scaling", "insert", "remove", "reroute", "scale", "weigh"]
+__all__ = ["Change", "Removal", "Scaling", "insert", "remove", "reroute", "scale", "scale_activities", "weigh"]
 
 Change = Callable[[Draft], None]
 """What edits a draft."""
@@ -62,6 +63,24 @@ def scale(what: str, factor: float) -> Change:
     if not 0 <= number < math.inf:
         raise UsageError(f"the factor of {what!r} is {factor}; give a finite number of at least 0")
     return Scaling(What.of(what), number)
+
+
+def scale_activities(rows: Ids, factor: Floats) -> Change:
+    """Let single activities run for another time, each its own time in the window times its factor.
+
+    Args:
+        rows: canonical rows, each at most once.
+        factor: one for each of them.
+    """
+
+    def change(draft: Draft) -> None:
+        parts = draft.base.parts
+        factors = np.ones(len(draft.base.graph.event_table))
+        factors[rows] = factor
+        runs = draft.base.may_change & (parts.part == TimePart.ACTIVITY)
+        draft.factor[runs] *= picked(factors, parts.owner[runs], otherwise=1.0)
+
+    return change
 
 
 def _as_float(value: Any) -> float:

@@ -33,6 +33,7 @@ __all__ = [
     "listed_opportunities",
     "opportunities",
     "opportunity_frame",
+    "saved_by",
     "things_worth_a_look",
     "time_alone",
     "times_on_path",
@@ -101,13 +102,11 @@ def opportunity_frame(found: Sequence[Opportunity]) -> pd.DataFrame:
 
 def listed_opportunities(base: Replayable) -> list[Opportunity]:
     """Return the rows of :func:`opportunities`."""
-    path, end = recorded_path(base)
+    path = recorded_path(base)[0]
     found = [(what, meant, path.time_of(meant)) for what, meant in _candidates(base, path)]
     found = [one for one in found if is_worth_a_row(one[2], base.length_ns)]
     drafts = [_scaled(base, meant, factor) for _, meant, _ in found for factor in (0.5, 0.0)]
-    values = base.paths.many((draft.weight for draft in drafts), base.times, base.window.sink.ends)
-    tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
-    saved = (end - base.ends_of(values, tails)).reshape(-1, 2).tolist() if drafts else []
+    saved = saved_by(base, drafts).reshape(-1, 2).tolist()
     rows = [
         Opportunity(what.kind, what.pattern, time, half, free, None, time_alone(path, meant))
         for (what, meant, time), (half, free) in zip(found, saved, strict=True)
@@ -115,6 +114,16 @@ def listed_opportunities(base: Replayable) -> list[Opportunity]:
     order = best_first(rows)
     meant = {at: found[at][1] for at in order[:WORTH_A_NAME]}
     return [replace(rows[at], next=_what_is_next(base, path, meant[at])) if at in meant else rows[at] for at in order]
+
+
+def saved_by(base: Replayable, drafts: Sequence[Draft]) -> Ints:
+    """Return how much shorter (ns) a window would be with each of several drafts: quicker than one after the other."""
+    if not drafts:
+        return np.zeros(0, np.int64)
+    values = base.paths.many((draft.weight for draft in drafts), base.times, base.window.sink.ends)
+    tails = np.array([draft.tails for draft in drafts], np.int64).reshape(values.shape)
+    saved: Ints = recorded_path(base)[1] - base.ends_of(values, tails)
+    return saved
 
 
 def is_worth_a_row(on_path_ns: int, window_ns: int) -> bool:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.batch_norms import BATCH_NORMS
+from hta_graph.operators.models.convolutions import CONVOLUTIONS
+from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
+from hta_graph.operators.models.fills_and_copies import FILLS_AND_COPIES
 from hta_graph.operators.models.generated import GENERATED
 from hta_graph.operators.models.joining import JOINING
 from hta_graph.operators.models.losses import LOSSES
 from hta_graph.operators.models.movement import MOVEMENT
 from hta_graph.operators.models.normalisations import NORMALISATIONS
+from hta_graph.operators.models.optimizers import OPTIMIZERS
+from hta_graph.operators.models.ordering import ORDERING
+from hta_graph.operators.models.pointwise import POINTWISE
 from hta_graph.operators.models.pools import POOLS
 from hta_graph.operators.models.products import PRODUCTS
+from hta_graph.operators.models.reductions import REDUCTIONS
 from hta_graph.operators.models.resizing import RESIZING
 from hta_graph.operators.operator_call import OperatorCall
 
@@ -18,6 +26,14 @@ __all__ = ["MODELS", "demand_of", "model_of"]
 
 MODELS: tuple[Model, ...] = (
     *PRODUCTS,
+    *CONVOLUTIONS,
+    *CONVOLUTIONS_BACKWARD,
+    *ATTENTION,
+    *POINTWISE,
+    *REDUCTIONS,
+    *ORDERING,
+    *FILLS_AND_COPIES,
+    *OPTIMIZERS,
     *NORMALISATIONS,
     *BATCH_NORMS,
     *LOSSES,

@@ -6,7 +6,7 @@ import re
 
 from hta_graph.operators.demand import Demand, Model
 from hta_graph.operators.models.traffic import moving
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, elements_of
+from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, all_elements
 from hta_graph.trace.element_bytes import element_bytes
 
 __all__ = ["JOINING"]
@@ -36,7 +36,7 @@ def _joined(call: OperatorCall) -> Demand:
     members, result = call.listed(0), call.tensor_or_none(2)
     kind, width = (result.dtype, result.width) if result else member_type(call.kernel)
     read = sum(one.stored for one in members)
-    return Demand(0, (read + elements_of(members)) * width if width else None, kind)
+    return Demand(0, (read + all_elements(members)) * width if width else None, kind)
 
 
 def _split_copy(call: OperatorCall) -> Demand:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.pool_windows import PoolWindow, read_through, recorded_windows, sides_of
 from hta_graph.operators.models.traffic import moving, part_bytes
-from hta_graph.operators.models.windows import Window, recorded_windows, sides_of, touched
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
 __all__ = ["POOLS"]
@@ -16,17 +16,17 @@ __all__ = ["POOLS"]
 INDEX = "long int"
 
 
-def _volume(windows: tuple[Window, ...]) -> int:
+def _volume(windows: tuple[PoolWindow, ...]) -> int:
     return math.prod(window.size for window in windows)
 
 
-def _pooled(data: Tensor, windows: tuple[Window, ...], *, ceil: bool | None) -> tuple[Tensor, int]:
+def _pooled(data: Tensor, windows: tuple[PoolWindow, ...], *, ceil: bool | None) -> tuple[Tensor, int]:
     """Return a pool's result, and the bytes of the data that it reads."""
     if ceil is None:
         raise NotToldError("whether sizes are rounded up")
     outer, sides = sides_of(data, len(windows))
     counts = tuple(window.count(side, ceil=ceil) for window, side in zip(windows, sides, strict=True))
-    read = math.prod(outer) * touched(windows, sides, counts)
+    read = math.prod(outer) * read_through(windows, sides, counts)
     return Tensor((*outer, *counts), data.dtype), part_bytes(data, read)
 
 
@@ -98,7 +98,7 @@ def _im2col(call: OperatorCall) -> Demand:
     outer, sides = sides_of(data, 2)
     counts = tuple(window.count(side) for window, side in zip(windows, sides, strict=True))
     result = Tensor((*outer, _volume(windows), *counts), data.dtype)
-    read = part_bytes(data, math.prod(outer) * touched(windows, sides, counts))
+    read = part_bytes(data, math.prod(outer) * read_through(windows, sides, counts))
     return moving(data.dtype, 0, (), (result,), parts=read)
 
 

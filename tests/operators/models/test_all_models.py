@@ -6,20 +6,34 @@ import pytest
 
 from hta_graph.operators.models.all_models import MODELS, demand_of, model_of
 from tests.operators.models import (
+    test_attention,
     test_batch_norms,
+    test_convolutions,
+    test_fills_and_copies,
     test_generated,
     test_joining,
     test_losses,
     test_movement,
     test_normalisations,
+    test_optimizers,
+    test_ordering,
+    test_pointwise,
     test_pools,
     test_products,
+    test_reductions,
     test_resizing,
 )
 from tests.operators.recorded import Case
 
 CASES: list[Case] = [
     *test_products.CASES,
+    *test_convolutions.CASES,
+    *test_attention.CASES,
+    *test_pointwise.CASES,
+    *test_fills_and_copies.CASES,
+    *test_reductions.CASES,
+    *test_ordering.CASES,
+    *test_optimizers.CASES,
     *test_normalisations.CASES,
     *test_batch_norms.CASES,
     *test_losses.CASES,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
-__all__ = ["Window", "recorded_windows", "sides_of", "touched"]
+__all__ = ["PoolWindow", "read_through", "recorded_windows", "sides_of"]
 
 
 @dataclass(frozen=True)
-class Window:
+class PoolWindow:
     """The windows along one dimension; the ``dilation`` is the distance of two elements of a window."""
 
     size: int
@@ -28,7 +28,7 @@ class Window:
     def count(self, side: int, *, ceil: bool = False) -> int:
         """Return how many windows a side has; with ``ceil`` also one that begins inside and ends beyond.
 
-        >>> Window(3, 2).count(8), Window(3, 2).count(8, ceil=True)
+        >>> PoolWindow(3, 2).count(8), PoolWindow(3, 2).count(8, ceil=True)
         (3, 4)
 
         Raises:
@@ -43,7 +43,7 @@ class Window:
     def touched(self, side: int, count: int) -> int:
         """Return how many elements of a side at least are in one of its first windows.
 
-        >>> Window(3, 2).touched(8, 3), Window(1, 2).touched(8, 4), Window(2, 3).touched(8, 3)
+        >>> PoolWindow(3, 2).touched(8, 3), PoolWindow(1, 2).touched(8, 4), PoolWindow(2, 3).touched(8, 3)
         (7, 4, 6)
         """
         if self.dilation == 1 and self.stride <= self.size:
@@ -70,7 +70,7 @@ class Window:
 
 def recorded_windows(
     call: OperatorCall, dimensions: int, size: int, stride: int, padding: int, dilation: int | None = None
-) -> tuple[Window, ...]:
+) -> tuple[PoolWindow, ...]:
     """Return the windows of each dimension from the positions of their values; without a stride it is the size.
 
     Raises:
@@ -82,7 +82,7 @@ def recorded_windows(
     dilations = _each(call, dilation, dimensions) if dilation is not None else (1,) * dimensions
     if min(*sizes, *strides, *dilations) < 1 or min(paddings) < 0:
         raise NotToldError("windows that fit their data")
-    return tuple(Window(*one) for one in zip(sizes, strides, paddings, dilations, strict=True))
+    return tuple(PoolWindow(*one) for one in zip(sizes, strides, paddings, dilations, strict=True))
 
 
 def _each(call: OperatorCall, at: int, dimensions: int) -> tuple[int, ...]:
@@ -106,6 +106,6 @@ def sides_of(data: Tensor, dimensions: int) -> tuple[tuple[int, ...], tuple[int,
     return data.shape[:-dimensions], data.shape[-dimensions:]
 
 
-def touched(windows: Sequence[Window], sides: Sequence[int], counts: Sequence[int]) -> int:
+def read_through(windows: Sequence[PoolWindow], sides: Sequence[int], counts: Sequence[int]) -> int:
     """Return how many elements of an image at least are in a window."""
     return math.prod(window.touched(*one) for window, *one in zip(windows, sides, counts, strict=True))

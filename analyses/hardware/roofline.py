@@ -1,0 +1,225 @@
+"""roofline: how far operators are from the GPU's limits, by shape; where the window goes that is not at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answer import Answer
+from analyses.flags import RooflineFlags
+from analyses.hardware.collective_rates import COLLECTIVE_RATES, collective_rates
+from analyses.hardware.lost_time import loss_rows, utilisation
+from analyses.hardware.roofline_chart import figure, roofs
+from analyses.hardware.roofline_words import conclusion, roofline_notes
+from analyses.hardware.scope_limits import ScopeLimits
+from analyses.scope import Scope
+from analyses.tables import Table, joined, labelled
+from hta_graph.algorithms.work.activities import WorkType
+from hta_graph.errors import TraceError
+from hta_graph.operators.devices import Device
+from hta_graph.operators.given_peaks import peaks_given
+
+__all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
+
+ROOFLINE = ["rank", "scope", "operator", "calls", "gpu_ns", "gpu_share", "path_ns", "achieved_tflops", "achieved_gbps"]
+ROOFLINE += ["peak_share", "bound", "saves_ns", "unknown", "inputs"]
+LIMITS = ["rank", "scope", "device", "window_ns", "gpu_ns", "unknown_share", "matrix_flops", "mfu_share", "saves_ns"]
+LOSSES = ["rank", "scope", "part", "cause", "time_ns", "window_share"]
+KNOWN = ["rank", "scope", "known", "activities", "gpu_ns", "gpu_share"]
+DEMANDS = ["rank", "scope", "operator", "inputs", "dtype", "unit", "flops", "bytes", "intensity", "at_least", "kernel"]
+
+
+def roofline(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
+    """List what the GPU computes by operator and shape, beside the limits of the device.
+
+    The time of an operator is that of the activities that it launched itself. Copies from and to outside, and kernels
+    without an operator, stand under their own names; communication has a table of its own.
+
+    Returns:
+        rank, scope, operator, calls, gpu_ns (of its activities), gpu_share (of all activities' time, communication
+        included), path_ns (on the critical path), achieved_tflops (10^12 FLOP/s) and achieved_gbps (10^9 bytes/s of the
+        least traffic), peak_share (its least time at the limits of the device / gpu_ns), bound (``compute`` or
+        ``memory``: which limit takes longer), saves_ns (by how much replay says that the scope would be shorter if the
+        operator reached 80 % of its limit; missing where that was not asked, 0 where it is not on the path), unknown
+        (why nothing is known of its work; missing where it is), inputs (types and shapes); most GPU time first.
+    """
+    return joined([labelled(_operator_rows(limits), limits.scope) for limits in looked], ROOFLINE)
+
+
+def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
+    """Return the rows of one scope."""
+    flops, moved = (limits.sum_of(values) for values in (limits.calls.flops, limits.calls.bytes))
+    compute, memory = (limits.sum_of(values) for values in (limits.calls.compute_ns, limits.calls.memory_ns))
+    time, groups = np.where(limits.gpu_ns > 0, limits.gpu_ns, np.nan), limits.groups.groups
+    frame = pd.DataFrame({
+        "operator": [group.name for group in groups],
+        "calls": limits.counted_calls,
+        "gpu_ns": limits.gpu_ns,
+        "gpu_share": limits.gpu_ns / max(limits.all_gpu_ns, 1),
+        "path_ns": limits.path_ns,
+        "achieved_tflops": flops / time / 1e3,
+        "achieved_gbps": moved / time,
+        "peak_share": limits.limit_share,
+        "bound": [_binding(*one) for one in zip(compute, memory, limits.limit_share, strict=True)],
+        "saves_ns": pd.array(np.round(limits.saves[0]), "Int64"),
+        "unknown": [group.unknown or None for group in groups],
+        "inputs": [group.inputs or None for group in groups],
+    })  # fmt: skip
+    return frame.sort_values(["gpu_ns", "operator", "inputs"], ascending=[False, True, True])
+
+
+def _binding(compute_ns: float, memory_ns: float, share: float) -> str | None:
+    """Say which limit takes longer, where the limit is known."""
+    if np.isnan(share):
+        return None
+    return "compute" if np.isnan(memory_ns) or compute_ns > memory_ns else "memory"
+
+
+def operator_demands(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
+    """List what a call of each operator and shape demands.
+
+    Returns:
+        rank, scope, operator, inputs, dtype (computed in), unit (``matrix`` or ``vector``), flops and bytes (of one
+        call, at least: each input read once, each output written once), intensity (flops / bytes), at_least (whether
+        the arithmetic may be more), kernel (in which most time of a call is spent); in the order of ``roofline``.
+    """
+    return joined([labelled(_demand_rows(limits), limits.scope) for limits in looked], DEMANDS)
+
+
+def _demand_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
+    """Return the demands of one scope's groups."""
+    order = sorted(range(len(limits.groups)), key=lambda at: -limits.gpu_ns[at])
+    known = [group for at in order if (group := limits.groups.groups[at]).demand is not None]
+    return [
+        {
+            "operator": group.name,
+            "inputs": group.inputs,
+            "dtype": demand.dtype,
+            "unit": demand.unit.value,
+            "flops": demand.flops,
+            "bytes": demand.bytes,
+            "intensity": demand.flops / demand.bytes if demand.bytes else None,
+            "at_least": demand.is_least,
+            "kernel": group.call.kernel if group.call else "",
+        }
+        for group in known
+        if (demand := group.demand)
+    ]
+
+
+def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
+    """Say of each scope how much of the GPU's peak its matrix work uses.
+
+    Returns:
+        rank, scope, device (whose peaks count; missing: not known), window_ns, gpu_ns (of all activities),
+        unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops, mfu_share (what
+        these would take at the peaks of their types / window, over the GPUs that are used), saves_ns (by how much
+        replay says that the scope would be shorter if all of it reached 80 % of its limits).
+    """
+    return joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
+
+
+def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
+    flops, mfu = utilisation(limits)
+    unknown = sum(int(ns) for ns, group in zip(limits.gpu_ns, limits.groups.groups, strict=True) if group.is_unknown)
+    return {
+        "device": limits.device.name if limits.device else None,
+        "window_ns": limits.scope.window_ns,
+        "gpu_ns": limits.all_gpu_ns,
+        "unknown_share": unknown / max(limits.all_gpu_ns, 1),
+        "matrix_flops": round(flops),
+        "mfu_share": mfu,
+        "saves_ns": limits.saves[1] if limits.device else None,
+    }
+
+
+def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
+    """Divide each window into matrix work at the peak and what it is lost to; the rows of a scope add up to it.
+
+    Where several activities run at once the time belongs to matrix work before other work, to work of which the demand
+    is known before other computation, then to communication, then to copies from and to outside.
+
+    Returns:
+        rank, scope, part (see ``docs/questions``), cause (of idle time, as ``idle-time`` names it), time_ns,
+        window_share.
+    """
+    return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)
+
+
+def _loss_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
+    window = max(limits.scope.window_ns, 1)
+    return [row | {"window_share": row["time_ns"] / window} for row in loss_rows(limits)]
+
+
+def known_time(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
+    """Divide the time of all activities by what is known of their work; the rows of a scope add up to it.
+
+    Returns:
+        rank, scope, known (``yes``, or why not: ``no model`` for the operator, ``not recorded``: shapes or values that
+        its model needs, ``no operator`` launched it, ``a copy from or to outside``, ``communication``), activities,
+        gpu_ns, gpu_share; most time first.
+    """
+    return joined([labelled(_known_rows(limits), limits.scope) for limits in looked], KNOWN)
+
+
+def _known_rows(limits: ScopeLimits) -> pd.DataFrame:
+    work, groups = limits.scope.work, limits.groups
+    kinds = np.array([group.kind for group in groups.groups] or [""], object)[groups.number]
+    talks = work.type == WorkType.COMMUNICATION
+    length = np.concatenate([(every.end - every.start) for every in (groups.work, work.take(talks))])
+    known = np.concatenate([kinds, np.full(int(talks.sum()), "communication", object)])
+    frame = pd.DataFrame({"known": known, "gpu_ns": length})
+    sums = frame.groupby("known", sort=True)["gpu_ns"].agg(["size", "sum"]).reset_index()
+    sums.columns = pd.Index(["known", "activities", "gpu_ns"])
+    sums["gpu_share"] = sums["gpu_ns"] / max(limits.all_gpu_ns, 1)
+    return sums.sort_values("gpu_ns", ascending=False, kind="stable")
+
+
+def rates_of(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFrame:
+    """Return the rates of collectives; none where the file, which tells what they carry, is gone."""
+    try:
+        return collective_rates([limits.scope for limits in looked if limits.talks], given)
+    except TraceError:
+        return collective_rates([])
+
+
+def answer(scopes: Sequence[Scope], peaks: str = RooflineFlags.peaks) -> Answer:
+    """Return ``roofline``, ``limits``, ``losses``, ``known_time``, ``collective_rates``; and ``demands``, a series.
+
+    Args:
+        scopes: where to look.
+        peaks: a file with the peaks of a device, or the name of a device that is known (``docs/peaks.md``); without it
+            those of the GPU that the trace names.
+
+    Raises:
+        UsageError: the peaks cannot be read.
+    """
+    given: Device | None = peaks_given(peaks) if peaks else None
+    looked = [ScopeLimits.of(scope, given) for scope in scopes if len(scope.work)]
+    tables = {
+        "roofline": roofline(looked),
+        "limits": limits_of(looked),
+        "losses": losses(looked),
+        "known_time": known_time(looked),
+        "collective_rates": rates_of(looked, given),
+    }
+    return Answer(
+        tables,
+        roofline_notes(scopes, looked),
+        {"demands": operator_demands(looked)},
+        conclusion=conclusion(tables),
+        drawn={"roofs": roofs(looked)},
+    )
+
+
+TABLES = {
+    "roofline": Table(roofline, ROOFLINE),
+    "limits": Table(limits_of, LIMITS),
+    "losses": Table(losses, LOSSES),
+    "known_time": Table(known_time, KNOWN),
+    "collective_rates": Table(collective_rates, COLLECTIVE_RATES),
+    "demands": Table(operator_demands, DEMANDS),
+}

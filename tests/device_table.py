@@ -1,0 +1,68 @@
+"""The table of devices in the manual: ``python -m tests.device_table`` writes it anew from ``devices.json``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from hta_graph.operators.devices import TYPES, Device, known_devices
+
+PAGE = Path(__file__).parents[1] / "docs" / "peaks.md"
+BEGIN, END = "<!-- devices: begin -->", "<!-- devices: end -->"
+BETWEEN = re.compile(f"(?<={BEGIN}\\n).*(?={END})", re.DOTALL)
+SHOWN = {"float8": "8-bit", "float6": "6-bit", "float4": "4-bit", "bfloat16": "bf16", "double": "fp64", "float": "fp32",
+         "half": "fp16"}  # fmt: skip
+"""Types as the heads of the columns call them."""
+HEAD = ("device", "recorded as", *(SHOWN.get(name, name) for name in TYPES), "vector fp32", "fp64", "memory", "link")
+
+
+def table() -> str:
+    """Return the table of numbers, and below it the sources."""
+    rows = [HEAD, ("---",) * len(HEAD), *map(cells, known_devices())]
+    numbers = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"\n{numbers}\n\n" + "\n".join(sources()) + "\n\n"
+
+
+def cells(device: Device) -> tuple[str, ...]:
+    """Return a device's row."""
+    vector = device.vector_tflops
+    link = " ".join((number(device.link_gb_per_s), device.link)).strip()
+    return (
+        device.name,
+        ", ".join(f"`{name}`" for name in device.recorded),
+        *(number(device.matrix_tflops.get(name)) for name in TYPES),
+        number(vector.get("float")),
+        number(vector.get("double")),
+        number(device.memory_gb_per_s),
+        link,
+    )
+
+
+def number(value: float | None) -> str:
+    """Return a number as people read it; nothing of one that is not known.
+
+    >>> number(9227.5), number(450), number(None)
+    ('9,227.5', '450', '')
+    """
+    return "" if value is None else f"{value:,}"
+
+
+def sources() -> Iterator[str]:
+    """Yield a line for each device: where its numbers are from, and what is to be known of them."""
+    for device in known_devices():
+        yield f"- **{device.name}**: {device.source}.{f' {device.note}' if device.note else ''}"
+
+
+def renewed(page: str) -> str:
+    """Return the page with the table anew."""
+    return BETWEEN.sub(lambda _: table(), page)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
