@@ -116,9 +116,9 @@ def _embedding_backward(call: OperatorCall) -> Demand:
 def _embedding_bag(call: OperatorCall) -> Demand:
     table, index, offsets = call.tensor(0), call.tensor(1), call.tensor(2)
     row, weights = _row_of(table), call.tensor_or_none(6)
-    bags = max(0, offsets.elements - bool(call.switch(7)))
+    bags = max(0, offsets.elements - (call.switch(7) is not False))
     # A row that is padding is not added; 2 is the largest element instead of the sum, 1 the mean.
-    padded = call.text(8) not in {"", "-1"}
+    padded = call.text(8) != "-1"
     flops = 0 if padded else row * (index.elements * (1 + (weights is not None)) + bags * (call.text(4) == "1"))
     read = part_bytes(table, 0 if padded else row * min(1, index.elements))
     return moving(table.dtype, flops, (index, offsets), (Tensor((bags, row), table.dtype),), read, is_least=padded)
@@ -126,7 +126,7 @@ def _embedding_bag(call: OperatorCall) -> Demand:
 
 def _embedding_bag_backward(call: OperatorCall) -> Demand:
     grad, index, bag_of = call.tensor(0), call.tensor(1), call.tensor(2)
-    padded = call.text(9) not in {"", "-1"}
+    padded = call.text(9) != "-1"
     row = grad.shape[-1] if grad.shape else 0
     changed = 0 if padded else 2 * part_bytes(grad, row * min(1, index.elements))
     flops = 0 if padded else row * index.elements
@@ -214,6 +214,21 @@ def _one_value(call: OperatorCall) -> Demand:
     return moving(data.dtype, 0, (), (), parts=part_bytes(data, 1))
 
 
+def _bucket(call: OperatorCall, values: int) -> Demand:
+    """Return the work of finding where values stand among sorted ones, of which a search looks at some."""
+    data = call.tensor(values)
+    kind = "int" if call.switch(2) is not False else "long int"
+    return moving(data.dtype, 0, (data,), (Tensor(data.shape, kind),), is_least=True)
+
+
+def _bucketize(call: OperatorCall) -> Demand:
+    return _bucket(call, values=0)
+
+
+def _searchsorted(call: OperatorCall) -> Demand:
+    return _bucket(call, values=1)
+
+
 PICKED = "indices + result + one place along the dimension, since rows may repeat"
 CHANGED = "indices + source + one place along the dimension, since rows may repeat"
 
@@ -256,5 +271,7 @@ MOVEMENT = (
     Model(("aten::arange",), "2 · results", "result", _arange),
     Model(("aten::linspace",), "2 · results", "result", _linspace),
     Model(("aten::one_hot",), "0", "data + result", _one_hot),
+    Model(("aten::bucketize",), "not known: 0 at least", "values + result", _bucketize),
+    Model(("aten::searchsorted",), "not known: 0 at least", "values + result", _searchsorted),
     Model(("aten::_local_scalar_dense",), "0", "one element", _one_value),
 )  # fmt: skip

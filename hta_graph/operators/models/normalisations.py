@@ -120,6 +120,18 @@ def _masked_softmax_backward(call: OperatorCall) -> Demand:
     return moving(grad.dtype, 4 * result.elements, (grad, result, mask), (Tensor(result.shape, grad.dtype),))
 
 
+def _weight_norm(call: OperatorCall) -> Demand:
+    direction, length = call.tensor(0), call.tensor(1)
+    written = Tensor(direction.shape, direction.dtype), Tensor(length.shape, accumulated(length.dtype))
+    return moving(direction.dtype, 3 * direction.elements, (direction, length), written)
+
+
+def _weight_norm_backward(call: OperatorCall) -> Demand:
+    grad, direction, length = call.tensor(0), call.tensor(1), call.tensor(2)
+    written = Tensor(direction.shape, direction.dtype), Tensor(length.shape, length.dtype)
+    return moving(grad.dtype, 5 * direction.elements, (grad, direction, length, call.tensor(3)), written)
+
+
 NORMALISATIONS = (
     Model(
         ("aten::native_layer_norm",), "elements · (4 for statistics + 2 + weight + bias)",
@@ -153,6 +165,14 @@ NORMALISATIONS = (
     Model(
         ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data"), "4 · elements",
         "gradient + forward's result + result", _softmax_backward,
+    ),
+    Model(
+        ("aten::_weight_norm_interface",), "3 · elements: square, sum, product", "direction + length + result + norms",
+        _weight_norm,
+    ),
+    Model(
+        ("aten::_weight_norm_interface_backward",), "5 · elements: product and sum, two products, difference",
+        "gradient + direction + length + norms + two gradients", _weight_norm_backward,
     ),
     Model(("aten::_masked_softmax",), "5 · elements", "data + mask + result", _masked_softmax),
     Model(

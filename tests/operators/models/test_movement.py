@@ -111,6 +111,11 @@ CASES = [
     Case(recorded("aten::arange", "10", "0", "-3", "float[0]"), 2 * 4, 4 * 4, "float"),
     Case(recorded("aten::linspace", "0", "1", "100", "float[0]"), 2 * 100, 4 * 100, "float"),
     Case(recorded("aten::one_hot", f"{LONG}[6]", "10"), 0, 8 * (6 + 60), "long int"),
+    Case(
+        recorded("aten::bucketize", "float[6, 5]", "float[9]", "False", "False"),
+        0, 4 * 30 + 8 * 30, "float", is_least=True,
+    ),
+    Case(recorded("aten::searchsorted", "float[9]", "float[6, 5]", "True"), 0, 4 * 30 + 4 * 30, "float", is_least=True),
     Case(recorded("aten::_local_scalar_dense", f"{BF16}[]"), 0, 2, "bfloat16"),
 ]  # fmt: skip
 

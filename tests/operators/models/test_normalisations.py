@@ -81,6 +81,16 @@ CASES = [
         4 * 300, 4 * (300 + 300) + 2 * 300, "float",
     ),
     Case(
+        recorded("aten::_weight_norm_interface", f"{BF16}[6, 8]", f"{BF16}[6, 1]", "0"),
+        3 * 48, 2 * (48 + 6 + 48) + 4 * 6, "bfloat16",
+    ),
+    Case(
+        recorded(
+            "aten::_weight_norm_interface_backward", "float[6, 8]", "float[6, 8]", "float[6, 1]", "float[6, 1]", "0"
+        ),
+        5 * 48, 4 * (48 + 48 + 6 + 6) + 4 * (48 + 6), "float",
+    ),
+    Case(
         recorded("aten::_masked_softmax", "float[2, 4, 4]", "bool[2, 4, 4]", "-1", "1"),
         5 * 32, 4 * 32 + 32 + 4 * 32, "float",
     ),
