@@ -72,7 +72,7 @@ class ScopeLimits(LimitedWork):
         """
         work, number = self.groups.work, self.groups.number
         at_most = np.bincount(number, weights=self._on_path * (1 - self.near_limit), minlength=len(self.groups))
-        has_limit = ~np.isnan(self.limit_share)
+        has_limit = ~np.isnan(self.sum_of(self.calls.reachable_ns))
         # What is not on the path saves nothing, whatever becomes of it.
         saved = np.where(has_limit & (at_most < 1), 0.0, np.nan)
         worth = [at for at in np.flatnonzero(has_limit).tolist() if is_worth_a_row(at_most[at], self.path.length_ns)]

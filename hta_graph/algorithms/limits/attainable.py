@@ -10,6 +10,7 @@ import numpy as np
 from hta_graph.model import Bools, Floats
 from hta_graph.operators.demand import Demand, Unit
 from hta_graph.operators.devices import Device
+from hta_graph.operators.models.all_models import looks_up
 from hta_graph.operators.recorded_calls import RecordedCall
 
 __all__ = ["Attainable", "attainable"]
@@ -25,6 +26,7 @@ class Attainable:
     memory_ns: Floats
     is_matrix: Bools
     is_least: Bools
+    is_loose: Bools
 
     @property
     def limit_ns(self) -> Floats:
@@ -34,6 +36,11 @@ class Attainable:
         """
         known = ~np.isnan(np.where(self.is_matrix, self.compute_ns, self.memory_ns)) & ~(self.is_matrix & self.is_least)
         return np.where(known, np.fmax(self.compute_ns, self.memory_ns), np.nan)
+
+    @property
+    def reachable_ns(self) -> Floats:
+        """The least time where it is near what a call really demands; NaN where that may be far more."""
+        return np.where(self.is_loose, np.nan, self.limit_ns)
 
 
 def attainable(calls: Sequence[RecordedCall], device: Device | None) -> Attainable:
@@ -45,7 +52,8 @@ def attainable(calls: Sequence[RecordedCall], device: Device | None) -> Attainab
     bandwidth = (device and device.memory_bytes_per_s) or np.nan
     is_matrix = np.array([demand is not None and demand.unit == Unit.MATRIX for demand in demands], np.bool_)
     is_least = np.array([demand is not None and demand.is_least for demand in demands], np.bool_)
-    return Attainable(flops, moved, 1e9 * flops / peaks, 1e9 * moved / bandwidth, is_matrix, is_least)
+    is_loose = np.array([looks_up(one.call.name) for one in calls], np.bool_)
+    return Attainable(flops, moved, 1e9 * flops / peaks, 1e9 * moved / bandwidth, is_matrix, is_least, is_loose)
 
 
 def _peak(demand: Demand | None, kernel: str, device: Device | None) -> float:

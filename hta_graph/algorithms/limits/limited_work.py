@@ -84,7 +84,7 @@ class LimitedWork:
     def near_limit(self) -> Floats:
         """What each activity's time would be multiplied with if its call reached the share that is possible."""
         work = self.groups.work
-        length, limit = np.maximum(work.end - work.start, 1), self.of_activities(self.calls.limit_ns, work)
+        length, limit = np.maximum(work.end - work.start, 1), self.of_activities(self.calls.reachable_ns, work)
         wanted = np.maximum(limit / REACHABLE, SHORTEST_NS)
         return np.where(np.isnan(limit), 1.0, np.minimum(wanted / length, 1.0))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hta_graph.operators.demand import Demand, Model
 from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.batch_norms import BATCH_NORMS
@@ -22,7 +24,7 @@ from hta_graph.operators.models.reductions import REDUCTIONS
 from hta_graph.operators.models.resizing import RESIZING
 from hta_graph.operators.operator_call import OperatorCall
 
-__all__ = ["MODELS", "demand_of", "model_of"]
+__all__ = ["MODELS", "demand_of", "looks_up", "model_of"]
 
 MODELS: tuple[Model, ...] = (
     *PRODUCTS,
@@ -44,6 +46,7 @@ MODELS: tuple[Model, ...] = (
     *GENERATED,
 )
 
+LOOKING_UP = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward")
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
 
@@ -56,6 +59,15 @@ def model_of(name: str) -> Model | None:
     if name.startswith("triton_"):
         return BY_NAME["triton_*"]
     return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
+
+
+def looks_up(name: str) -> bool:
+    """Tell whether an operator goes to rows that an index names: as these may repeat, its least traffic is loose.
+
+    >>> looks_up("aten::index_select"), looks_up("aten::embedding_dense_backward"), looks_up("aten::mm")
+    (True, True, False)
+    """
+    return LOOKING_UP.search(name) is not None
 
 
 def demand_of(call: OperatorCall) -> Demand | None:
