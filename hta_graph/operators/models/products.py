@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hta_graph.operators.demand import Demand, Model, Unit
@@ -50,6 +50,17 @@ def _written_type(call: OperatorCall, operands: int, code: int | None, otherwise
     if not call.values:
         return ""
     return type_of_code(call.text(code)) if call.text(code) else otherwise
+
+
+def _at_most(count: int, model: Callable[[OperatorCall], Demand]) -> Callable[[OperatorCall], Demand]:
+    """Refuse a call with more inputs than its operator has: TorchScript had what else was on its stack recorded."""
+
+    def demand(call: OperatorCall) -> Demand:
+        if len(call.inputs) > count:
+            raise NotToldError("which of the inputs are the operator's")
+        return model(call)
+
+    return demand
 
 
 def _mm(call: OperatorCall) -> Demand:
@@ -221,17 +232,17 @@ def _int4_weights(call: OperatorCall) -> Demand:
 
 WORK = "2·B·M·N·K"
 PRODUCTS = (
-    Model(("aten::mm", "aten::bmm"), WORK, "A + B + C", _mm),
+    Model(("aten::mm", "aten::bmm"), WORK, "A + B + C", _at_most(4, _mm)),
     Model(
-        ("aten::addmm", "aten::baddbmm"), f"{WORK}; the addition is part of the product", "A + B + C + bias", _addmm
+        ("aten::addmm", "aten::baddbmm"), f"{WORK}; the addition is part of the product", "A + B + C + bias", _at_most(7, _addmm)
     ),
     Model(("aten::_addmm_activation",), "as addmm; the function is part of it", "A + B + C + bias", _addmm_activation),
     Model(("aten::addbmm",), f"{WORK}; the sum over B is part of the product", "A + B + one C + bias", _addbmm),
-    Model(("aten::matmul",), f"{WORK}; a vector is a matrix of one row or column", "A + B + C", _matmul),
-    Model(("aten::linear",), "2·M·N·K, M: all rows of the input", "input + weight + bias + output", _linear),
-    Model(("aten::mv",), "2·M·K", "matrix + vector + output", _mv),
+    Model(("aten::matmul",), f"{WORK}; a vector is a matrix of one row or column", "A + B + C", _at_most(3, _matmul)),
+    Model(("aten::linear",), "2·M·N·K, M: all rows of the input", "input + weight + bias + output", _at_most(4, _linear)),
+    Model(("aten::mv",), "2·M·K", "matrix + vector + output", _at_most(3, _mv)),
     Model(("aten::addmv",), "2·M·K; the addition is part of the product", "matrix + two vectors + output", _addmv),
-    Model(("aten::dot", "aten::vdot"), "2·K", "both vectors + one element", _dot),
+    Model(("aten::dot", "aten::vdot"), "2·K", "both vectors + one element", _at_most(3, _dot)),
     Model(("aten::addr",), "2·M·N", "matrix + two vectors + output", _addr),
     Model(("aten::_int_mm",), "2·M·N·K", "A + B + C of 32 bits", _int_mm),
     Model(("aten::_scaled_mm",), "2·M·N·K; scaling is part of the product", "A + B + C + scales + bias", _scaled_mm),
