@@ -12,6 +12,7 @@ from hta_graph.operators.tensor_types import broadcast, known_bytes, type_of_cod
 
 __all__ = ["PRODUCTS"]
 
+Counting = Callable[[OperatorCall], Demand]
 ZEROS = {"0", "0.", "-0."}
 """A factor of zero as recorded: what it multiplies is not read."""
 
@@ -52,23 +53,28 @@ def _written_type(call: OperatorCall, operands: int, code: int | None, otherwise
     return type_of_code(call.text(code)) if call.text(code) else otherwise
 
 
-def _at_most(count: int, model: Callable[[OperatorCall], Demand]) -> Callable[[OperatorCall], Demand]:
-    """Refuse a call with more inputs than its operator has: TorchScript had what else was on its stack recorded."""
+def _at_most(count: int) -> Callable[[Counting], Counting]:
+    """Refuse calls with more inputs than their operator has: TorchScript had what else was on its stack recorded."""
 
-    def demand(call: OperatorCall) -> Demand:
-        if len(call.inputs) > count:
-            raise NotToldError("which of the inputs are the operator's")
-        return model(call)
+    def guarded(counting: Counting) -> Counting:
+        def demand(call: OperatorCall) -> Demand:
+            if len(call.inputs) > count:
+                raise NotToldError("which of the inputs are the operator's")
+            return counting(call)
 
-    return demand
+        return demand
+
+    return guarded
 
 
+@_at_most(4)
 def _mm(call: OperatorCall) -> Demand:
     left = call.tensor(0)
     code = 2 if len(call.inputs) > 2 else None
     return product_of(left, call.tensor(1), _written_type(call, 2, code, left.dtype))
 
 
+@_at_most(7)
 def _addmm(call: OperatorCall) -> Demand:
     plain = 5 + isinstance(call.inputs[-1] if len(call.inputs) > 5 else None, Tensor)
     code = 3 if len(call.inputs) > plain else None
@@ -93,6 +99,7 @@ def _addbmm(call: OperatorCall) -> Demand:
     return replace(done, bytes=known_bytes(left, right, _added(call, 3), written))
 
 
+@_at_most(3)
 def _matmul(call: OperatorCall) -> Demand:
     left, right = call.tensor(0), call.tensor(1)
     if not left.shape or not right.shape:
@@ -112,6 +119,7 @@ def _with_one(sides: Sequence[int], at: int) -> tuple[int, ...]:
     return (*sides[:at], 1, *sides[at:])
 
 
+@_at_most(4)
 def _linear(call: OperatorCall) -> Demand:
     left, weight = call.tensor(0), call.tensor(1)
     if len(weight.shape) != 2 or not left.shape or left.shape[-1] != weight.shape[1]:
@@ -131,6 +139,7 @@ def _rows_times(left: Tensor, columns: int, *others: Tensor | None) -> Demand:
     )
 
 
+@_at_most(3)
 def _mv(call: OperatorCall) -> Demand:
     return _of_vector(call.tensor(0), call.tensor(1), _written_type(call, 2, None, call.tensor(0).dtype))
 
@@ -146,6 +155,7 @@ def _of_vector(matrix: Tensor, vector: Tensor, result: str, *others: Tensor | No
     return replace(product_of(matrix, _as_matrix(vector, 1), result, *others), unit=Unit.VECTOR)
 
 
+@_at_most(3)
 def _dot(call: OperatorCall) -> Demand:
     left, right = call.tensor(0), call.tensor(1)
     if len(left.shape) != 1 or left.shape != right.shape:
@@ -232,17 +242,17 @@ def _int4_weights(call: OperatorCall) -> Demand:
 
 WORK = "2·B·M·N·K"
 PRODUCTS = (
-    Model(("aten::mm", "aten::bmm"), WORK, "A + B + C", _at_most(4, _mm)),
+    Model(("aten::mm", "aten::bmm"), WORK, "A + B + C", _mm),
     Model(
-        ("aten::addmm", "aten::baddbmm"), f"{WORK}; the addition is part of the product", "A + B + C + bias", _at_most(7, _addmm)
+        ("aten::addmm", "aten::baddbmm"), f"{WORK}; the addition is part of the product", "A + B + C + bias", _addmm
     ),
     Model(("aten::_addmm_activation",), "as addmm; the function is part of it", "A + B + C + bias", _addmm_activation),
     Model(("aten::addbmm",), f"{WORK}; the sum over B is part of the product", "A + B + one C + bias", _addbmm),
-    Model(("aten::matmul",), f"{WORK}; a vector is a matrix of one row or column", "A + B + C", _at_most(3, _matmul)),
-    Model(("aten::linear",), "2·M·N·K, M: all rows of the input", "input + weight + bias + output", _at_most(4, _linear)),
-    Model(("aten::mv",), "2·M·K", "matrix + vector + output", _at_most(3, _mv)),
+    Model(("aten::matmul",), f"{WORK}; a vector is a matrix of one row or column", "A + B + C", _matmul),
+    Model(("aten::linear",), "2·M·N·K, M: all rows of the input", "input + weight + bias + output", _linear),
+    Model(("aten::mv",), "2·M·K", "matrix + vector + output", _mv),
     Model(("aten::addmv",), "2·M·K; the addition is part of the product", "matrix + two vectors + output", _addmv),
-    Model(("aten::dot", "aten::vdot"), "2·K", "both vectors + one element", _at_most(3, _dot)),
+    Model(("aten::dot", "aten::vdot"), "2·K", "both vectors + one element", _dot),
     Model(("aten::addr",), "2·M·N", "matrix + two vectors + output", _addr),
     Model(("aten::_int_mm",), "2·M·N·K", "A + B + C of 32 bits", _int_mm),
     Model(("aten::_scaled_mm",), "2·M·N·K; scaling is part of the product", "A + B + C + scales + bias", _scaled_mm),
