@@ -147,7 +147,11 @@ HELP: Mapping[str, CommandHelp] = {
     "roofline": CommandHelp(
         ONE,
         "Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.",
-        ("roofline trace.json.gz", "roofline job --step 2 --peaks MI300X", "roofline trace.json.gz --plot roofline.html"),
+        (
+            "roofline trace.json.gz",
+            "roofline job --step 2 --peaks MI300X",
+            "roofline trace.json.gz --plot roofline.html",
+        ),
         "questions/how_near_to_the_limit.md",
     ),
     "kernel-sequences": CommandHelp(

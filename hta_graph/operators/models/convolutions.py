@@ -120,6 +120,7 @@ def _transposed(call: OperatorCall, places: ConvPlaces) -> Demand:
 
 
 def _either(call: OperatorCall) -> Demand:
+    pair(call, 0, 1)
     transposed = call.switch(6)
     if transposed is None:
         raise NotToldError("whether the convolution is transposed")

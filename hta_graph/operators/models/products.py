@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hta_graph.operators.demand import Demand, Model, Unit
@@ -12,6 +12,7 @@ from hta_graph.operators.tensor_types import TYPE_OF_CODE, broadcast, known_byte
 
 __all__ = ["PRODUCTS"]
 
+Counting = Callable[[OperatorCall], Demand]
 ZEROS = {"0", "0.", "-0."}
 """A factor of zero as recorded: what it multiplies is not read."""
 
@@ -52,12 +53,28 @@ def _written_type(call: OperatorCall, operands: int, code: int | None, otherwise
     return TYPE_OF_CODE.get(call.text(code), "") if call.text(code) else otherwise
 
 
+def _at_most(count: int) -> Callable[[Counting], Counting]:
+    """Refuse calls with more inputs than their operator has: TorchScript had what else was on its stack recorded."""
+
+    def guarded(counting: Counting) -> Counting:
+        def demand(call: OperatorCall) -> Demand:
+            if len(call.inputs) > count:
+                raise NotToldError("which of the inputs are the operator's")
+            return counting(call)
+
+        return demand
+
+    return guarded
+
+
+@_at_most(4)
 def _mm(call: OperatorCall) -> Demand:
     left = call.tensor(0)
     code = 2 if len(call.inputs) > 2 else None
     return product_of(left, call.tensor(1), _written_type(call, 2, code, left.dtype))
 
 
+@_at_most(7)
 def _addmm(call: OperatorCall) -> Demand:
     plain = 5 + isinstance(call.inputs[-1] if len(call.inputs) > 5 else None, Tensor)
     code = 3 if len(call.inputs) > plain else None
@@ -82,6 +99,7 @@ def _addbmm(call: OperatorCall) -> Demand:
     return replace(done, bytes=known_bytes(left, right, _added(call, 3), written))
 
 
+@_at_most(3)
 def _matmul(call: OperatorCall) -> Demand:
     left, right = call.tensor(0), call.tensor(1)
     if not left.shape or not right.shape:
@@ -101,6 +119,7 @@ def _with_one(sides: Sequence[int], at: int) -> tuple[int, ...]:
     return (*sides[:at], 1, *sides[at:])
 
 
+@_at_most(4)
 def _linear(call: OperatorCall) -> Demand:
     left, weight = call.tensor(0), call.tensor(1)
     if len(weight.shape) != 2 or not left.shape or left.shape[-1] != weight.shape[1]:
@@ -120,6 +139,7 @@ def _rows_times(left: Tensor, columns: int, *others: Tensor | None) -> Demand:
     )
 
 
+@_at_most(3)
 def _mv(call: OperatorCall) -> Demand:
     return _of_vector(call.tensor(0), call.tensor(1), _written_type(call, 2, None, call.tensor(0).dtype))
 
@@ -135,6 +155,7 @@ def _of_vector(matrix: Tensor, vector: Tensor, result: str, *others: Tensor | No
     return replace(product_of(matrix, _as_matrix(vector, 1), result, *others), unit=Unit.VECTOR)
 
 
+@_at_most(3)
 def _dot(call: OperatorCall) -> Demand:
     left, right = call.tensor(0), call.tensor(1)
     if len(left.shape) != 1 or left.shape != right.shape:

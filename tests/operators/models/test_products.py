@@ -189,6 +189,8 @@ def test_the_bytes_of_a_type_that_is_not_known_are_not_known() -> None:
         recorded("aten::mm"),
         recorded("aten::bmm", "float[3, 6, 5]", "float[2, 5, 8]"),
         recorded("aten::matmul", "float[]", "float[3]"),
+        # two matrices that were on the interpreter's stack before the operator's own
+        recorded("aten::matmul", "float[5, 4]", "float[4, 3]", "float[2, 3]", "float[3, 4]"),
         recorded("aten::linear", "float[2, 3]", "float[3, 4]", ""),
         recorded("aten::mv", "float[9, 4]", "float[5]"),
         recorded("aten::dot", "float[4]", "float[5]"),
