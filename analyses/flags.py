@@ -69,7 +69,7 @@ class Flag:
     @property
     def help(self) -> str:
         """What it means, with its default."""
-        if self.read is bool or self.many or self.is_required or self.default == "":
+        if self.read is bool or self.many or self.is_required or self.default in ("", None):
             return self.meaning
         return f"{self.meaning} ({self.default})"
 
@@ -184,6 +184,6 @@ class KernelSequencesFlags:
 class RooflineFlags:
     """Whose limits ``roofline`` compares with."""
 
-    peaks: str = _flag_field(
-        "a JSON file with the peaks of your device, or the name of one that is known", str, "", value="FILE"
+    peaks: str | None = _flag_field(
+        "a JSON file with the peaks of your device, or the name of one that is known", str, None, value="FILE"
     )

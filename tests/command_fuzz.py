@@ -182,6 +182,12 @@ def _flight(place: Place) -> list[str]:
     return [str(place.written(f"flight/rank{rank}.json", place.hurt_document(dump))) for rank in range(2)]
 
 
+def _peaks(place: Place) -> list[str]:
+    given = {"name": "x", "matrix_tflops": {"float": 20, "half": 300}, "memory_gb_per_s": 1555}
+    written = str(place.written("peaks.json", place.hurt_document(given)))
+    return [place.rng.choice((written, written, "MI300X", "A100 SXM 40 GB", "nothing", "", "1e9"))]
+
+
 def _one_of(*values: str) -> Callable[[Place], list[str]]:
     return lambda place: [place.rng.choice(values)]
 
@@ -251,7 +257,8 @@ VALUES: dict[str, Callable[[Place], list[str]]] = {
     "--memory": _one_of("4G", "1M", "0", "x", "1e9", "999999999999T"), "--min-pattern-len": COUNTS, "--near": SHARES,
     "--nodes": _file_or_output(".csv"), "--num-kernels": COUNTS, "--operator": _one_of(*NAMES, "aten::"),
     "--operators": _one_of(*NAMES, "aten::"), "--overlay": _file(".json", ".json.gz"),
-    "--parquet": _file(""), "--plot": _file(".html", ".x"), "--prefix": _one_of("trace", "", "../x", "a/b", "é", ".."),
+    "--peaks": _peaks, "--parquet": _file(""),
+    "--plot": _file(".html", ".x"), "--prefix": _one_of("trace", "", "../x", "a/b", "é", ".."),
     "--rank": RANKS, "--test-rank": RANKS, "--step": STEPS, "--test-step": STEPS, "--top-k": COUNTS,
     "--remove": _some_of(*WHAT), "--scale": _some_of(*(f"{what}=0.5" for what in WHAT), "kernel:.*=-1", "x", "a=nan"),
     "--scenario": _some_of(*SCENARIOS), "--window": _window, "--runtime-cutoff": RATIOS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from analyses.advice.finding import PathFinding
@@ -66,7 +68,7 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
         f"{counted(calls, 'call')} and reaches {brief_share(share)} of the limit that "
         f"{'memory' if bound == 'memory' else 'arithmetic'} sets on {limited.device.name}{_why(limited, at)}."
     )
-    return PathFinding(text, evidence, "medium", int(lost[at]))
+    return PathFinding(text, evidence, "medium", ceil(lost[at]))
 
 
 def _why(limited: LimitedWork, at: int) -> str:
@@ -90,7 +92,7 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     if limited is None or limited.device is None:
         return None
     on_path, factor = _on_path(facts, limited), faster_precision(limited)
-    saved = int((on_path * (1 - factor)).sum())
+    saved = ceil((on_path * (1 - factor)).sum())
     if not facts.is_worth(saved):
         return None
     on_path_ns, device = int(on_path[factor < 1].sum()), limited.device

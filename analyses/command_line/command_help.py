@@ -150,7 +150,7 @@ HELP: Mapping[str, CommandHelp] = {
         (
             "roofline trace.json.gz",
             "roofline job --step 2 --peaks MI300X",
-            "roofline trace.json.gz --plot roofline.html",
+            "roofline trace.json.gz --plot page.html",
         ),
         "questions/how_near_to_the_limit.md",
     ),

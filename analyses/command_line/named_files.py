@@ -16,6 +16,7 @@ from hta_graph.places.named_places import named_place
 
 __all__ = [
     "CacheFolder",
+    "InputFile",
     "InputFolder",
     "InputTraces",
     "NamedFile",
@@ -49,6 +50,12 @@ class InputTraces(NamedFile):
 
 class InputFolder(NamedFile):
     """A workload or a log: a folder of which any file may be read, or a file that others belong to."""
+
+    __slots__ = ()
+
+
+class InputFile(NamedFile):
+    """A file that is read, or a word that stands for what could be in one."""
 
     __slots__ = ()
 
@@ -115,6 +122,8 @@ def input_files(options: argparse.Namespace) -> list[Path]:
                 found += expand([path])
                 # Dumps in this folder are read without being named.
                 found += (path if path.is_dir() else path.parent).glob(f"{FOLDER}/*")
+        elif isinstance(item, InputFile):
+            found.append(named_place(item))
         elif isinstance(item, InputFolder):
             path = named_place(item)
             found += path.iterdir() if path.is_dir() else [path, *path.parent.glob(f"*{path.suffix}")]

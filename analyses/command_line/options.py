@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Any
 
-from analyses.command_line.named_files import CacheFolder, InputTraces, OutputFile, OutputFolder
+from analyses.command_line.named_files import CacheFolder, InputFile, InputTraces, OutputFile, OutputFolder
 from analyses.flags import flags_of
 from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
@@ -237,7 +237,7 @@ def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:
             continue
         parser.add_argument(
             flag.option,
-            type=flag.read,
+            type=InputFile if flag.value == "FILE" else flag.read,
             nargs="+" if flag.many else None,
             required=flag.is_required,
             default=None if flag.is_required else flag.default,

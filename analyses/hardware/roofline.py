@@ -186,7 +186,7 @@ def rates_of(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFram
         return collective_rates([])
 
 
-def answer(scopes: Sequence[Scope], peaks: str = RooflineFlags.peaks) -> Answer:
+def answer(scopes: Sequence[Scope], peaks: str | None = RooflineFlags.peaks) -> Answer:
     """Return ``roofline``, ``limits``, ``losses``, ``known_time``, ``collective_rates``; and ``demands``, a series.
 
     Args:
@@ -197,7 +197,7 @@ def answer(scopes: Sequence[Scope], peaks: str = RooflineFlags.peaks) -> Answer:
     Raises:
         UsageError: the peaks cannot be read.
     """
-    given: Device | None = peaks_given(peaks) if peaks else None
+    given: Device | None = peaks_given(peaks) if peaks is not None else None
     looked = [ScopeLimits.of(scope, given) for scope in scopes if len(scope.work)]
     tables = {
         "roofline": roofline(looked),

@@ -78,7 +78,7 @@ def test_help_shows_what_is_asked_and_every_flag_with_its_default(
     assert analysis.asks in shown
     for flag in analysis.listed_flags:
         assert re.search(rf"{flag.option}( \S+)*? {re.escape(flag.help)}", shown), flag.option
-        shows_default = flag.read is not bool and not flag.many and not flag.is_required
+        shows_default = flag.read is not bool and not flag.many and not flag.is_required and flag.default is not None
         assert flag.help.endswith(f"({flag.default})") == shows_default
 
 

@@ -17,7 +17,15 @@ from shutil import which
 
 import hta_graph as hg
 from analyses.command_line.cli import main
-from analyses.command_line.named_files import InputFolder, InputTraces, NamedFile, OutputFile, OutputFolder, OutputPlace
+from analyses.command_line.named_files import (
+    InputFile,
+    InputFolder,
+    InputTraces,
+    NamedFile,
+    OutputFile,
+    OutputFolder,
+    OutputPlace,
+)
 from tests.support.astra_log import Ran, log_text
 from tests.support.every_command import every_command
 from tests.support.host_builder import host_of
@@ -33,6 +41,7 @@ GIVEN = {
     "folder": ["work"],
     "workload": ["work"],
     "log": ["log"],
+    "peaks": ["peaks.json"],
 }
 """What each argument that names an input is given, by its name."""
 
@@ -112,7 +121,7 @@ def _writing(words: tuple[str, ...], actions: Sequence[argparse.Action]) -> Iter
     inputs = tuple(
         (action.option_strings[0] if action.option_strings else "", tuple(GIVEN[action.dest]))
         for action in actions
-        if action.type in (InputTraces, InputFolder)
+        if action.type in (InputTraces, InputFolder, InputFile)
     )
     # Positional arguments come last: an option that takes several values would swallow them.
     inputs = tuple(sorted(inputs, key=lambda item: not item[0], reverse=True))
@@ -156,6 +165,7 @@ def write_inputs(folder: Path) -> Path:
     assert main(["chakra", "simulate", str(folder / "work"), "--nodes", str(folder / "nodes.csv")]) == 0
     (folder / "log" / "log.log").write_text(log_text(_nodes_run(folder / "nodes.csv")))
     (folder / "nodes.csv").unlink()
+    (folder / "peaks.json").write_text('{"memory_gb_per_s": 1555}')
     return folder
 
 

@@ -198,6 +198,13 @@ def mixed_waits(work_us: float) -> TraceBuilder:
     return trace
 
 
+def multiplying(rows: int, us: float, kernel: str = "gemm", kind: str = "c10::Half") -> TraceBuilder:
+    trace = TraceBuilder(deviceProperties=[{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}])
+    trace.op("aten::mm", 0, 8, **{"Input Dims": [[rows, 4096], [4096, 4096]], "Input type": [kind, kind]})
+    trace.launch(kernel, (2, 6), (10, 10 + us), 1)
+    return trace
+
+
 CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] = {
     "launch_bound": (lambda: launching(20, 4), lambda: launching(20, 60)),
     "values_read": (lambda: reading("aten::item", 200, 200), lambda: reading("aten::item", 5, 400)),
@@ -209,6 +216,11 @@ CASES: dict[str, tuple[Callable[[], TraceBuilder], Callable[[], TraceBuilder]]] 
     "tiny_kernels": (lambda: tiny(5), lambda: tiny(20)),
     "driver_allocations": (lambda: stepping(100), lambda: stepping(0)),
     "idle_between_steps": (lambda: stepping(0, 300), lambda: stepping(0)),
+    "far_from_limit": (lambda: multiplying(4096, 2_000), lambda: multiplying(4096, 600)),
+    "float32_products": (
+        lambda: multiplying(4096, 8_000, "ampere_sgemm_128x64_tn", "float"),
+        lambda: multiplying(4096, 1_000, "ampere_s1688gemm_tf32_128x64_tn", "float"),
+    ),
     "python_bound": (lambda: in_python(500), lambda: in_python(20)),
     "host_pauses": (lambda: silent(3000), lambda: silent(900)),
     "no_python_stacks": (lambda: silent(3000), lambda: silent(3000, stacks=True)),

@@ -21,7 +21,7 @@ A100 = {"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}]}
 HALF = "c10::Half"
 
 
-@pytest.mark.parametrize("seed", [*range(3), *deep(*range(3, 40))])
+@pytest.mark.parametrize("seed", [*range(3), *map(deep, range(3, 40))])
 def test_advice_and_savings_are_those_of_a_second_run(seed: int) -> None:
     found = proved(seed)
     assert found.spoke == found.should
@@ -52,7 +52,7 @@ def test_a_small_side_is_named(tmp_path: Path) -> None:
         "aten::mm (half[8192×3, 3×8192]) takes 2.00 ms (>99 %) of the path in 1 call and reaches 4 % of the limit that "
         "memory sets on A100 SXM 40 GB: K = 3 leaves its units empty; batch more of them, or merge products."
     )
-    assert found.saves_ns == found.saves_at_most_ns
+    assert (found.saves_ns, found.saves_at_most_ns) == (1_892_029, 1_892_029)
 
 
 def test_a_side_that_is_no_multiple_of_eight_is_named(tmp_path: Path) -> None:

@@ -227,4 +227,4 @@ def test_the_figure_has_a_roof_for_each_type_and_a_point_for_each_row(tmp_path: 
 
 
 def test_the_flag_is_the_argument() -> None:
-    assert RooflineFlags.peaks == ""
+    assert RooflineFlags.peaks is None
