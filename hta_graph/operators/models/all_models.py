@@ -22,7 +22,7 @@ from hta_graph.operators.models.pools import POOLS
 from hta_graph.operators.models.products import PRODUCTS
 from hta_graph.operators.models.reductions import REDUCTIONS
 from hta_graph.operators.models.resizing import RESIZING
-from hta_graph.operators.operator_call import OperatorCall
+from hta_graph.operators.operator_call import NotToldError, OperatorCall
 
 __all__ = ["MODELS", "demand_of", "looks_up", "model_of"]
 
@@ -46,6 +46,8 @@ MODELS: tuple[Model, ...] = (
     *GENERATED,
 )
 
+MOST = 1 << 62
+"""More is no work that a GPU can do, and no integer of 64 bits."""
 LOOKING_UP = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward")
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
@@ -77,4 +79,7 @@ def demand_of(call: OperatorCall) -> Demand | None:
         NotToldError: the recording does not say what its model needs.
     """
     model = model_of(call.name)
-    return model.demand(call) if model else None
+    found = model.demand(call) if model else None
+    if found is not None and max(found.flops, found.bytes or 0) > MOST:
+        raise NotToldError("sizes that can be true")
+    return found
