@@ -20,6 +20,8 @@ __all__ = ["conclusion", "roofline_notes"]
 
 SAID = 0.1
 """So large a share of the GPU's time is said to be unknown."""
+SILENT = 0.5
+"""Where more is unknown nothing is said of the peak."""
 NAMED = 3
 """So many operators without a model are named."""
 OVER = 1.02
@@ -34,14 +36,15 @@ def conclusion(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
     """Say what share of the peak the matrix work of a scope uses, and what takes most of the rest."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
-    if found is None or not found["matrix_flops"]:
+    if found is None or not found["matrix_flops"] or found["unknown_share"] > SILENT:
         return []
     lost = rows_there(losses, found)
     lost = lost[lost["part"] != "matrix_at_peak"]
     largest = lost.iloc[int(lost["time_ns"].argmax())]
     why = f" ({SHORT.get(largest['cause'], largest['cause'])})" if largest["part"] == "idle" else ""
     goes = f"{PARTS[largest['part']]}{why}, {brief_share(largest['window_share'])} of the window"
-    use = f"matrix work uses {brief_share(found['mfu_share'])} of the peak of {found['device']}"
+    least = "at least " if found["unknown_share"] > SAID else ""
+    use = f"matrix work uses {least}{brief_share(found['mfu_share'])} of the peak of {found['device']}"
     return [f"{use}{found.where}{found.typical}; most of the rest is {goes}"]
 
 

@@ -194,6 +194,16 @@ def test_the_conclusion_names_the_use_of_the_peak_and_what_has_most_to_gain(tmp_
     )
 
 
+@pytest.mark.parametrize(("us", "said"), [(5, "uses 19 %"), (60, "uses at least 16 %"), (900, None)])
+def test_the_less_is_known_the_less_is_said_of_the_peak(us: float, said: str | None, tmp_path: Path) -> None:
+    trace = drawn()
+    trace.rows = trace.rows[:6]
+    trace.op("mine::odd", 40, 48, **shaped((HALF, [4])))
+    trace.launch("odd", (42, 46), (310, 310 + us), 5)
+    use = [text for text in asked(tmp_path, trace).conclusion if "of the peak" in text]
+    assert [said in text for text in use] == ([True] if said else [])
+
+
 def test_every_step_has_its_own_row(tmp_path: Path) -> None:
     trace = drawn()
     trace.annotation("ProfilerStep#1", 0, 20)
