@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model, Unit
-from hta_graph.operators.models.convolution_windows import (
-    FilterWindow,
+from hta_graph.operators.models.sliding_windows import (
+    SlidingWindow,
+    filter_windows,
     for_each,
+    part_of_images,
     shape_after,
     shape_before,
-    touched,
-    windows_of,
 )
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 from hta_graph.operators.tensor_types import known_bytes
@@ -41,14 +41,14 @@ class ConvPlaces:
     groups: int | None = None
     added: int | None = None
 
-    def windows(self, call: OperatorCall, weight: Tensor) -> list[FilterWindow]:
+    def windows(self, call: OperatorCall, weight: Tensor) -> list[SlidingWindow]:
         """Return the windows of a call.
 
         Raises:
             NotToldError: its parameters were not recorded.
         """
         dilation = (1,) if self.dilation is None else call.integers(self.dilation)
-        return windows_of(weight, call.integers(self.stride), call.integers(self.padding), dilation)
+        return filter_windows(weight, call.integers(self.stride), call.integers(self.padding), dilation)
 
     def besides(self, call: OperatorCall) -> list[Tensor | None]:
         """Return what is read besides input and weight."""
@@ -102,7 +102,7 @@ def _forward(call: OperatorCall, places: ConvPlaces) -> Demand:
     windows = places.windows(call, weight)
     sides = shape_after(image.shape[2:], windows)
     written = Tensor((image.shape[0], weight.shape[0], *sides), image.dtype)
-    moved = known_bytes(touched(image, sides, windows), weight, *places.besides(call), written)
+    moved = known_bytes(part_of_images(image, sides, windows), weight, *places.besides(call), written)
     return convolution(image, weight, weight.shape[0], sides, moved if image.shape[0] else 0)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model, Unit
-from hta_graph.operators.models.convolution_windows import touched
 from hta_graph.operators.models.convolutions import PRODUCT, ConvPlaces, convolution, pair
+from hta_graph.operators.models.sliding_windows import part_of_images
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 from hta_graph.operators.tensor_types import known_bytes
 
@@ -47,7 +47,7 @@ def _backward(call: OperatorCall, at: Backward) -> Demand:
         raise NotToldError("shapes that fit each other")
     wide, narrow = (grad, image) if transposed else (image, grad)
     once = convolution(wide, weight, narrow.shape[1], narrow.shape[2:], None)
-    read = image if transposed else touched(image, grad.shape[2:], at.places.windows(call, weight))
+    read = image if transposed else part_of_images(image, grad.shape[2:], at.places.windows(call, weight))
     moved = _moved(grad, (image, read), weight, asked)
     if any(asked[:2]):
         return replace(once, flops=once.flops * sum(asked[:2]), bytes=moved)
@@ -96,7 +96,7 @@ def _for_weight(call: OperatorCall) -> Demand:
     if weight is None or grad.shape[0] != image.shape[0]:
         raise NotToldError("the sizes of the weight")
     windows = ConvPlaces(padding=3, stride=4, dilation=5).windows(call, weight)
-    moved = known_bytes(grad, touched(image, grad.shape[2:], windows), weight)
+    moved = known_bytes(grad, part_of_images(image, grad.shape[2:], windows), weight)
     return convolution(image, weight, grad.shape[1], grad.shape[2:], moved)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.pool_windows import PoolWindow, read_through, recorded_windows, sides_of
+from hta_graph.operators.models.sliding_windows import SlidingWindow, read_through, recorded_windows, sides_of
 from hta_graph.operators.models.traffic import moving, part_bytes
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
@@ -16,11 +16,11 @@ __all__ = ["POOLS"]
 INDEX = "long int"
 
 
-def _volume(windows: tuple[PoolWindow, ...]) -> int:
+def _volume(windows: Sequence[SlidingWindow]) -> int:
     return math.prod(window.size for window in windows)
 
 
-def _pooled(data: Tensor, windows: tuple[PoolWindow, ...], *, ceil: bool | None) -> tuple[Tensor, int]:
+def _pooled(data: Tensor, windows: Sequence[SlidingWindow], *, ceil: bool | None) -> tuple[Tensor, int]:
     """Return a pool's result, and the bytes of the data that it reads."""
     if ceil is None:
         raise NotToldError("whether sizes are rounded up")

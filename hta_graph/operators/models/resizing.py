@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.pool_windows import sides_of
+from hta_graph.operators.models.sliding_windows import sides_of
 from hta_graph.operators.models.traffic import moving, part_bytes, switches
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 

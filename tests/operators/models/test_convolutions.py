@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hta_graph.operators.demand import Unit
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.models.convolution_windows import FilterWindow, shape_after, shape_before, touched
+from hta_graph.operators.models.sliding_windows import SlidingWindow, part_of_images, shape_after, shape_before
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 from tests.operators.recorded import Case, recorded
 from tests.support.depth import for_all
@@ -205,17 +205,17 @@ def test_a_convolution_whose_parameters_are_missing_or_do_not_fit_tells_nothing(
         demand_of(call)
 
 
-WINDOWS = st.builds(FilterWindow, st.integers(1, 5), st.integers(1, 6), st.integers(0, 6), st.integers(1, 4))
+WINDOWS = st.builds(SlidingWindow, st.integers(1, 5), st.integers(1, 6), st.integers(0, 6), st.integers(1, 4))
 
 
-def reached(side: int, one: FilterWindow, count: int) -> list[list[int]]:
+def reached(side: int, one: SlidingWindow, count: int) -> list[list[int]]:
     """Return which elements of a side, without the rim, each of so many windows meets."""
     starts = [place * one.stride - one.padding for place in range(count)]
-    return [[at + step * one.dilation for step in range(one.length)] for at in starts]
+    return [[at + step * one.dilation for step in range(one.size)] for at in starts]
 
 
 @for_all(st.integers(0, 20), WINDOWS, examples=4000)
-def test_windows_fit_into_a_side_and_its_rim(side: int, one: FilterWindow) -> None:
+def test_windows_fit_into_a_side_and_its_rim(side: int, one: SlidingWindow) -> None:
     if side + 2 * one.padding < one.span:
         return
     (count,) = shape_after((side,), [one])
@@ -224,12 +224,12 @@ def test_windows_fit_into_a_side_and_its_rim(side: int, one: FilterWindow) -> No
 
 
 @for_all(st.integers(0, 20), WINDOWS, examples=4000)
-def test_no_more_of_a_side_is_read_than_windows_meet(side: int, one: FilterWindow) -> None:
+def test_no_more_of_a_side_is_read_than_windows_meet(side: int, one: SlidingWindow) -> None:
     if side + 2 * one.padding < one.span:
         return
     (count,) = shape_after((side,), [one])
     met = {at for window in reached(side, one, count) for at in window if 0 <= at < side}
-    found = touched(Tensor((1, 1, side), "float"), (count,), [one]).shape[2]
+    found = part_of_images(Tensor((1, 1, side), "float"), (count,), [one]).shape[2]
     assert 0 <= found <= len(met)
     if one.dilation == 1 and not one.padding:
         assert found == len(met)
@@ -237,7 +237,7 @@ def test_no_more_of_a_side_is_read_than_windows_meet(side: int, one: FilterWindo
 
 @for_all(st.integers(1, 12), WINDOWS, st.integers(0, 5), examples=4000)
 def test_what_a_transposed_convolution_writes_holds_the_windows_of_its_input(
-    side: int, one: FilterWindow, more: int
+    side: int, one: SlidingWindow, more: int
 ) -> None:
     beyond = min(more, one.stride - 1)
     try:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.models.pool_windows import PoolWindow
+from hta_graph.operators.models.sliding_windows import SlidingWindow
 from hta_graph.operators.operator_call import NotToldError
 from tests.operators.recorded import Case, recorded
 
@@ -125,7 +125,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def places(window: PoolWindow, side: int, count: int) -> list[list[int]]:
+def places(window: SlidingWindow, side: int, count: int) -> list[list[int]]:
     """Return the elements of each of the first windows, without those in the padding."""
     all_places = (
         [at * window.stride - window.padding + place * window.dilation for place in range(window.size)]
@@ -137,7 +137,7 @@ def places(window: PoolWindow, side: int, count: int) -> list[list[int]]:
 def test_windows_touch_what_is_counted_and_dilated_ones_no_less() -> None:
     for size, stride, dilation, side in itertools.product((1, 2, 3, 5), (1, 2, 3, 7), (1, 2, 3), range(1, 12)):
         for padding, ceil in itertools.product(range(size // 2 + 1), (False, True)):
-            window = PoolWindow(size, stride, padding, dilation)
+            window = SlidingWindow(size, stride, padding, dilation)
             if side + 2 * padding < window.span:
                 continue
             found = places(window, side, count := window.count(side, ceil=ceil))
