@@ -97,7 +97,7 @@ PARTS = (
         catalogue.roofline,
         "What operators achieve by the shapes that they were given, and where the window goes that is not at the peak.",
         (
-            ShownTable("roofline", {"gpu_ns": ("GPU time", MIXED)}),
+            ShownTable("roofline"),
             ShownTable("losses", {"time_ns": ("time", MIXED)}),
             ShownTable("collective_rates"),
         ),
