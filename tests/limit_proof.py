@@ -26,7 +26,7 @@ from tests.simulator.program import Gap, Launch, Op, Record, Statement, SyncDevi
 
 DEVICE = next(one for one in known_devices() if one.name == "A100 SXM 40 GB")
 SIDE = Stream(20)
-FAR, WORTH, REACHED = 0.5, 0.05, 0.8
+FAR, WORTH, REACHED, SHORT_NS = 0.5, 0.05, 0.8, 10_000
 PLAIN, ROUNDED = "ampere_sgemm_128x64_tn", "ampere_s1688gemm_tf32_128x64_tn"
 
 
@@ -127,7 +127,11 @@ def proved(seed: int) -> Proved:
             true = window_ns - (after.end_ns - after.start_ns)
             savings.append((int(row["saves_ns"].item()), true))
             # On the path it has what it would save at most; else it does not matter.
-            if kind.share < FAR and row["path_ns"].item() * (1 - kind.reached_ns / kind.ns) >= WORTH * window_ns:
+            if (
+                kind.share < FAR
+                and kind.ns >= SHORT_NS
+                and row["path_ns"].item() * (1 - kind.reached_ns / kind.ns) >= WORTH * window_ns
+            ):
                 lost["far_from_limit"] += 1
     if plain_ns >= WORTH * window_ns:
         lost["float32_products"] += 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from analyses.advice.finding import Confidence, PathFinding
 from analyses.advice.host_waits import host_waits
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.path_facts import TINY_NS, PathFacts
 from analyses.advice.polling_guard import gpu_busy_meanwhile, may_poll
 from analyses.advice.wording import brief_duration, counted, quoted
 from hta_graph.columns import distinct
@@ -23,9 +23,6 @@ FEWEST_LAUNCHES = 50
 LONGEST_PER_LAUNCH_NS = 250_000
 """An operator of PyTorch costs the host 5 to 100 µs, with hooks and a profiler some more; above this the host does
 something else than launching."""
-
-TINY_NS = 10_000
-"""A kernel below 10 µs takes little longer than its own start and end (3 to 5 µs on current GPUs)."""
 
 FEWEST_TINY = 100
 

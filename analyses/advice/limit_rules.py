@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from analyses.advice.finding import PathFinding
-from analyses.advice.path_facts import PathFacts
+from analyses.advice.path_facts import TINY_NS, PathFacts
 from analyses.advice.wording import brief_share, counted, quoted
 from hta_graph.algorithms.limits.limited_work import LimitedWork, gpu_name
 from hta_graph.columns import summed_by
@@ -50,7 +50,10 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
     if limited is None or limited.device is None:
         return None
     number, count = limited.groups.number, len(limited.groups)
-    lost = np.bincount(number, weights=_on_path(facts, limited) * (1 - limited.near_limit), minlength=count)
+    work = limited.groups.work
+    # No limit explains what tiny kernels take.
+    could = np.where(work.end - work.start >= TINY_NS, _on_path(facts, limited) * (1 - limited.near_limit), 0)
+    lost = np.bincount(number, weights=could, minlength=count)
     lost = np.where(limited.limit_share < FAR, lost, 0)
     if not count or not facts.is_worth(int(lost.max())):
         return None

@@ -64,6 +64,18 @@ def test_a_product_near_its_limit_is_no_advice(tmp_path: Path) -> None:
     assert not advised(one_product(tmp_path, [4096, 4096], [4096, 4096], us=600))
 
 
+def test_kernels_that_are_hardly_longer_than_their_start_are_not_called_far(tmp_path: Path) -> None:
+    def many(us: float) -> DependencyGraph:
+        trace = TraceBuilder(**A100)
+        for at in range(20):
+            trace.op("aten::mm", 10 * at, 10 * at + 8, **shaped([256, 64], [64, 256]))
+            trace.launch("gemm", (10 * at + 2, 10 * at + 6), (300 + us * at, 300 + us * (at + 1)), at + 1)
+        return trace.graph(tmp_path)
+
+    assert "far_from_limit" in advised(many(40))
+    assert "far_from_limit" not in advised(many(9))
+
+
 def test_products_of_floats_that_are_not_rounded_are_told_and_those_that_are_not(tmp_path: Path) -> None:
     shapes = ([4096, 4096], [4096, 4096])
     plain = advised(one_product(tmp_path, *shapes, us=8_000, kernel="ampere_sgemm_128x64_tn", kind="float"))
