@@ -86,7 +86,8 @@ def operator_demands(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
         call, at least: each input read once, each output written once), intensity (flops / bytes), at_least (whether
         the arithmetic may be more), kernel (in which most time of a call is spent); in the order of ``roofline``.
     """
-    return joined([labelled(_demand_rows(limits), limits.scope) for limits in looked], DEMANDS)
+    frame = joined([labelled(_demand_rows(limits), limits.scope) for limits in looked], DEMANDS)
+    return frame.astype({"flops": "Int64", "bytes": "Int64"})
 
 
 def _demand_rows(limits: ScopeLimits) -> list[dict[str, Any]]:
@@ -119,7 +120,8 @@ def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
         these would take at the peaks of their types / window, over the GPUs that are used), saves_ns (by how much
         replay says that the scope would be shorter if all of it reached 80 % of its limits).
     """
-    return joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
+    frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
+    return frame.astype({"saves_ns": "Int64"})
 
 
 def _limits_row(limits: ScopeLimits) -> dict[str, Any]:

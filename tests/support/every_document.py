@@ -47,6 +47,8 @@ OTHERS = """
 temporal-breakdown two --per-step
 temporal-breakdown two_gpus.json.gz
 critical-path odd.json --per-step
+roofline job --peaks MI300X
+roofline trace.json.gz --peaks MI300X
 what-if job --scale kernel:gemm=0.5 --curve kernel:gemm
 what-if trace.json.gz --remove kernel:gemm
 what-if trace.json.gz --scenario cuda_graphs

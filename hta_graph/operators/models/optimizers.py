@@ -19,7 +19,7 @@ __all__ = ["OPTIMIZERS"]
 
 FUNCTOR = re.compile(rf"Functor<\s*({NAMED_TYPE.pattern})")
 """What works on lists names the type of their tensors first; ``std::plus<float>`` behind it is what it computes in."""
-NOUGHT = re.compile(r"-?0*\.?0*")
+NOUGHT = re.compile(r"-?0*+(?:\.0*+)?")
 
 
 def list_type(call: OperatorCall) -> str:

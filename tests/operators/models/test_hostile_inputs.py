@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hta_graph.operators.demand import Demand
 from hta_graph.operators.models.all_models import MODELS, demand_of
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, operator_call
-from tests.operators.models import test_all_models
+from tests.operators.every_case import CASES
 from tests.operators.recorded import Case
 from tests.support.depth import for_all
 
@@ -66,7 +66,7 @@ def test_columns_that_are_none_are_counted_or_not_told(
 @st.composite
 def spoilt(draw: st.DrawFn) -> OperatorCall:
     """Return a call that was counted by hand, with some of its inputs changed, moved or left out."""
-    case: Case = draw(st.sampled_from(test_all_models.CASES))
+    case: Case = draw(st.sampled_from(CASES))
     inputs = list(case.call.inputs)
     values = list(case.call.values)
     for _ in range(draw(st.integers(1, 3))):
