@@ -10,10 +10,9 @@ from analyses.advice.finding import PathFinding
 from analyses.advice.path_facts import TINY_NS, PathFacts
 from analyses.advice.wording import brief_share, counted, quoted
 from hta_graph.algorithms.limits.limited_work import LimitedWork, gpu_name
-from hta_graph.columns import summed_by
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
-from hta_graph.model import BoundBy, Floats, Ints
+from hta_graph.model import BoundBy, Floats
 from hta_graph.operators.demand import Unit
 from hta_graph.operators.devices import device_named
 from hta_graph.operators.kernel_precision import is_tf32
@@ -50,18 +49,17 @@ def far_from_limit(facts: PathFacts) -> PathFinding | None:
     if limited is None or limited.device is None:
         return None
     number, count = limited.groups.number, len(limited.groups)
-    work = limited.groups.work
+    work, on_path = limited.groups.work, limited.on_path(facts.path)
     # No limit explains what tiny kernels take.
-    could = np.where(work.end - work.start >= TINY_NS, _on_path(facts, limited) * (1 - limited.near_limit), 0)
+    could = np.where(work.end - work.start >= TINY_NS, on_path * (1 - limited.near_limit), 0)
     lost = np.bincount(number, weights=could, minlength=count)
     lost = np.where(limited.limit_share < FAR, lost, 0)
     if not count or not facts.is_worth(int(lost.max())):
         return None
     at = int(lost.argmax())
     group, share = limited.groups.groups[at], float(limited.limit_share[at])
-    on_path_ns, calls = int(_on_path(facts, limited)[number == at].sum()), int(limited.counted_calls[at])
-    compute, memory = (limited.sum_of(values)[at] for values in (limited.calls.compute_ns, limited.calls.memory_ns))
-    bound = "memory" if memory >= compute else "compute"
+    on_path_ns, calls = int(on_path[number == at].sum()), int(limited.counted_calls[at])
+    bound = limited.bounds[at]
     evidence = {
         "operator": group.name, "inputs": group.inputs, "calls": calls,
         "on_path_ns": on_path_ns, "peak_share": round(share, 4), "bound": bound, "device": limited.device.name,
@@ -94,7 +92,7 @@ def float32_products(facts: PathFacts) -> PathFinding | None:
     limited = limited_work(facts)
     if limited is None or limited.device is None:
         return None
-    on_path, factor = _on_path(facts, limited), faster_precision(limited)
+    on_path, factor = limited.on_path(facts.path), faster_precision(limited)
     saved = ceil((on_path * (1 - factor)).sum())
     if not facts.is_worth(saved):
         return None
@@ -126,11 +124,3 @@ def _is_plain(one: RecordedCall) -> bool:
     """Tell whether a call multiplies 32-bit floats, and its kernel says that it does not round them."""
     is_product = one.demand is not None and one.demand.unit == Unit.MATRIX and one.demand.dtype == "float"
     return is_product and is_tf32(one.call.kernel) is False
-
-
-def _on_path(facts: PathFacts, limited: LimitedWork) -> Ints:
-    """Return how long each activity is on the path (ns)."""
-    pieces = facts.path.pieces
-    runs = facts.in_classes(BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_MEMORY_BOUND) & (pieces.event >= 0)
-    sums = summed_by(pieces.event[runs], facts.lengths[runs], len(facts.graph.event_table))
-    return sums[limited.groups.work.row]

@@ -52,7 +52,6 @@ def roofline(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
 def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
     """Return the rows of one scope."""
     flops, moved = (limits.sum_of(values) for values in (limits.calls.flops, limits.calls.bytes))
-    compute, memory = (limits.sum_of(values) for values in (limits.calls.compute_ns, limits.calls.memory_ns))
     time, groups = np.where(limits.gpu_ns > 0, limits.gpu_ns, np.nan), limits.groups.groups
     frame = pd.DataFrame({
         "operator": [group.name for group in groups],
@@ -63,19 +62,12 @@ def _operator_rows(limits: ScopeLimits) -> pd.DataFrame:
         "achieved_tflops": flops / time / 1e3,
         "achieved_gbps": moved / time,
         "peak_share": limits.limit_share,
-        "bound": [_binding(*one) for one in zip(compute, memory, limits.limit_share, strict=True)],
+        "bound": limits.bounds,
         "saves_ns": pd.array(np.round(limits.saves[0]), "Int64"),
         "unknown": [group.unknown or None for group in groups],
         "inputs": [group.inputs or None for group in groups],
     })  # fmt: skip
     return frame.sort_values(["gpu_ns", "operator", "inputs"], ascending=[False, True, True])
-
-
-def _binding(compute_ns: float, memory_ns: float, share: float) -> str | None:
-    """Say which limit takes longer, where the limit is known."""
-    if np.isnan(share):
-        return None
-    return "compute" if np.isnan(memory_ns) or compute_ns > memory_ns else "memory"
 
 
 def operator_demands(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
@@ -145,8 +137,7 @@ def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     is known before other computation, then to communication, then to copies from and to outside.
 
     Returns:
-        rank, scope, part (see ``docs/questions``), cause (of idle time, as ``idle-time`` names it), time_ns,
-        window_share.
+        rank, scope, part (of ``analyses.hardware.lost_time.PARTS``), cause (of idle time, as ``idle-time`` names it), time_ns, window_share.
     """
     return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)
 

@@ -15,7 +15,7 @@ from hta_graph.algorithms.replay.opportunities import is_worth_a_row, saved_by
 from hta_graph.algorithms.replay.replay import replayable
 from hta_graph.algorithms.time.critical_path import CriticalPath, critical_path
 from hta_graph.columns import summed_by
-from hta_graph.model import BoundBy, Floats, Ints
+from hta_graph.model import Floats, Ints
 from hta_graph.operators.devices import Device, device_named
 
 __all__ = ["ScopeLimits"]
@@ -59,10 +59,7 @@ class ScopeLimits(LimitedWork):
     @cached_property
     def _on_path(self) -> Ints:
         """How long each activity of the groups is on the path."""
-        pieces = self.path.pieces
-        runs = np.isin(pieces.bound, (BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_MEMORY_BOUND)) & (pieces.event >= 0)
-        on_path = summed_by(pieces.event[runs], pieces.length[runs], len(self.graph.event_table))
-        return on_path[self.groups.work.row]
+        return self.on_path(self.path)
 
     @cached_property
     def saves(self) -> tuple[Floats, int]:

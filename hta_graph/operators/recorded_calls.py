@@ -38,11 +38,6 @@ class RecordedCalls:
     calls: Sequence[RecordedCall]
     number: Ints
 
-    @property
-    def have_shapes(self) -> bool:
-        """Whether shapes were recorded at all."""
-        return any(one.call.inputs for one in self.calls)
-
 
 def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids) -> RecordedCalls:
     """Read what some operators were given.
@@ -58,9 +53,7 @@ def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids) -> Reco
     texts = read_texts(graph.trace, INPUTS, operators)
     names = graph.event_table.name[operators].tolist()
     known: dict[tuple[Any, ...], int] = {}
-    number = [
-        known.setdefault(one, len(known)) for one in zip(names, kernels.tolist(), texts, strict=True)
-    ]  # fmt: skip
+    number = [known.setdefault(one, len(known)) for one in zip(names, kernels.tolist(), texts, strict=True)]
     calls = [_recorded_call(graph.names[name], graph.names[kernel], given) for name, kernel, given in known]
     return RecordedCalls(calls, np.array(number, np.int64))
 

@@ -43,7 +43,7 @@ class Attainable:
         return np.where(self.is_loose, np.nan, self.limit_ns)
 
 
-def attainable(calls: Sequence[RecordedCall], device: Device | None) -> Attainable:
+def attainable(calls: Sequence[RecordedCall], device: Device | None = None) -> Attainable:
     """Return how long some calls would take at a device's limits; without a device only what they demand."""
     demands = [one.demand for one in calls]
     flops = _column([np.nan if demand is None else demand.flops for demand in demands])

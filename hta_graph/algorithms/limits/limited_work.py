@@ -11,10 +11,11 @@ import numpy as np
 from hta_graph.algorithms.limits.attainable import Attainable, attainable
 from hta_graph.algorithms.limits.groups import Groups, groups_of
 from hta_graph.algorithms.limits.operator_work import OperatorWork, operator_work
+from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.work.activities import Activities
 from hta_graph.columns import picked, summed_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.model import Floats, Ints
+from hta_graph.model import BoundBy, Floats, Ints
 from hta_graph.operators.devices import Device
 
 __all__ = ["REACHABLE", "LimitedWork", "gpu_name"]
@@ -45,8 +46,13 @@ class LimitedWork:
 
     @cached_property
     def calls(self) -> Attainable:
-        """What the calls demand, and how long they would take at the limits."""
-        return attainable(self.found.calls, self.device)
+        """What the calls demand, and how long they would take at the limits; one device's are kept with the graph."""
+        kept = self.graph.answers.get(attainable)
+        if kept is None or kept[0] != self.device:
+            # Steps of a trace share its calls: what these demand is looked up once.
+            kept = self.graph.answers[attainable] = self.device, attainable(self.found.calls, self.device)
+        found: Attainable = kept[1]
+        return found
 
     def of_activities(self, per_call: Floats, work: Activities) -> Floats:
         """Divide something of calls among their activities by time; NaN where an activity has no call."""
@@ -73,6 +79,19 @@ class LimitedWork:
         return shares
 
     @cached_property
+    def bounds(self) -> list[str | None]:
+        """Which limit of each group takes longer, ``compute`` or ``memory``; ``None`` where the limit is not known."""
+        times = (self.sum_of(values) for values in (self.calls.compute_ns, self.calls.memory_ns))
+        return [_binding(*one) for one in zip(*times, self.limit_share, strict=True)]
+
+    def on_path(self, path: CriticalPath) -> Ints:
+        """Return how long each activity of the groups is on a path (ns)."""
+        pieces = path.pieces
+        runs = np.isin(pieces.bound, (BoundBy.GPU_COMPUTE_BOUND, BoundBy.GPU_MEMORY_BOUND)) & (pieces.event >= 0)
+        sums = summed_by(pieces.event[runs], pieces.length[runs], len(self.graph.event_table))
+        return sums[self.groups.work.row]
+
+    @cached_property
     def counted_calls(self) -> Ints:
         """How many calls each group has: operators, else activities."""
         operator, work = self.found.operator[self.groups.place], self.groups.work
@@ -87,6 +106,12 @@ class LimitedWork:
         length, limit = np.maximum(work.end - work.start, 1), self.of_activities(self.calls.reachable_ns, work)
         wanted = np.maximum(limit / REACHABLE, SHORTEST_NS)
         return np.where(np.isnan(limit), 1.0, np.minimum(wanted / length, 1.0))
+
+
+def _binding(compute_ns: float, memory_ns: float, share: float) -> str | None:
+    if np.isnan(share):
+        return None
+    return "compute" if np.isnan(memory_ns) or compute_ns > memory_ns else "memory"
 
 
 def gpu_name(graph: DependencyGraph, gpus: Collection[int]) -> str:

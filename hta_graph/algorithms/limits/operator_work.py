@@ -52,22 +52,27 @@ def operator_work(graph: DependencyGraph) -> OperatorWork:
     every = activities(graph)
     host_copy = _host_copies(graph, every)
     operator = _telling_operators(graph, every, host_copy)
-    rows, place = np.unique(operator[operator >= 0], return_inverse=True)
-    length = every.end - every.start
-    total = summed_by(place, length[operator >= 0], len(rows))
-    unread, calls = "", RecordedCalls((), np.zeros(0, np.int64))
     try:
-        calls = recorded_calls(graph, rows, _longest_kernels(graph, every, operator, place, len(rows)))
+        calls, unread = _calls_of(graph, every, operator), ""
     except TraceError as error:  # a graph that was saved lives on without its trace's file
-        unread, rows = str(error), rows[:0]
-    if unread:
+        calls, unread = RecordedCalls((), np.zeros(0, np.int64)), str(error)
         operator = np.full(len(every), -1, np.int32)
-        place = place[:0]
-    known = operator >= 0
+    known, length = operator >= 0, every.end - every.start
+    rows, place = np.unique(operator[known], return_inverse=True)
     number, operator_ns = np.full(len(every), -1, np.int64), length.copy()
     number[known] = calls.number[place]
-    operator_ns[known] = total[place]
+    operator_ns[known] = summed_by(place, length[known], len(rows))[place]
     return OperatorWork(every, operator, number, operator_ns, host_copy, calls.calls, unread)
+
+
+def _calls_of(graph: DependencyGraph, every: Activities, operator: Ids) -> RecordedCalls:
+    """Read what each operator (ascending) was given, beside the name of the activity that took most of its time."""
+    known = np.flatnonzero(operator >= 0)
+    rows, place = np.unique(operator[known], return_inverse=True)
+    order = np.lexsort((known, every.end[known] - every.start[known], place))
+    longest = np.zeros(len(rows), np.int64)
+    longest[place[order]] = known[order]  # the last one written is the longest
+    return recorded_calls(graph, rows, graph.event_table.name[every.row[longest]])
 
 
 def _host_copies(graph: DependencyGraph, every: Activities) -> Bools:
@@ -89,12 +94,3 @@ def _telling_operators(graph: DependencyGraph, every: Activities, host_copy: Boo
     silent = (every.type == WorkType.COMMUNICATION) | host_copy
     silent |= picked(graph.marks.graph_launch_call, every.call, otherwise=False)
     return np.where(silent, -1, found).astype(np.int32)
-
-
-def _longest_kernels(graph: DependencyGraph, every: Activities, operator: Ids, place: Ints, count: int) -> Ids:
-    """Return for each operator the name code of its longest activity."""
-    known = np.flatnonzero(operator >= 0)
-    order = np.lexsort((known, every.end[known] - every.start[known], place))
-    longest = np.zeros(count, np.int64)
-    longest[place[order]] = known[order]  # the last one written is the longest
-    return graph.event_table.name[every.row[longest]]
