@@ -21,6 +21,7 @@ from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.errors import TraceError
 from hta_graph.operators.devices import Device
 from hta_graph.operators.given_peaks import peaks_given
+from hta_graph.operators.models.all_models import MOST
 
 __all__ = ["TABLES", "answer", "figure", "known_time", "limits_of", "losses", "operator_demands", "roofline"]
 
@@ -108,12 +109,12 @@ def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
 
     Returns:
         rank, scope, device (whose peaks count; missing: not known), window_ns, gpu_ns (of all activities),
-        unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops, mfu_share (what
-        these would take at the peaks of their types / window, over the GPUs that are used), saves_ns (by how much
+        unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops (missing:
+        more than there can be), mfu_share (what these would take at the peaks of their types / window, over the GPUs that are used), saves_ns (by how much
         replay says that the scope would be shorter if all of it reached 80 % of its limits).
     """
     frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
-    return frame.astype({"saves_ns": "Int64"})
+    return frame.astype({"matrix_flops": "Int64", "saves_ns": "Int64"})
 
 
 def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
@@ -124,7 +125,8 @@ def _limits_row(limits: ScopeLimits) -> dict[str, Any]:
         "window_ns": limits.scope.window_ns,
         "gpu_ns": limits.all_gpu_ns,
         "unknown_share": unknown / max(limits.all_gpu_ns, 1),
-        "matrix_flops": round(flops),
+        # Shapes of a broken file may claim more than 64 bits hold.
+        "matrix_flops": round(flops) if flops < MOST else None,
         "mfu_share": mfu,
         "saves_ns": limits.saves[1] if limits.device else None,
     }
@@ -137,7 +139,8 @@ def losses(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
     is known before other computation, then to communication, then to copies from and to outside.
 
     Returns:
-        rank, scope, part (of ``analyses.hardware.lost_time.PARTS``), cause (of idle time, as ``idle-time`` names it), time_ns, window_share.
+        rank, scope, part (of ``analyses.hardware.lost_time.PARTS``), cause (of idle time, as ``idle-time`` names it),
+        time_ns, window_share.
     """
     return joined([labelled(_loss_rows(limits), limits.scope) for limits in looked], LOSSES)
 

@@ -36,7 +36,10 @@ def conclusion(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 def _use_of_peak(limits: pd.DataFrame, losses: pd.DataFrame) -> list[str]:
     """Say what share of the peak the matrix work of a scope uses, and what takes most of the rest."""
     found = outlier(limits.assign(lost=1 - limits["mfu_share"]), "lost", lambda lost: brief_share(1 - lost))
-    if found is None or not found["matrix_flops"] or found["unknown_share"] > SILENT:
+    if found is None or not found["mfu_share"] or found["unknown_share"] > SILENT:
+        return []
+    # More than the peak is no use of it: the shapes or the peaks are others'.
+    if limits["mfu_share"].max() > 1:
         return []
     lost = rows_there(losses, found)
     lost = lost[lost["part"] != "matrix_at_peak"]

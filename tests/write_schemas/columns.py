@@ -200,7 +200,7 @@ COLUMNS: Mapping[str, Schema] = {
     "unknown": text("Why nothing is known of its work; null: it is known.", null=True),
     "inputs": text("Types and shapes of what it was given; or what a kernel fuses; null: not known.", null=True),
     "unknown_share": share("Computation of which the demand is not known, of gpu_ns"),
-    "matrix_flops": whole("The FLOPs of matrix work in the window."),
+    "matrix_flops": whole("The FLOPs of matrix work in the window; null: more than there can be.", null=True),
     "mfu_share": share("What these would take at the peaks of their types, of the window; null: no peaks", null=True),
     "known": text("yes, or why it is not known what it demands."),
     "part": one_of(list(PARTS), "What the time is."),

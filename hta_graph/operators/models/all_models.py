@@ -24,7 +24,7 @@ from hta_graph.operators.models.reductions import REDUCTIONS
 from hta_graph.operators.models.resizing import RESIZING
 from hta_graph.operators.operator_call import NotToldError, OperatorCall
 
-__all__ = ["MODELS", "demand_of", "looks_up", "model_of"]
+__all__ = ["MODELS", "MOST", "demand_of", "looks_up", "model_of"]
 
 MODELS: tuple[Model, ...] = (
     *PRODUCTS,

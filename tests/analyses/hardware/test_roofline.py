@@ -204,6 +204,18 @@ def test_the_less_is_known_the_less_is_said_of_the_peak(us: float, said: str | N
     assert [said in text for text in use] == ([True] if said else [])
 
 
+def test_shapes_that_no_gpu_could_multiply_end_in_no_error_and_no_claim(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = TraceBuilder(**A100)
+    for at in range(30):
+        trace.op("aten::mm", 20 * at, 20 * at + 8, **shaped((HALF, [1 << 20, 1 << 20]), (HALF, [1 << 20, 1 << 20])))
+        trace.launch("gemm", (20 * at + 2, 20 * at + 6), (20 * at + 8, 20 * at + 18), at + 1)
+    found = command_json(capsys, "roofline", trace.write(tmp_path / "trace.json"), "--json", "-")
+    assert found["tables"]["limits"][0]["matrix_flops"] is None
+    assert "of the peak" not in found["conclusion"]
+
+
 def test_every_step_has_its_own_row(tmp_path: Path) -> None:
     trace = drawn()
     trace.annotation("ProfilerStep#1", 0, 20)
