@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 from hta_graph.operators.demand import Model
 from hta_graph.operators.models.all_models import MODELS
-
-PAGE = Path(__file__).parents[1] / "docs" / "demands.md"
-BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
-BETWEEN = re.compile(f"(?<={BEGIN}\\n).*(?={END})", re.DOTALL)
+from tests.support.generated_part import GeneratedPart
 
 
 def table() -> str:
@@ -34,15 +28,8 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*")
 
 
-def renewed(page: str) -> str:
-    """Return the page with the table anew."""
-    return BETWEEN.sub(lambda _: table(), page)
-
-
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+PART = GeneratedPart("demands.md", "models", table)
 
 
 if __name__ == "__main__":
-    main()
+    PART.write()

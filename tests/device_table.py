@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from hta_graph.operators.devices import TYPES, Device, known_devices
+from tests.support.generated_part import GeneratedPart
 
-PAGE = Path(__file__).parents[1] / "docs" / "peaks.md"
-BEGIN, END = "<!-- devices: begin -->", "<!-- devices: end -->"
-BETWEEN = re.compile(f"(?<={BEGIN}\\n).*(?={END})", re.DOTALL)
 SHOWN = {"float8": "8-bit", "float6": "6-bit", "float4": "4-bit", "bfloat16": "bf16", "double": "fp64", "float": "fp32",
          "half": "fp16"}  # fmt: skip
 """Types as the heads of the columns call them."""
@@ -54,15 +50,8 @@ def sources() -> Iterator[str]:
         yield f"- **{device.name}**: {device.source}.{f' {device.note}' if device.note else ''}"
 
 
-def renewed(page: str) -> str:
-    """Return the page with the table anew."""
-    return BETWEEN.sub(lambda _: table(), page)
-
-
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+PART = GeneratedPart("peaks.md", "devices", table)
 
 
 if __name__ == "__main__":
-    main()
+    PART.write()

@@ -109,9 +109,10 @@ def limits_of(looked: Sequence[ScopeLimits]) -> pd.DataFrame:
 
     Returns:
         rank, scope, device (whose peaks count; missing: not known), window_ns, gpu_ns (of all activities),
-        unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops (missing:
-        more than there can be), mfu_share (what these would take at the peaks of their types / window, over the GPUs that are used), saves_ns (by how much
-        replay says that the scope would be shorter if all of it reached 80 % of its limits).
+        unknown_share (of gpu_ns: computation of which it is not known what it demands), matrix_flops (missing: more
+        than there can be), mfu_share (what these would take at the peaks of their types / window, over the GPUs that
+        are used), saves_ns (by how much replay says that the scope would be shorter if all of it reached 80 % of its
+        limits).
     """
     frame = joined([labelled([_limits_row(limits)], limits.scope) for limits in looked], LIMITS)
     return frame.astype({"matrix_flops": "Int64", "saves_ns": "Int64"})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.demand_table import PAGE, renewed
+from tests.demand_table import PART
 
 
 def test_the_table_of_the_manual_is_that_of_the_program() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert renewed(text) == text, "python -m tests.demand_table writes it anew"
+    text = PART.path.read_text(encoding="utf-8")
+    assert PART.renewed(text) == text, "python -m tests.demand_table writes it anew"

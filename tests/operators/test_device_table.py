@@ -7,13 +7,13 @@ import re
 
 from hta_graph.operators.devices import MAKERS, TYPES, device_of
 from hta_graph.operators.kernel_precision import is_tf32
-from tests.device_table import PAGE, renewed
+from tests.device_table import PART
 
-TEXT = PAGE.read_text(encoding="utf-8")
+TEXT = PART.path.read_text(encoding="utf-8")
 
 
 def test_the_page_has_the_table_of_the_package() -> None:
-    assert renewed(TEXT) == TEXT, "python -m tests.device_table writes it anew"
+    assert PART.renewed(TEXT) == TEXT, "python -m tests.device_table writes it anew"
     assert TEXT.count("MI355X") > 1
 
 
