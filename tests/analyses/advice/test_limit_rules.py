@@ -85,6 +85,11 @@ def test_products_of_floats_that_are_not_rounded_are_told_and_those_that_are_not
     assert "float32_products" not in advised(rounded)
 
 
+def test_of_products_whose_kernel_does_not_tell_its_precision_nothing_is_said(tmp_path: Path) -> None:
+    untold = one_product(tmp_path, [4096, 4096], [4096, 4096], us=8_000, kernel="nvjet_hsh_128x64", kind="float")
+    assert "float32_products" not in advised(untold)
+
+
 @pytest.mark.parametrize("name", ["Accelerator 9", ""])
 def test_of_a_device_that_is_not_known_nothing_is_said(name: str, tmp_path: Path) -> None:
     trace = TraceBuilder(deviceProperties=[{"id": 0, "name": name}])

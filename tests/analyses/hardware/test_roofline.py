@@ -216,6 +216,29 @@ def test_shapes_that_no_gpu_could_multiply_end_in_no_error_and_no_claim(
     assert "of the peak" not in found["conclusion"]
 
 
+def test_time_in_which_several_run_belongs_to_matrix_work_then_to_what_is_known(tmp_path: Path) -> None:
+    """A product from 10 to 110 µs, an addition beside it from 60 to 160, what is not known from 150 to 180."""
+    trace = TraceBuilder(**A100)
+    trace.op("aten::mm", 0, 8, **shaped((HALF, [2048, 2048]), (HALF, [2048, 2048])))
+    trace.launch("gemm", (2, 6), (10, 110), 1)
+    trace.op("aten::add", 10, 18, **shaped((HALF, [4_000_000]), (HALF, [4_000_000]), ("Scalar", [])))
+    trace.launch("add", (12, 16), (60, 160), 2, stream=20)
+    trace.op("mine::odd", 20, 28, **shaped((HALF, [4])))
+    trace.launch("odd", (22, 26), (150, 180), 3, stream=24)
+    parts = asked(tmp_path, trace).tables["losses"].set_index("part")["time_ns"]
+    assert parts.filter(like="matrix_").sum() == 100_000
+    assert parts.filter(like="other_").sum() == 50_000
+    assert parts["without_model"] == 20_000
+
+
+def test_a_graph_is_asked_about_one_device_after_the_other(tmp_path: Path) -> None:
+    scope = whole(0, drawn().graph(tmp_path))
+    shares = [
+        by_kernel(roofline.answer([scope], peaks=name))[100].peak_share for name in ("H100 SXM", "V100 SXM2", None)
+    ]
+    assert shares == pytest.approx([BIG / peak / 100e-6 for peak in (989.4e12, 125e12, 312e12)])
+
+
 def test_every_step_has_its_own_row(tmp_path: Path) -> None:
     trace = drawn()
     trace.annotation("ProfilerStep#1", 0, 20)
