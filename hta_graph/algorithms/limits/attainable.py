@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.model import Bools, Floats
 from hta_graph.operators.demand import Demand, Unit
 from hta_graph.operators.devices import Device
-from hta_graph.operators.models.all_models import looks_up
+from hta_graph.operators.models.all_models import is_loose
 from hta_graph.operators.recorded_calls import RecordedCall
 
 __all__ = ["Attainable", "attainable"]
@@ -52,8 +52,8 @@ def attainable(calls: Sequence[RecordedCall], device: Device | None = None) -> A
     bandwidth = (device and device.memory_bytes_per_s) or np.nan
     is_matrix = np.array([demand is not None and demand.unit == Unit.MATRIX for demand in demands], np.bool_)
     is_least = np.array([demand is not None and demand.is_least for demand in demands], np.bool_)
-    is_loose = np.array([looks_up(one.call.name) for one in calls], np.bool_)
-    return Attainable(flops, moved, 1e9 * flops / peaks, 1e9 * moved / bandwidth, is_matrix, is_least, is_loose)
+    loose = np.array([is_loose(one.call.name) for one in calls], np.bool_)
+    return Attainable(flops, moved, 1e9 * flops / peaks, 1e9 * moved / bandwidth, is_matrix, is_least, loose)
 
 
 def _peak(demand: Demand | None, kernel: str, device: Device | None) -> float:

@@ -24,7 +24,7 @@ from hta_graph.operators.models.reductions import REDUCTIONS
 from hta_graph.operators.models.resizing import RESIZING
 from hta_graph.operators.operator_call import NotToldError, OperatorCall
 
-__all__ = ["MODELS", "MOST", "demand_of", "looks_up", "model_of"]
+__all__ = ["MODELS", "MOST", "demand_of", "is_loose", "model_of"]
 
 MODELS: tuple[Model, ...] = (
     *PRODUCTS,
@@ -48,7 +48,7 @@ MODELS: tuple[Model, ...] = (
 
 MOST = 1 << 62
 """More is no work that a GPU can do, and no integer of 64 bits."""
-LOOKING_UP = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward")
+LOOSE = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\w*_backward|sort|topk|unique|kthvalue")
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
 
@@ -63,13 +63,15 @@ def model_of(name: str) -> Model | None:
     return BY_NAME.get(name) or BY_NAME.get(name.removesuffix("_"))
 
 
-def looks_up(name: str) -> bool:
-    """Tell whether an operator goes to rows that an index names: as these may repeat, its least traffic is loose.
+def is_loose(name: str) -> bool:
+    """Tell whether an operator's true traffic may be far more than its least.
 
-    >>> looks_up("aten::index_select"), looks_up("aten::embedding_dense_backward"), looks_up("aten::mm")
+    Rows that an index names may repeat, and who puts in order goes over all again and again.
+
+    >>> is_loose("aten::index_select"), is_loose("aten::sort"), is_loose("aten::mm")
     (True, True, False)
     """
-    return LOOKING_UP.search(name) is not None
+    return LOOSE.search(name) is not None
 
 
 def demand_of(call: OperatorCall) -> Demand | None:
