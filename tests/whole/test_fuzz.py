@@ -40,13 +40,17 @@ def test_damaged_traces_give_a_sound_result_or_one_clear_line(first: int, part: 
 
 
 def test_every_kind_of_damage_damages() -> None:
-    """Cases are equal for equal seeds, and each kind changes the bytes of most traces that it is given."""
+    """Cases are equal for equal seeds, and each kind changes the bytes of a sixth of the traces that it is given.
+
+    Most change nearly all. ``drop_arg`` changes a quarter, whichever traces there are: the row that it draws has the
+    argument that it draws that often.
+    """
     assert [make_case(1, number) for number in range(20)] == [make_case(1, number) for number in range(20)]
     whole = {raw for _, raw in seeds()}
     for at, damage in enumerate(DAMAGES):
-        made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(12)]
+        made = [make_case(1, at + turn * len(DAMAGES)) for turn in range(30)]
         assert {case.damage for case in made} == {damage}
-        assert sum(case.raw not in whole for case in made) >= 4
+        assert sum(case.raw not in whole for case in made) >= 5
     assert len(DAMAGES) == len(BYTES) + len(STRUCTURAL)
 
 
