@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hta_graph.operators.demand import Unit
@@ -21,6 +21,7 @@ WIDE = ("double", "complex<double>", "complexdouble")
 MAKERS = ("nvidia", "tesla", "amd", "radeon", "instinct")
 """Words at the beginning of a name that one driver writes and another does not."""
 TERA, GIGA = 10**12, 10**9
+TABLE = Path(__file__).with_name("devices.json")
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,6 @@ class Device:
     def memory_bytes_per_s(self) -> float | None:
         """How fast it reads and writes its memory."""
         return _times(self.memory_gb_per_s, GIGA)
-
-    @property
-    def link_bytes_per_s(self) -> float | None:
-        """How fast it sends to other devices of its node, or receives."""
-        return _times(self.link_gb_per_s, GIGA)
 
     def peak_flops(self, unit: Unit, dtype: str, kernel: str = "") -> float | None:
         """Return the FLOP/s of a unit in a type as recorded (``bfloat16``, ``float8_e4m3fn``); ``None``: not known.
@@ -92,8 +88,8 @@ def device_named(name: str) -> Device | None:
 @cache
 def known_devices() -> tuple[Device, ...]:
     """Return all devices of the table."""
-    text = (files("hta_graph.operators") / "devices.json").read_text(encoding="utf-8")
-    return tuple(device_of(entry) for entry in json.loads(text)["devices"])
+    entries = json.loads(TABLE.read_text(encoding="utf-8"))["devices"]
+    return tuple(device_of(entry) for entry in entries)
 
 
 def device_of(entry: Mapping[str, Any]) -> Device:

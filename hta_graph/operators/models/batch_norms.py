@@ -6,13 +6,12 @@ Arithmetic is counted by element of the data as for other normalisations; what i
 from __future__ import annotations
 
 from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.models.normalisations import NORMALISED, STATISTICS
 from hta_graph.operators.models.traffic import accumulated, moving, switches
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
 __all__ = ["BATCH_NORMS"]
 
-STATISTICS = 1 + 3
-NORMALISED = 2
 ALL = (True, True, True)
 
 

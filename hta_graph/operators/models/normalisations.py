@@ -12,7 +12,7 @@ from hta_graph.operators.demand import Demand, Model
 from hta_graph.operators.models.traffic import accumulated, moving, switches
 from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
 
-__all__ = ["NORMALISATIONS"]
+__all__ = ["NORMALISATIONS", "NORMALISED", "STATISTICS"]
 
 STATISTICS = 1 + 3
 NORMALISED = 2

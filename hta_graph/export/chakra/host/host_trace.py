@@ -52,8 +52,8 @@ class HostTrace:
 
     Columns have one entry per node, ascending by id, which is the order in which the nodes began: ``id``; ``parent``
     (an id; the process node's is its own); ``rf_id`` (record function id, 0 if none); ``thread`` and
-    ``forward_thread`` (small logical numbers, 0 if none); ``sequence`` (autograd's, -1 if none); ``forward_parent``
-    (an id, 0 if none); ``name`` (codes into ``names``).
+    ``forward_thread`` (small logical numbers, 0 if none); ``sequence`` (autograd's, -1 if none); ``name`` (codes into
+    ``names``).
     """
 
     path: Path
@@ -66,7 +66,6 @@ class HostTrace:
     thread: Ints
     forward_thread: Ints
     sequence: Ints
-    forward_parent: Ints
     name: Ids
     names: tuple[str, ...]
 
@@ -215,13 +214,7 @@ def _sorted_columns(path: Path, header: HostHeader, nodes: list[HostNode]) -> Ho
     )
 
 
-_COLUMN_OF = {
-    "rf_id": "rf_id",
-    "thread": "tid",
-    "forward_thread": "fw_tid",
-    "sequence": "seq_id",
-    "forward_parent": "fw_parent",
-}
+_COLUMN_OF = {"rf_id": "rf_id", "thread": "tid", "forward_thread": "fw_tid", "sequence": "seq_id"}
 
 
 def _number_columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:

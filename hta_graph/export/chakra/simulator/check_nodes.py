@@ -9,7 +9,7 @@ import numpy as np
 from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.check_communication import Breach
 from hta_graph.export.chakra.simulator.dependency_order import circle_text, cycle_in
-from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
+from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, COMPUTATION, EtProgram
 
 __all__ = ["LONGEST_NODE_NS", "LONGEST_RUN_NS", "dependency_breaches", "duration_breaches", "node_breaches"]
 
@@ -24,7 +24,7 @@ def node_breaches(program: EtProgram) -> Iterator[Breach]:
     """Yield the nodes whose ids, types or sides ASTRA-sim stumbles over."""
     for at in np.flatnonzero(program.ids[1:] == program.ids[:-1]).tolist():
         yield at, "duplicate-id", "two nodes have this id"
-    runs = {NODE_TYPES["COMP_NODE"], *COMMUNICATION_TYPES}
+    runs = {COMPUTATION, *COMMUNICATION_TYPES}
     labels = {number: label for label, number in NODE_TYPES.items()}
     for at, kind in enumerate(program.types):
         if kind not in runs:

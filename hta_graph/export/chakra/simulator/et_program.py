@@ -19,6 +19,7 @@ from hta_graph.model import Bools, Ints
 __all__ = [
     "COLLECTIVE",
     "COMMUNICATION_TYPES",
+    "COMPUTATION",
     "RECEIVE",
     "SEND",
     "EtAttribute",
@@ -26,6 +27,7 @@ __all__ = [
     "programs_of",
 ]
 
+COMPUTATION = NODE_TYPES["COMP_NODE"]
 COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
 COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
 

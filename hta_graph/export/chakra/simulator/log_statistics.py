@@ -12,14 +12,11 @@ import numpy as np
 
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.files.schema import NODE_TYPES
-from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
+from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, COMPUTATION, EtProgram
 from hta_graph.export.chakra.simulator.simulator_log import LogEvents, NodeIds, SimulatorLog
 from hta_graph.model import Bools
 
 __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_document"]
-
-COMPUTATION = NODE_TYPES["COMP_NODE"]
 
 LOST = (
     "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
+from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, COMPUTATION
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU, DELAY
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes
@@ -140,7 +141,7 @@ class _NodeWriter:
         if self._slot[at] >= COMMUNICATION:
             self._add_exchange(node, self._exchanges[at])
         else:
-            node.type = _COMPUTE
+            node.type = COMPUTATION
         node.duration_micros = self._micros[at]
         add(name="start_nanos", int64_val=start)
         add(name="duration_nanos", int64_val=self._end[at] - start)
@@ -190,9 +191,9 @@ class _NodeWriter:
     @staticmethod
     def _add_exchange(node: Any, exchange: Exchange) -> None:
         node.name = exchange.name or node.name
-        node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", _COLLECTIVE)
+        node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", COLLECTIVE)
         add = node.attr.add
-        if node.type == _COLLECTIVE:
+        if node.type == COLLECTIVE:
             add(name="comm_type", int64_val=COLLECTIVES[exchange.kind])
         add(name="comm_size", int64_val=exchange.size)
         add(name="pg_name", string_val=exchange.group)
@@ -203,13 +204,10 @@ class _NodeWriter:
             add(name="comm_dst", int32_val=exchange.target)
 
 
-_COMPUTE, _COLLECTIVE = NODE_TYPES["COMP_NODE"], NODE_TYPES["COMM_COLL_NODE"]
-
-
 def _delay_node(number: int, sources: list[int], start: int, duration: int, *, on_cpu: bool) -> Any:
     """Make a node of idle time from its start and duration (ns)."""
     node = Node(
-        id=number, name=DELAY, type=_COMPUTE, data_deps=sources,
+        id=number, name=DELAY, type=COMPUTATION, data_deps=sources,
         start_time_micros=max(start, 0) // 1000, duration_micros=duration // 1000,
     )  # fmt: skip
     node.attr.add(name="is_cpu_op", bool_val=on_cpu)

@@ -28,16 +28,15 @@ from hta_graph.export.chakra.files.et_folder import (
     check_target,
     write_folder,
 )
-from hta_graph.export.chakra.files.schema import NODE_TYPES, GlobalMetadata
+from hta_graph.export.chakra.files.schema import GlobalMetadata
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.check_nodes import LONGEST_NODE_NS
-from hta_graph.export.chakra.simulator.et_program import is_delay
+from hta_graph.export.chakra.simulator.et_program import COMPUTATION, is_delay
 from hta_graph.export.chakra.workload.replay_times import rounded_microseconds
 from hta_graph.export.targets import check_new_folder
 
 __all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
-COMPUTATION = NODE_TYPES["COMP_NODE"]
 Lane = tuple[object, ...]
 """A node's thread or stream, in its numbers."""
 
