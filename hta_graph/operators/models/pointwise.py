@@ -10,23 +10,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.demand import CostModel, Demand
 from hta_graph.operators.models.element_by_element import (
     Pointwise,
     Result,
-    model_of_pointwise,
     operands_of,
     pointwise_demand,
+    pointwise_model,
 )
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, bytes_of
-from hta_graph.operators.tensor_types import broadcast, output_bytes, promoted
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, total_bytes
+from hta_graph.operators.tensor_types import broadcast, output_bytes, promoted_type
 
 __all__ = ["POINTWISE"]
 
 REAL, TRUTH = Result.REAL, Result.TRUTH
 TWO, THREE = (0, 1), (0, 1, 2)
 
-ROWS = (
+POINTWISE_ROWS = (
     # one operand
     Pointwise("neg sign sgn floor ceil round trunc bitwise_not conj_physical _conj_physical", 1, ""),
     Pointwise("abs", 1, "", result=Result.MAGNITUDE),
@@ -101,8 +101,8 @@ def _div(call: OperatorCall) -> Demand:
     if len(call.inputs) <= 2 or call.tensor_or_none(2):
         return found
     is_told = call.name.endswith("_") or call.tensor_or_none(len(call.inputs) - 1) is not None
-    if not is_told and promoted(*operands_of(call, TWO)) != found.dtype:
-        raise NotToldError("how the quotient is rounded")
+    if not is_told and promoted_type(*operands_of(call, TWO)) != found.dtype:
+        raise NotRecordedError("how the quotient is rounded")
     return replace(found, is_least=True)
 
 
@@ -130,25 +130,25 @@ def _glu(call: OperatorCall) -> Demand:
 def _glu_backward(call: OperatorCall) -> Demand:
     """Count s·g and a·g·s·(1 − s), with s = sigmoid(b)."""
     grad, given = call.tensor(0), call.tensor(1)
-    return Demand(8 * grad.elements, bytes_of(grad, given) + output_bytes(given.shape, given.dtype), given.dtype)
+    return Demand(8 * grad.elements, total_bytes(grad, given) + output_bytes(given.shape, given.dtype), given.dtype)
 
 
 def _prelu_backward(call: OperatorCall) -> Demand:
     """Count x > 0 ? g : w·g and x > 0 ? 0 : x·g; both are written."""
     tensors, _ = operands_of(call, THREE)
-    shape, kind = broadcast(tensor.shape for tensor in tensors), promoted(tensors)
-    return Demand(3 * math.prod(shape), bytes_of(*tensors) + 2 * output_bytes(shape, kind), kind)
+    shape, kind = broadcast(tensor.shape for tensor in tensors), promoted_type(tensors)
+    return Demand(3 * math.prod(shape), total_bytes(*tensors) + 2 * output_bytes(shape, kind), kind)
 
 
 POINTWISE = (
-    *(model_of_pointwise(row) for row in ROWS),
-    Model(("aten::div",), "1 per element", "operands + result", _div),
-    Model(("aten::clamp",), "1 per element and bound", "operands + result", _clamp),
-    Model(
+    *(pointwise_model(row) for row in POINTWISE_ROWS),
+    CostModel(("aten::div",), "1 per element", "operands + result", _div),
+    CostModel(("aten::clamp",), "1 per element and bound", "operands + result", _clamp),
+    CostModel(
         ("aten::native_dropout", "aten::_fused_dropout"), "3 per element", "input + result + a byte per element",
         _native_dropout,
     ),
-    Model(("aten::glu",), "a·sigmoid(b): 5 per element of the result", "input + result", _glu),
-    Model(("aten::glu_backward",), "8 per element of g", "g + input + result", _glu_backward),
-    Model(("aten::_prelu_kernel_backward",), "3 per element", "operands + two results", _prelu_backward),
+    CostModel(("aten::glu",), "a·sigmoid(b): 5 per element of the result", "input + result", _glu),
+    CostModel(("aten::glu_backward",), "8 per element of g", "g + input + result", _glu_backward),
+    CostModel(("aten::_prelu_kernel_backward",), "3 per element", "operands + two results", _prelu_backward),
 )  # fmt: skip
