@@ -2496,7 +2496,7 @@ MEETINGS = (
     of_meetings(
         "a byte is gathered",
         "hta_graph/export/chakra/workload/exchanges.py",
-        "max(size, LEAST_GATHERED)",
+        "max(size, MIN_ALL_GATHER_BYTES)",
         "max(size, 0)",
     ),
     of_meetings(
@@ -2637,13 +2637,13 @@ WORKLOADS = (
     of_workloads(
         "a circle of nodes is laid on collectives",
         "hta_graph/export/chakra/workload/order_error.py",
-        "if circle := cycle_in(",
-        "if False and cycle_in(",
+        "if circle := find_cycle(",
+        "if False and find_cycle(",
     ),
     of_checks(
         "nodes of any length pass",
         "hta_graph/export/chakra/simulator/check_nodes.py",
-        "length > LONGEST_NODE_NS",
+        "length > MAX_NODE_NS",
         "length > 2**80",
     ),
     of_checks(
@@ -2655,14 +2655,14 @@ WORKLOADS = (
     of_checks(
         "sizes pass that never end",
         "hta_graph/export/chakra/simulator/check_communication.py",
-        "LARGEST_SIZE = 2**53",
-        "LARGEST_SIZE = 2**64",
+        "MAX_COMM_BYTES = 2**53",
+        "MAX_COMM_BYTES = 2**64",
     ),
     of_checks(
         "tags pass that meet wrong partners",
         "hta_graph/export/chakra/simulator/check_communication.py",
-        "LARGEST_TAG = 2**31 - 1",
-        "LARGEST_TAG = 2**31",
+        "MAX_TAG = 2**31 - 1",
+        "MAX_TAG = 2**31",
     ),
     of_checks(
         "groups pass at which readers throw",

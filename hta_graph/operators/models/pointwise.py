@@ -23,21 +23,21 @@ from hta_graph.operators.tensor_types import broadcast, output_bytes, promoted_t
 
 __all__ = ["POINTWISE"]
 
-REAL, TRUTH = Result.REAL, Result.TRUTH
+FLOAT, BOOL = Result.REAL, Result.TRUTH
 TWO, THREE = (0, 1), (0, 1, 2)
 
 POINTWISE_ROWS = (
     # one operand
     Pointwise("neg sign sgn floor ceil round trunc bitwise_not conj_physical _conj_physical", 1, ""),
     Pointwise("abs", 1, "", result=Result.MAGNITUDE),
-    Pointwise("logical_not signbit isposinf isneginf isnan isinf", 1, "", result=TRUTH),
+    Pointwise("logical_not signbit isposinf isneginf isnan isinf", 1, "", result=BOOL),
     Pointwise(
         "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh"
-        " acosh atanh erf erfc erfinv lgamma digamma", 1, "", result=REAL,
+        " acosh atanh erf erfc erfinv lgamma digamma", 1, "", result=FLOAT,
     ),
     Pointwise("frac", 2, "x − trunc(x)"),
-    Pointwise("sinc", 3, "sin(π·x) ÷ (π·x)", result=REAL),
-    Pointwise("logit", 3, "log(x ÷ (1 − x))", result=REAL),
+    Pointwise("sinc", 3, "sin(π·x) ÷ (π·x)", result=FLOAT),
+    Pointwise("logit", 3, "log(x ÷ (1 − x))", result=FLOAT),
     Pointwise("nan_to_num", 3, "three choices"),
     # activations
     Pointwise("relu threshold", 1, "max(x, 0)"),
@@ -45,7 +45,7 @@ POINTWISE_ROWS = (
     Pointwise("_prelu_kernel", 2, "x > 0 ? x : w·x", TWO),
     Pointwise("hardtanh hardshrink", 2, "two comparisons"),
     Pointwise("softshrink", 3, "two comparisons, a subtraction"),
-    Pointwise("sigmoid", 4, "1 ÷ (1 + exp(−x))", result=REAL),
+    Pointwise("sigmoid", 4, "1 ÷ (1 + exp(−x))", result=FLOAT),
     Pointwise("hardsigmoid", 4, "min(max(x + 3, 0), 6) ÷ 6"),
     Pointwise("hardswish", 5, "x · min(max(x + 3, 0), 6) ÷ 6"),
     Pointwise("silu", 4, "x ÷ (1 + exp(−x))"),
@@ -60,11 +60,11 @@ POINTWISE_ROWS = (
     Pointwise("mul floor_divide remainder fmod pow maximum minimum fmax fmin clamp_min clamp_max gcd lcm", 1, "", TWO),
     Pointwise("bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift", 1, "", TWO),
     Pointwise("heaviside nextafter", 1, "", TWO),
-    Pointwise("atan2 copysign", 1, "", TWO, REAL),
-    Pointwise("eq ne lt le gt ge logical_and logical_or logical_xor", 1, "", TWO, TRUTH),
-    Pointwise("xlogy", 2, "x · log(y)", TWO, REAL),
-    Pointwise("hypot", 4, "√(x² + y²)", TWO, REAL),
-    Pointwise("logaddexp logaddexp2", 7, "max(x, y) + log1p(exp(−|x − y|))", TWO, REAL),
+    Pointwise("atan2 copysign", 1, "", TWO, FLOAT),
+    Pointwise("eq ne lt le gt ge logical_and logical_or logical_xor", 1, "", TWO, BOOL),
+    Pointwise("xlogy", 2, "x · log(y)", TWO, FLOAT),
+    Pointwise("hypot", 4, "√(x² + y²)", TWO, FLOAT),
+    Pointwise("logaddexp logaddexp2", 7, "max(x, y) + log1p(exp(−|x − y|))", TWO, FLOAT),
     # three operands
     Pointwise("addcmul", 2, "x + y·z", THREE, factor=3),
     Pointwise("addcdiv", 2, "x + y ÷ z", THREE, factor=3),
@@ -92,7 +92,7 @@ POINTWISE_ROWS = (
 )  # fmt: skip
 
 
-DIVISION = Pointwise("div", 1, "", TWO, REAL)
+DIVISION = Pointwise("div", 1, "", TWO, FLOAT)
 
 
 def _div(call: OperatorCall) -> Demand:

@@ -11,13 +11,13 @@ from hta_graph.export.sync_dependencies import next_operators
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EventKind, Ids, Ints
 
-__all__ = ["Placement"]
+__all__ = ["NodePlacement"]
 
-OPEN_ROWS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
+NESTED_KINDS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 """What host nodes stand for, and the calls inside."""
 
 
-class Placement:
+class NodePlacement:
     """A graph and the host nodes of its operators and annotations; a row *has a node* if it was matched."""
 
     def __init__(self, graph: DependencyGraph, matching: HostMatching) -> None:
@@ -28,7 +28,7 @@ class Placement:
     def around(self) -> Ids:
         """The innermost row with a node around each operator, annotation and call; -1 where there is none."""
         # Climb until all have reached a row with a node: as many passes as rows without one lie inside each other.
-        around = self.graph.nesting(*OPEN_ROWS).parent.copy()
+        around = self.graph.nesting(*NESTED_KINDS).parent.copy()
         while (unknown := (around >= 0) & ~self.has_node[around]).any():
             around[unknown] = around[around[unknown]]
         return around
@@ -45,7 +45,7 @@ class Placement:
 
     def open_at(self, lanes: Ids, times: Ints) -> Ids:
         """Return the innermost row with a node that is open on each thread just after each time; -1 where none is."""
-        return self.innermost(self.graph.nesting(*OPEN_ROWS).open_at(lanes, times))
+        return self.innermost(self.graph.nesting(*NESTED_KINDS).open_at(lanes, times))
 
     @cached_property
     def own_time(self) -> Ints:

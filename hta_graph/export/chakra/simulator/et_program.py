@@ -161,7 +161,7 @@ class _NodeScan:
             self.names.append(known.setdefault(node.name, node.name))
             self.types.append(node.type)
             self.micros.append(node.duration_micros)
-            on_cpu, kind = _on_cpu(node)
+            on_cpu, kind = _cpu_flag(node)
             self.on_cpu.append(on_cpu)
             self.cpu_kinds.append(kind)
             before = len(self.awaited)
@@ -178,7 +178,7 @@ def is_delay(node: Any) -> bool:
     return node.name == DELAY and not any(attribute.name == "event_index" for attribute in node.attr)
 
 
-def _on_cpu(node: Any) -> tuple[bool, str]:
+def _cpu_flag(node: Any) -> tuple[bool, str]:
     """Tell whether a node is CPU work, GPU work if it does not say; and the type of the value that says so."""
     for attribute in node.attr:
         if attribute.name == "is_cpu_op":

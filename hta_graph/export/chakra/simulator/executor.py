@@ -75,7 +75,7 @@ def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]
         rank 0    |-- node 1 ---|======= all-reduce of 5 =======|
         rank 1    |----------- node 1 -----------|==== of 3 ====|    both end 3 after the later start
     """
-    run = _RunningRanks(programs, groups)
+    run = _RunningSimulation(programs, groups)
     run.begin()
     return run.result()
 
@@ -125,7 +125,7 @@ class _RankState:
         return started
 
 
-class _RunningRanks:
+class _RunningSimulation:
     """All ranks and the events to come, in order of time and then of their making."""
 
     def __init__(self, programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]) -> None:

@@ -18,15 +18,15 @@ from hta_graph.model import Bools
 
 __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_document"]
 
-LOST = (
+LOST_ENTRIES_NOTE = (
     "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); "
     "what ran when is not known, only when ranks ended"
 )
-UNTOLD = (
+CPU_UNKNOWN_NOTE = (
     "the log does not say which nodes are work of the CPU, the workload does; without it only communication and delays "
     "are known"
 )
-TAKEN_FOR_GPU = (
+ASSUMED_GPU_NOTE = (
     "no two nodes computed at once, as in workloads of the profile gpu: all are taken for the GPU's; the workload "
     "would tell for certain"
 )
@@ -105,14 +105,16 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
     """
     here = {*np.unique(log.events.rank).tolist(), *log.finished}
     if programs and (strangers := sorted(here - set(programs))):
-        cause = f"is not of {_workload_of(programs)}, which has no rank {strangers[0]}"
+        cause = f"is not of {_workload_folder(programs)}, which has no rank {strangers[0]}"
         raise TraceError(log.path, cause, "name the workload that was run")
     known = programs or {}
     runs = [_RankRun(log, rank, known.get(rank)) for rank in sorted(here | set(known))]
     is_lost = any(run.lost_entries for run in runs)
     on_one_slot = all(run.computes_on_one_slot for run in runs)
-    unsure = TAKEN_FOR_GPU if on_one_slot else UNTOLD
-    notes = [note for condition, note in ((is_lost, LOST), (not programs and not is_lost, unsure)) if condition]
+    unsure = ASSUMED_GPU_NOTE if on_one_slot else CPU_UNKNOWN_NOTE
+    notes = [
+        note for condition, note in ((is_lost, LOST_ENTRIES_NOTE), (not programs and not is_lost, unsure)) if condition
+    ]
     for run in runs:
         notes += run.unfinished_lines(is_lost=is_lost)
     found = [run.statistics(is_lost=is_lost, on_one_slot=on_one_slot) for run in runs]
@@ -125,7 +127,7 @@ def statistics_document(found: LogStatistics) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-statistics/1", "ranks": ranks, "notes": found.notes}
 
 
-def _workload_of(programs: Mapping[int, EtProgram]) -> Path:
+def _workload_folder(programs: Mapping[int, EtProgram]) -> Path:
     return next(iter(programs.values())).file.path.parent
 
 
@@ -135,8 +137,8 @@ class _RankRun:
     def __init__(self, log: SimulatorLog, rank: int, program: EtProgram | None) -> None:
         self.rank, self.end, self._program = rank, log.finished.get(rank), program
         own = log.events.take(log.events.rank == rank)
-        self._issues = _by_node(log.path, own.take(own.is_issue))
-        self._callbacks = _by_node(log.path, own.take(~own.is_issue))
+        self._issues = _sorted_by_node(log.path, own.take(own.is_issue))
+        self._callbacks = _sorted_by_node(log.path, own.take(~own.is_issue))
         self._check_workload(log.path)
         _, began, ended = np.intersect1d(
             self._issues.node, self._callbacks.node, assume_unique=True, return_indices=True
@@ -229,7 +231,7 @@ class _RankRun:
                 raise TraceError(path, f"{cause} {events.node[~known][0]}", "name the workload that was run")
 
 
-def _by_node(path: Path, events: LogEvents) -> LogEvents:
+def _sorted_by_node(path: Path, events: LogEvents) -> LogEvents:
     order = np.argsort(events.node, kind="stable")
     events = events.take(order)
     again = events.node[1:] == events.node[:-1]

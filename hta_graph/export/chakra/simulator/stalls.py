@@ -17,9 +17,7 @@ def stall_lines(
     for (group, number), places in sorted(execution.met.items()):
         here = {rank for rank, _ in places}
         absent = [rank for rank in groups[group] if rank not in here]
-        others = ", ".join(
-            f"rank {rank}, which {_where_it_stands(programs[rank], execution, rank)}" for rank in absent[:3]
-        )
+        others = ", ".join(f"rank {rank}, which {_stalled_at(programs[rank], execution, rank)}" for rank in absent[:3])
         more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
         for rank, at in places:
             name = programs[rank].names[at][:60]
@@ -27,11 +25,11 @@ def stall_lines(
     for (source, _, tag), places in sorted(execution.unsent.items()):
         for rank, at in places:
             name = programs[rank].names[at][:60]
-            where = _where_it_stands(programs[source], execution, source)
+            where = _stalled_at(programs[source], execution, source)
             yield rank, at, f"{name} waits for the message with tag {tag} from rank {source}, which {where}"
 
 
-def _where_it_stands(program: EtProgram, execution: Execution, rank: int) -> str:
+def _stalled_at(program: EtProgram, execution: Execution, rank: int) -> str:
     """Tell where a rank stands: at what it has started and not ended, else at the first node that never started."""
     started, ended = execution.start[rank], execution.end[rank]
     stuck = [at for at in execution.stalled[rank] if started[at] >= 0] or execution.stalled[rank]

@@ -12,7 +12,7 @@ import numpy as np
 
 from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.channels import GroupChannel
-from hta_graph.export.chakra.workload.communications import KnownCommunication
+from hta_graph.export.chakra.workload.communications import Communication
 from hta_graph.job.matching.clocks.clock_evidence import Attendance
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, compared_clocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
@@ -21,9 +21,9 @@ from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord
 from hta_graph.model import Ints
 from hta_graph.shown import some_of
 
-__all__ = ["Agreement", "RecordedRank", "agree"]
+__all__ = ["CommonSchedule", "RecordedRank", "common_schedule"]
 
-KnownPlace = tuple[int, int]
+CommunicationPlace = tuple[int, int]
 """A rank, and the place of a communication among its known ones."""
 
 
@@ -36,7 +36,7 @@ class RecordedRank:
 
     rank: int
     begin: int
-    known: Sequence[KnownCommunication]
+    known: Sequence[Communication]
     start: Ints
     end: Ints
 
@@ -59,7 +59,7 @@ class RecordedRank:
 
 
 @dataclass
-class Agreement:
+class CommonSchedule:
     """What the ranks have in common.
 
     ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
@@ -70,17 +70,17 @@ class Agreement:
     recording, and ranks that did something together can be compared. ``notes`` are for the user.
     """
 
-    number: dict[KnownPlace, int] = field(default_factory=dict)
-    size: dict[KnownPlace, int] = field(default_factory=dict)
-    duration: dict[KnownPlace, int] = field(default_factory=dict)
-    alone: dict[KnownPlace, int] = field(default_factory=dict)
+    number: dict[CommunicationPlace, int] = field(default_factory=dict)
+    size: dict[CommunicationPlace, int] = field(default_factory=dict)
+    duration: dict[CommunicationPlace, int] = field(default_factory=dict)
+    alone: dict[CommunicationPlace, int] = field(default_factory=dict)
     cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     order: dict[int, list[int]] = field(default_factory=dict)
     clock: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agreement:
+def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> CommonSchedule:
     """Bring the communications of all ranks together.
 
     Args:
@@ -91,7 +91,7 @@ def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agr
         CollectiveError: the ranks disagree; the message names the ranks, which one, and what both are.
     """
     recorded = {item.rank: item for item in ranks}
-    agreed = Agreement()
+    agreed = CommonSchedule()
     collectives: list[Meeting] = []
     for matched in match_ranks([item.unmatched for item in ranks], strict=True):
         for rank, cut in matched.cut.items():
@@ -100,16 +100,16 @@ def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agr
         _settle_sizes(enumerate(matched.together), recorded, agreed)
         if matched.channel.is_collective:
             collectives += matched.together
-    met = _already_met(ranks)
+    met = _already_matched(ranks)
     _settle_sizes(met.items(), recorded, agreed)
-    collectives += [meeting for meeting in met.values() if all(map(_in_common_order, _items_of(meeting, recorded)))]
+    collectives += [meeting for meeting in met.values() if all(map(_is_collective, _members_of(meeting, recorded)))]
     agreed.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
-    agreed.order = _one_order(recorded, collectives, agreed)
+    agreed.order = _common_order(recorded, collectives, agreed)
     _settle_transfers(collectives, recorded, agreed)
     return agreed
 
 
-def _already_met(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
+def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
     """Return what the job's matcher brought together, by number."""
     met: dict[int, dict[int, int]] = defaultdict(dict)
     for own in ranks:
@@ -119,11 +119,11 @@ def _already_met(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
     return dict(met)
 
 
-def _items_of(meeting: Meeting, recorded: Mapping[int, RecordedRank]) -> list[KnownCommunication]:
+def _members_of(meeting: Meeting, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
     return [recorded[rank].known[at] for rank, at in meeting.items()]
 
 
-def _in_common_order(item: KnownCommunication) -> bool:
+def _is_collective(item: Communication) -> bool:
     """Tell whether a simulated rank waits in it until all others have come."""
     return item.peer < 0 and not item.others
 
@@ -153,12 +153,12 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
 
 
 def _settle_sizes(
-    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], agreed: Agreement
+    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], agreed: CommonSchedule
 ) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
     for number, meeting in together:
-        items = _items_of(meeting, recorded)
+        items = _members_of(meeting, recorded)
         sizes = {item.size for item in items}
         duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in meeting.items())
         uneven += len(sizes) > 1
@@ -169,7 +169,9 @@ def _settle_sizes(
         agreed.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
 
 
-def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: Agreement) -> None:
+def _settle_transfers(
+    collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: CommonSchedule
+) -> None:
     """Take from each collective the time in which the one before it in the common order still ran.
 
     A rank of a simulator does one after the other:
@@ -179,7 +181,7 @@ def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, Rec
 
     On CPUs members leave at different times, so each has its own time from when the last one could begin.
     """
-    begin: dict[KnownPlace, int] = {}
+    begin: dict[CommunicationPlace, int] = {}
     for rank, order in agreed.order.items():
         end, places = recorded[rank].end[order], [(rank, at) for at in order]
         before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
@@ -189,13 +191,13 @@ def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, Rec
     for meeting in collectives:
         least = min(agreed.alone[place] for place in meeting.items())
         last = max(begin[place] - agreed.clock[place[0]] for place in meeting.items())
-        for item, place in zip(_items_of(meeting, recorded), meeting.items(), strict=True):
+        for item, place in zip(_members_of(meeting, recorded), meeting.items(), strict=True):
             left = begin[place] + agreed.alone[place] - agreed.clock[place[0]]
             agreed.duration[place] = max(left - last, 0) if item.on_cpu else min(agreed.duration[place], least)
 
 
-def _one_order(
-    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], agreed: Agreement
+def _common_order(
+    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], agreed: CommonSchedule
 ) -> dict[int, list[int]]:
     """Put all ranks' collectives into one order: as launched where the ranks agree on that, else as they met.
 
@@ -215,13 +217,13 @@ def _one_order(
         ]
         for side in ("start", "end")
     )
-    on_cpu = [any(item.on_cpu for item in _items_of(one, recorded)) for one in together]
+    on_cpu = [any(item.on_cpu for item in _members_of(one, recorded)) for one in together]
     by_meeting = sorted(range(len(together)), key=lambda at: done[at] if on_cpu[at] else met[at])
     listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}
     for place, at in enumerate(by_meeting):
         for rank, own in together[at].items():
             listed[rank].append((own, place))
-    steps = [step for rank, items in listed.items() for step in _known_steps(recorded[rank], sorted(items))]
+    steps = [step for rank, items in listed.items() for step in _recorded_order(recorded[rank], sorted(items))]
     source, target = np.array(steps, np.int64).reshape(-1, 2).T
     order = topological_order(source, target, len(together))
     if len(order) < len(together):
@@ -233,7 +235,7 @@ def _one_order(
     return {rank: [own for own, place in sorted(items, key=lambda i: rank_of[i[1]])] for rank, items in listed.items()}
 
 
-def _known_steps(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _recorded_order(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield what one rank did after what, of its collectives (place in its record, number among all) as launched."""
     if not any(recorded.known[own].on_cpu for own, _ in items):
         yield from ((a[1], b[1]) for a, b in pairwise(items))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hta_graph.export.chakra.workload.collective_order import RecordedRank
-from hta_graph.export.chakra.workload.met_communications import MetCommunications
-from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankWork
+from hta_graph.export.chakra.workload.met_communications import MatchedCommunications
+from hta_graph.export.chakra.workload.rank_work import RankWorkload, ScheduledRank
 from hta_graph.shown import milliseconds, some_of
 
-__all__ = ["broadcast_notes", "early_notes", "met_notes", "overlap_notes", "unknown_line"]
+__all__ = ["broadcast_notes", "early_notes", "matching_notes", "overlap_notes", "unknown_line"]
 
 
-def early_notes(works: Sequence[RankWork]) -> list[str]:
+def early_notes(works: Sequence[RankWorkload]) -> list[str]:
     """Tell of communication that was launched before the recording."""
     early = {work.rank: len(work.found.early) for work in works if work.found.early}
     if not early:
@@ -21,7 +21,7 @@ def early_notes(works: Sequence[RankWork]) -> list[str]:
     return [f"communication launched before the recording waits for nobody and takes as long as it did: {listed}"]
 
 
-def unknown_line(work: RankWork) -> str:
+def unknown_line(work: RankWorkload) -> str:
     """Name a rank's first kernel whose communication is not known, and what is missing."""
     (kernel, why), count = work.unknown_kernels[0], len(work.unknown_kernels)
     index, name = work.graph.event_table.index[kernel], work.graph.name_of(kernel)[:120]
@@ -29,7 +29,7 @@ def unknown_line(work: RankWork) -> str:
     return f"{work.graph.path}: event {index}, kernel {name!r}: {why}{more}"
 
 
-def met_notes(work: RankWork, met: MetCommunications, *, keeps: bool) -> Iterator[str]:
+def matching_notes(work: RankWorkload, met: MatchedCommunications, *, keeps: bool) -> Iterator[str]:
     """Tell what is as recorded, and what has no partner."""
     rank, unmatched = work.rank, met.unmatched[work.rank]
     on_cpu = {row for row in unmatched if work.on_cpu[row]}
@@ -56,7 +56,7 @@ def broadcast_notes(ranks: Sequence[RecordedRank]) -> list[str]:
     return [f"{count:,} broadcasts {how}; unknown collectives as-recorded lets ranks wait for the root"]
 
 
-def overlap_notes(ranks: Sequence[FinishedRank], overlap: str) -> list[str]:
+def overlap_notes(ranks: Sequence[ScheduledRank], overlap: str) -> list[str]:
     """Tell of work that ran beside other work of its slot, where a simulated rank does one thing at a time."""
     found = {
         rank.work.rank: ", ".join(f"{milliseconds(ns)} ms on the {slot}" for slot, ns in rank.overlaps.items() if ns)

@@ -11,7 +11,7 @@ from hta_graph.columns import first_of_runs, freeze, last_of_runs, picked
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints, edge_kinds
 
-__all__ = ["HOLDING", "CpuWork"]
+__all__ = ["BLOCKING_EDGES", "CpuSegments"]
 
 NO_WAIT = np.iinfo(np.int64).min
 """Stands for the time of what a point waits for, where it waits for nothing."""
@@ -19,11 +19,11 @@ NO_WAIT = np.iinfo(np.int64).min
 LONG_CALL_NS = 20_000
 """Launching takes some µs; a call that takes longer does something else first."""
 
-HOLDING = edge_kinds(lambda meaning: meaning.holds)
+BLOCKING_EDGES = edge_kinds(lambda meaning: meaning.holds)
 """Edges whose target is on the CPU and until which its thread was held."""
 
 
-class CpuWork:
+class CpuSegments:
     """Pieces of the threads that work, in order of thread and time: each becomes a CPU node.
 
     A piece begins where an operator starts, where a call launches something, where a wait or a silence begins; so all
@@ -146,7 +146,7 @@ class CpuWork:
     def _held_until(self) -> Ints:
         """When the last of what each start or end waited for was there (ns)."""
         held = np.full(len(self._event), NO_WAIT)
-        edges = self._graph.edges_of(*HOLDING)
+        edges = self._graph.edges_of(*BLOCKING_EDGES)
         place = self._places_of(edges.target, at_end=edges.to_end)
         np.maximum.at(held, place[place >= 0], edges.source_ns[place >= 0])
         return held

@@ -16,9 +16,9 @@ from hta_graph.export.chakra.workload.replay_times import ReplayTimes
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ints
 
-__all__ = ["Exchange", "Numbering", "metadata", "node_messages"]
+__all__ = ["CommAttributes", "NodeIds", "metadata_message", "node_messages"]
 
-Exchanges = Mapping[int, "Exchange"]
+CommAttributesByNode = Mapping[int, "CommAttributes"]
 """What each communication does, by its place among the nodes."""
 
 Describe = Callable[[int, Any], None]
@@ -26,7 +26,7 @@ Describe = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True)
-class Exchange:
+class CommAttributes:
     """A communication as the simulator needs it; ``group`` is the key of its group of ranks.
 
     ``transfer`` is how long it took without waiting for others (ns). ``tag`` is its number in its channel, so that
@@ -44,14 +44,14 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Numbering:
+class NodeIds:
     """Ids from 1, in the order in which nodes start: a node's own, and that of the delay before it (0: none)."""
 
     node: Ints
     delay: Ints
 
     @classmethod
-    def of(cls, times: ReplayTimes) -> Numbering:
+    def of(cls, times: ReplayTimes) -> NodeIds:
         """Number nodes and delays; a simulator gives a free slot to the lowest id."""
         has_delay = times.own_node
         node, delay = np.empty(len(has_delay), np.int64), np.zeros(len(has_delay), np.int64)
@@ -60,7 +60,7 @@ class Numbering:
         return cls(node, delay)
 
 
-def metadata(**known: str | int) -> bytes:
+def metadata_message(**known: str | int) -> bytes:
     """Make a file's first message: text and whole numbers by name."""
     message = GlobalMetadata()
     for name, value in known.items():
@@ -72,7 +72,7 @@ def metadata(**known: str | int) -> bytes:
 
 
 def node_messages(
-    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, exchanges: Exchanges, describe: Describe
+    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, exchanges: CommAttributesByNode, describe: Describe
 ) -> Iterator[bytes]:
     """Yield a rank's nodes by ascending id.
 
@@ -97,15 +97,15 @@ class _NodeWriter:
         graph: DependencyGraph,
         nodes: Nodes,
         times: ReplayTimes,
-        exchanges: Exchanges,
+        exchanges: CommAttributesByNode,
         describe: Describe,
     ) -> None:
-        numbering = Numbering.of(times)
+        numbering = NodeIds.of(times)
         self._exchanges, self._describe = exchanges, describe
         events = graph.event_table
         # Columns become lists at once, for nodes are written one by one and single elements of arrays are slow to read.
         self._id, self._delay_id = numbering.node.tolist(), numbering.delay.tolist()
-        self._dependencies = _ids_waited_for(nodes, numbering)
+        self._dependencies = _dependency_ids(nodes, numbering)
         self._held_by = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
@@ -189,7 +189,7 @@ class _NodeWriter:
         return bytes(node.SerializeToString())
 
     @staticmethod
-    def _add_exchange(node: Any, exchange: Exchange) -> None:
+    def _add_exchange(node: Any, exchange: CommAttributes) -> None:
         node.name = exchange.name or node.name
         node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", COLLECTIVE)
         add = node.attr.add
@@ -225,7 +225,7 @@ def _lane_numbers(graph: DependencyGraph, lane: int) -> list[tuple[str, int]]:
     return [("tid", int(number))] if number.isdecimal() and len(number) < 19 else []
 
 
-def _ids_waited_for(nodes: Nodes, numbering: Numbering) -> list[list[int]]:
+def _dependency_ids(nodes: Nodes, numbering: NodeIds) -> list[list[int]]:
     """List the ids that each node waits for, ascending."""
     ids = numbering.node[nodes.source]
     order = np.lexsort((ids, nodes.target))

@@ -12,10 +12,10 @@ from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Bools, Ints
 
-__all__ = ["with_host_lane"]
+__all__ = ["contract_host_nodes"]
 
 
-def with_host_lane(nodes: Nodes) -> Nodes:
+def contract_host_nodes(nodes: Nodes) -> Nodes:
     """Join the CPU nodes of each thread between launches, waits and hand-offs; leave out what no GPU work waits for.
 
     The nodes that stand for several are no one event's: their ``row`` and ``operator`` are -1.
@@ -37,11 +37,11 @@ def with_host_lane(nodes: Nodes) -> Nodes:
     order = np.argsort(nodes.lane, kind="stable")
     group = np.empty(len(nodes), np.int64)
     group[order] = np.cumsum(begins[order]) - 1
-    contracted = _contracted(nodes, order, group, on_cpu)
+    contracted = _joined_groups(nodes, order, group, on_cpu)
     return contracted.keep((contracted.slot != CPU) | _awaited_by_gpu(contracted))
 
 
-def _contracted(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nodes:
+def _joined_groups(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nodes:
     first = order[np.unique(group[order], return_index=True)[1]]
     last = order[len(order) - 1 - np.unique(group[order][::-1], return_index=True)[1]]
     columns: dict[str, Any] = {f.name: getattr(nodes, f.name)[first] for f in fields(nodes)[:-2]}

@@ -12,10 +12,12 @@ from hta_graph.export.chakra.simulator.simulated import COMMUNICATION
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
-__all__ = ["with_meetings"]
+__all__ = ["split_recorded_communications"]
 
 
-def with_meetings(nodes: Nodes, transfer: Mapping[int, int], meetings: Mapping[int, int]) -> tuple[Nodes, Ints]:
+def split_recorded_communications(
+    nodes: Nodes, transfer: Mapping[int, int], meetings: Mapping[int, int]
+) -> tuple[Nodes, Ints]:
     """Cut communications in two where they had met those for whom they waited.
 
         kernel      |wwwwwwwwtttt|      w: waits for others, t: transfer

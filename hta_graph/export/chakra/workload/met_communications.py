@@ -11,34 +11,34 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.export.chakra.workload.channels import Group
-from hta_graph.export.chakra.workload.communications import KnownCommunication, RankCommunications
+from hta_graph.export.chakra.workload.communications import Communication, RankCommunications
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.rank_members import ALL, NOBODY, RankMembers
 from hta_graph.model import Ints
 
-__all__ = ["MetCommunications", "met_communications"]
+__all__ = ["MatchedCommunications", "matched_communications"]
 
-MEETING, MEETING_BYTES = "ALL_GATHER", 64
+RENDEZVOUS_KIND, RENDEZVOUS_BYTES = "ALL_GATHER", 64
 """What ranks do to wait for each other: of all that ASTRA-sim runs it costs least; of fewer than 4 bytes it hangs."""
 
 
 @dataclass(frozen=True)
-class MetCommunications:
+class MatchedCommunications:
     """Per rank its communications, matched where order alone does not tell, and how many of them are as recorded.
 
     ``unmatched`` are the events (canonical rows) that have no partner, of which something is unknown or on the CPU.
     """
 
-    known: dict[int, list[KnownCommunication]]
+    known: dict[int, list[Communication]]
     recorded: dict[int, int]
     unmatched: dict[int, set[int]]
     clocks: JobClocks
 
 
-def met_communications(
+def matched_communications(
     found: Mapping[int, RankCommunications], members: Mapping[int, RankMembers], *, as_recorded: bool
-) -> MetCommunications:
+) -> MatchedCommunications:
     """Match what is unknown and what ran on CPUs with all other communications, as analyses do.
 
     On the CPU ends scatter too much for order and contents alone. Where one rank does not know what it did, it is as
@@ -53,9 +53,9 @@ def met_communications(
     known = {rank: {item.event: item for item in own.known} for rank, own in found.items()}
     unknown = {rank: {row for row, _ in own.unknown} for rank, own in found.items()}
     on_cpu = {rank: set(own.row[~own.on_gpu].tolist()) for rank, own in members.items()}
-    met: dict[int, dict[int, KnownCommunication]] = {rank: {} for rank in found}
+    met: dict[int, dict[int, Communication]] = {rank: {} for rank in found}
     for number in range(len(matched)):
-        meeting = _Meeting.of(number, matched, members, known)
+        meeting = _MatchedGroup.of(number, matched, members, known)
         if as_recorded and meeting.asks_for_recording(unknown):
             items = meeting.as_recorded()
         elif meeting.any_among(on_cpu) and meeting.is_whole(found):
@@ -64,7 +64,7 @@ def met_communications(
             continue
         for rank, item in zip(meeting.ranks, items, strict=True):
             met[rank][item.event] = item
-    return MetCommunications(
+    return MatchedCommunications(
         {
             rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in met[rank]]
             + [*met[rank].values()]
@@ -77,7 +77,7 @@ def met_communications(
 
 
 @dataclass(frozen=True)
-class _Meeting:
+class _MatchedGroup:
     """What several ranks did together: per member its rank, event, what is known of it, whom it waits for, its times.
 
     ``start`` and ``end`` of the work are in the job's time (ns).
@@ -86,7 +86,7 @@ class _Meeting:
     number: int
     ranks: list[int]
     rows: list[int]
-    items: list[KnownCommunication | None]
+    items: list[Communication | None]
     needed: list[int]
     start: Ints
     end: Ints
@@ -99,8 +99,8 @@ class _Meeting:
         number: int,
         matched: Collectives,
         members: Mapping[int, RankMembers],
-        known: Mapping[int, Mapping[int, KnownCommunication]],
-    ) -> _Meeting:
+        known: Mapping[int, Mapping[int, Communication]],
+    ) -> _MatchedGroup:
         end = matched.first[number + 1] if number + 1 < len(matched) else len(matched.number)
         at = slice(matched.first[number], end)
         ranks, places = matched.rank[at].tolist(), matched.place[at].tolist()
@@ -136,7 +136,7 @@ class _Meeting:
         ranks = {items[0].peer, *self.ranks} if self.is_message else items[0].group.ranks
         return set(ranks) & set(given) <= set(self.ranks)
 
-    def as_known(self) -> list[KnownCommunication]:
+    def as_known(self) -> list[Communication]:
         """Return what is known of it, with how long the transfer took each member."""
         transfers = self._transfers()
         if self.is_message:
@@ -148,19 +148,19 @@ class _Meeting:
             replace(item, meeting=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
         ]
 
-    def as_recorded(self) -> list[KnownCommunication]:
+    def as_recorded(self) -> list[Communication]:
         """Return it as the simulator only replays it."""
         group = Group("", tuple(sorted(self.ranks)))
-        ways = _ways_to_wait(self.ranks, self.needed)
+        ways = _send_receive_roles(self.ranks, self.needed)
         transfers = self._transfers()
         if self.on_gpu and not ways:
             # The kernel of the rank that came last waited for nobody, whatever the clocks say.
             transfers = np.full(len(transfers), (self.end - self.start).min())
         return [
-            KnownCommunication(
+            Communication(
                 row,
                 kind,
-                MEETING_BYTES,
+                RENDEZVOUS_BYTES,
                 group,
                 meeting=self.number,
                 transfer=ns,
@@ -169,7 +169,10 @@ class _Meeting:
                 on_cpu=not self.on_gpu,
             )
             for row, ns, (kind, others) in zip(
-                self.rows, transfers.tolist(), [ways.get(rank, (MEETING, ())) for rank in self.ranks], strict=True
+                self.rows,
+                transfers.tolist(),
+                [ways.get(rank, (RENDEZVOUS_KIND, ())) for rank in self.ranks],
+                strict=True,
             )
         ]
 
@@ -185,14 +188,14 @@ class _Meeting:
         return transfers
 
 
-def _ways_to_wait(ranks: Sequence[int], needed: Sequence[int]) -> dict[int, tuple[str, tuple[int, ...]]]:
+def _send_receive_roles(ranks: Sequence[int], needed: Sequence[int]) -> dict[int, tuple[str, tuple[int, ...]]]:
     """Return who sends to whom, and who receives from whom, where not all wait for all; else nothing.
 
-    >>> _ways_to_wait([0, 1, 2], [0, 0, 0])
+    >>> _send_receive_roles([0, 1, 2], [0, 0, 0])
     {0: ('SEND', (1, 2)), 1: ('RECV', (0,)), 2: ('RECV', (0,))}
-    >>> _ways_to_wait([0, 1, 2], [NOBODY, NOBODY, ALL])
+    >>> _send_receive_roles([0, 1, 2], [NOBODY, NOBODY, ALL])
     {0: ('SEND', (2,)), 1: ('SEND', (2,)), 2: ('RECV', (0, 1))}
-    >>> _ways_to_wait([0, 1], [ALL, ALL])
+    >>> _send_receive_roles([0, 1], [ALL, ALL])
     {}
     """
     awaited = {one for one in needed if one >= 0}

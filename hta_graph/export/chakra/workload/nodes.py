@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from hta_graph.columns import picked
-from hta_graph.export.chakra.simulator.dependency_order import causes_first
+from hta_graph.export.chakra.simulator.dependency_order import dependencies_first
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
+from hta_graph.export.chakra.workload.cpu_work import BLOCKING_EDGES, CpuSegments
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, Ids, Ints
 
-__all__ = ["Nodes", "Pairs", "nodes_of"]
+__all__ = ["Nodes", "Pairs", "nodes_from_graph"]
 
 Pairs = tuple[Ints, Ints]
 """Dependencies: the nodes that are waited for, and those that wait."""
@@ -67,16 +67,16 @@ class Nodes:
         return replace(self, source=key % size, target=key // size)
 
 
-def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
+def nodes_from_graph(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     """Make a graph's nodes; ``is_communication`` marks events.
 
     Every order becomes a dependency of a node's beginning on another one's end. Activities of one stream follow each
     other even where they overlap a little (programmatic dependent launch, graph branches shown on one stream).
     """
-    events, work = graph.event_table, CpuWork(graph)
-    activities = _in_order_of_causes(graph, work)
+    events, work = graph.event_table, CpuSegments(graph)
+    activities = _activities_in_causal_order(graph, work)
     calls = graph.launching_call[activities]
-    launcher = np.where(calls >= 0, work.launching(calls), _calling_pieces(graph, work)[activities])
+    launcher = np.where(calls >= 0, work.launching(calls), _requesting_segments(graph, work)[activities])
     slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
     nodes = Nodes(
         slot=np.append(np.full(len(work), CPU), slot).astype(np.int8),
@@ -85,7 +85,7 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
         operator=np.append(work.operator, np.where(calls >= 0, graph.operator_around[calls], -1)).astype(np.int32),
         start=np.append(work.start, events.start[activities]),
         end=np.append(work.end, events.end[activities]),
-        issued=_places_of_issue(work, launcher, events.start[activities]),
+        issued=_issue_numbers(work, launcher, events.start[activities]),
         source=np.empty(0, np.int64),
         target=np.empty(0, np.int64),
     )
@@ -93,10 +93,10 @@ def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.
     before = np.full(len(nodes), -1, np.int64)
     before[on_lanes[1]] = on_lanes[0]
-    return nodes.depending(_in_turn(nodes, graph), *_reasons_to_wait(graph, work, activities, before))
+    return nodes.depending(_lane_dependencies(nodes, graph), *_edge_dependencies(graph, work, activities, before))
 
 
-def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
+def _activities_in_causal_order(graph: DependencyGraph, work: CpuSegments) -> Ints:
     """Return the activities in the order in which they ran, which is that of their times where clocks agree.
 
     Where they do not, an activity can seem to run before what it waited for. By time it would then come first on its
@@ -106,24 +106,24 @@ def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
     activities = activities[np.argsort(graph.place(activities))]
     everything = np.arange(len(work) + len(activities))
     on_threads = np.flatnonzero(np.diff(work.lane) == 0)
-    pairs = [(on_threads, on_threads + 1), *_reasons_to_wait(graph, work, activities, everything)]
+    pairs = [(on_threads, on_threads + 1), *_edge_dependencies(graph, work, activities, everything)]
     source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
     by_place = np.argsort(np.append(work.place, graph.place(activities)), kind="stable")
-    order = causes_first(by_place, source, target)
+    order = dependencies_first(by_place, source, target)
     if len(order) < len(everything):
         # What waits for itself has no place; why will be told of the nodes, and which.
         order = by_place
     return activities[order[order >= len(work)] - len(work)]
 
 
-def _in_turn(nodes: Nodes, graph: DependencyGraph) -> Pairs:
+def _lane_dependencies(nodes: Nodes, graph: DependencyGraph) -> Pairs:
     """Link what follows each other on a thread or stream; messages of one thread are under way at the same time."""
     source, target = nodes.next_on_lane
     beside = graph.lanes.is_communication[nodes.lane[source]] & (nodes.start[target] < nodes.end[source])
     return source[~beside], target[~beside]
 
 
-def _calling_pieces(graph: DependencyGraph, work: CpuWork) -> Ints:
+def _requesting_segments(graph: DependencyGraph, work: CpuSegments) -> Ints:
     """Return for each event that ran on the CPU with other ranks the piece that asked for it; -1 for all others."""
     pieces = np.full(len(graph.event_table), -1, np.int64)
     if graph.lanes.is_communication.any():
@@ -133,7 +133,7 @@ def _calling_pieces(graph: DependencyGraph, work: CpuWork) -> Ints:
     return pieces
 
 
-def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
+def _issue_numbers(work: CpuSegments, launcher: Ints, start: Ints) -> Ints:
     """Return the place of each node in the order of issue; ``launcher`` and ``start`` are the activities'."""
     launched = launcher >= 0
     piece = np.append(np.arange(len(work)), launcher)
@@ -144,7 +144,7 @@ def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
     return issued
 
 
-def _reasons_to_wait(graph: DependencyGraph, work: CpuWork, activities: Ints, started: Ints) -> list[Pairs]:
+def _edge_dependencies(graph: DependencyGraph, work: CpuSegments, activities: Ints, started: Ints) -> list[Pairs]:
     """Return what nodes wait for by the graph's edges; ``started`` is the node that stands for each node's start."""
     node = np.full(len(graph.event_table), -1, np.int64)
     node[activities] = np.arange(len(work), len(work) + len(activities))
@@ -155,9 +155,9 @@ def _reasons_to_wait(graph: DependencyGraph, work: CpuWork, activities: Ints, st
     forward = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
     pairs = [
         (work.launching(launch.source), node[launch.target]),
-        (_calling_pieces(graph, work)[activities], node[activities]),
+        (_requesting_segments(graph, work)[activities], node[activities]),
         (node[between.source[begins]], node[between.target[begins]]),
-        _held_by_work(graph, work, node, started),
+        _blocking_dependencies(graph, work, node, started),
         (
             work.until(forward.source, at_end=forward.from_end),
             work.since(forward.target, at_end=forward.to_end),
@@ -167,12 +167,12 @@ def _reasons_to_wait(graph: DependencyGraph, work: CpuWork, activities: Ints, st
     return [(source[kept], target[kept]) for (source, target), kept in zip(pairs, known, strict=True)]
 
 
-def _held_by_work(graph: DependencyGraph, work: CpuWork, node: Ints, started: Ints) -> Pairs:
+def _blocking_dependencies(graph: DependencyGraph, work: CpuSegments, node: Ints, started: Ints) -> Pairs:
     """Link what held a thread to the piece that begins with the wait.
 
     An activity's start holds it where the launch queue is full, or the host polls the kernel.
     """
-    edges = graph.edges_of(*HOLDING)
+    edges = graph.edges_of(*BLOCKING_EDGES)
     activity = node[edges.source]
     held_by = np.where(edges.from_end, activity, picked(started, activity))
     held_by = np.where(activity >= 0, held_by, work.until(edges.source, at_end=edges.from_end))

@@ -11,23 +11,23 @@ import numpy as np
 
 from hta_graph.columns import picked
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
+from hta_graph.export.chakra.workload.collective_order import CommonSchedule, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
-    KnownCommunication,
+    Communication,
     ReadDetails,
-    communications,
+    gpu_communications,
 )
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
-from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
-from hta_graph.export.chakra.workload.exchanges import Numbers, RankExchanges
-from hta_graph.export.chakra.workload.gloo_work import gloo_work
-from hta_graph.export.chakra.workload.host_lane import with_host_lane
+from hta_graph.export.chakra.workload.et_nodes import CommAttributes, metadata_message, node_messages
+from hta_graph.export.chakra.workload.exchanges import RankCommAttributes, SimulatorIds
+from hta_graph.export.chakra.workload.gloo_work import gloo_communications
+from hta_graph.export.chakra.workload.host_lane import contract_host_nodes
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
-from hta_graph.export.chakra.workload.order_error import order_error
-from hta_graph.export.chakra.workload.pruning import without
+from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_from_graph
+from hta_graph.export.chakra.workload.order_error import cycle_error
+from hta_graph.export.chakra.workload.pruning import remove_nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
-from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
+from hta_graph.export.chakra.workload.shared_time import exclusive_work, overlap_ns
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.rank_members import RankMembers
@@ -37,10 +37,10 @@ from hta_graph.printable import encodable
 from hta_graph.trace.details import read_details
 from hta_graph.trace.vocabulary import MESSAGE_ROWS
 
-__all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
+__all__ = ["HostDetails", "RankInput", "RankWorkload", "ScheduledRank"]
 
 
-class Tensors(Protocol):
+class HostDetails(Protocol):
     """What a host trace adds to a rank."""
 
     def dependencies(self, nodes: Nodes) -> Pairs:
@@ -56,24 +56,24 @@ class RankInput:
 
     rank: int
     graph: DependencyGraph
-    tensors: Tensors | None = None
+    tensors: HostDetails | None = None
     details: ReadDetails = read_details
 
 
-class RankWork:
+class RankWorkload:
     """A rank's nodes and its communications."""
 
     def __init__(self, given: RankInput, world: Sequence[int]) -> None:
         self.rank, self._given, self._tensors = given.rank, given.graph, given.tensors
         self.graph = graph = given.graph
-        self.found = communications(graph, world, given.details)
+        self.found = gpu_communications(graph, world, given.details)
         self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
         if graph.marks.gloo_collective.any():
             self.graph = graph = with_host_communication(graph, self.members)
-            self.found = self.found.beside(gloo_work(graph, self.members, given.details))
+            self.found = self.found.beside(gloo_communications(graph, self.members, given.details))
             self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
-        nodes = nodes_of(graph, graph.marks.communicates | self.on_cpu)
-        nodes = without(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._lanes_of_workers()))
+        nodes = nodes_from_graph(graph, graph.marks.communicates | self.on_cpu)
+        nodes = remove_nodes(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._lanes_of_workers()))
         nodes = self._from_calls_on(nodes)
         self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
 
@@ -113,7 +113,7 @@ class RankWork:
         """When the recording began (ns)."""
         return int(self.nodes.start.min(initial=np.iinfo(np.int64).max))
 
-    def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
+    def recorded(self, known: Sequence[Communication]) -> RecordedRank:
         """Return some of the rank's communications, in the order in which they were launched, with their times."""
         events = self.graph.event_table
         rows = np.array([item.event for item in known], np.int64)
@@ -126,11 +126,11 @@ class RankWork:
     def finished(
         self,
         recorded: RecordedRank,
-        agreed: Agreement,
+        agreed: CommonSchedule,
         options: ConvertOptions,
-        numbers: Numbers,
+        numbers: SimulatorIds,
         lone: Collection[int] = (),
-    ) -> FinishedRank:
+    ) -> ScheduledRank:
         """Put the collectives in order, and find out how long each node takes.
 
         What not every rank recorded waits for nobody, like the ``lone`` events: it takes as long as it did.
@@ -144,19 +144,19 @@ class RankWork:
         met = {item.event for item in recorded.known} - cut
         kept = self._in_common_order([recorded.known[at].event for at in agreed.order[self.rank]], met | lone)
         if options.profile == "gpu":
-            kept = with_host_lane(kept)
-        exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers, lone)
+            kept = contract_host_nodes(kept)
+        exchanges = RankCommAttributes.of(kept, self.graph, recorded, agreed, numbers, lone)
         if self.on_cpu.any():
             ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
             alone = {item.event: agreed.alone[place] for item, place in ours if place in agreed.alone}
             exchanges = exchanges.on_host(alone, {i.event for i, _ in ours if i.kind == "SEND" and not i.is_recorded})
         nodes, work = exchanges.nodes, exchanges.work
         if options.overlap == "share":
-            work = np.minimum(work, shared_out(nodes))
+            work = np.minimum(work, exclusive_work(nodes))
         origin = agreed.clock[self.rank]
         # A thread that at last waits for others on the CPU has no node of its own for that; the recording went on.
         end = int((self.nodes if options.profile == "full" else nodes).end.max(initial=origin))
-        return FinishedRank(self, nodes, replay_times(nodes, work, origin, end), exchanges.by_place, origin, end)
+        return ScheduledRank(self, nodes, replay_times(nodes, work, origin, end), exchanges.by_place, origin, end)
 
     def _in_common_order(self, collectives: Sequence[int], talking: Collection[int]) -> Nodes:
         """Let collectives follow each other in the common order, whatever their streams (events, canonical rows).
@@ -173,8 +173,8 @@ class RankWork:
         chain = np.array([node[event] for event in collectives], np.int64)
         chained = nodes.depending((chain[:-1], chain[1:]))
         if len(issue_order(chained)) < len(chained):
-            raise order_error(self.graph, nodes, chained)
-        return without(chained, on_cpu)
+            raise cycle_error(self.graph, nodes, chained)
+        return remove_nodes(chained, on_cpu)
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""
@@ -183,13 +183,13 @@ class RankWork:
 
 
 @dataclass(frozen=True)
-class FinishedRank:
+class ScheduledRank:
     """All that a rank's file holds; from ``origin`` to ``end`` the simulation lasts (ns, the rank's clock)."""
 
-    work: RankWork
+    work: RankWorkload
     nodes: Nodes
     times: ReplayTimes
-    exchanges: dict[int, Exchange]
+    exchanges: dict[int, CommAttributes]
     origin: int
     end: int
 
@@ -218,5 +218,5 @@ class FinishedRank:
         """Yield the file's messages; ``more`` goes into its metadata."""
         graph = self.work.graph
         known: dict[str, str | int] = {"trace": encodable(Path(graph.path.name)), "rank": self.work.rank}
-        yield metadata(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
+        yield metadata_message(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
         yield from node_messages(graph, self.nodes, self.times, self.exchanges, self.work.describe)
