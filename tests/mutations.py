@@ -2514,14 +2514,14 @@ MEETINGS = (
     of_meetings(
         "meetings are in no order",
         "hta_graph/export/chakra/workload/collective_order.py",
-        "return item.peer < 0 and not item.others",
-        "return item.meeting < 0",
+        "return item.peer < 0 and not item.peers",
+        "return item.match < 0",
     ),
     of_meetings(
         "unknown means known where one rank knows",
         "hta_graph/export/chakra/workload/met_communications.py",
-        "asks = self.any_among(unknown) or any(",
-        "asks = any(",
+        "needs = self.any_event_in(unknown) or any(",
+        "needs = any(",
     ),
     of_meetings(
         "in a broadcast all wait for all",
@@ -2583,8 +2583,8 @@ WORKLOADS = (
     of_workloads(
         "a kernel waits for its call's return",
         "hta_graph/export/chakra/workload/cpu_work.py",
-        "self.until(calls, at_end=self._launches_late[calls])",
-        "self.until(calls, at_end=True)",
+        "self.segment_before(calls, at_end=self._launches_late[calls])",
+        "self.segment_before(calls, at_end=True)",
     ),
     of_workloads(
         "modules are loaded while the CPU goes on",
@@ -2613,8 +2613,8 @@ WORKLOADS = (
     of_workloads(
         "launches without an edge are waited for",
         "hta_graph/export/chakra/workload/nodes.py",
-        "(work.launching(launch.source), node[launch.target]),",
-        "(work.launching(graph.launching_call[activities]), node[activities]),",
+        "(cpu.launching_segment(launch.source), node[launch.target]),",
+        "(cpu.launching_segment(graph.launching_call[activities]), node[activities]),",
     ),
     of_workloads(
         "a backward operator begins no piece",

@@ -180,7 +180,7 @@ class _EventRows:
         for node in self.activities:
             self._add_launch(node)
             self._add_row(node, _activity_row(node))
-        self._waits_between_nodes(nodes)
+        self._add_waits_between_nodes(nodes)
         self._add_waits_of_operators([node for _, node in hosted])
 
     def _add_row(self, node: JsonRow, row: JsonRow) -> None:
@@ -200,7 +200,7 @@ class _EventRows:
              "dur": length, "args": {"correlation": correlation}}
         )  # fmt: skip
 
-    def _waits_between_nodes(self, nodes: list[JsonRow]) -> None:
+    def _add_waits_between_nodes(self, nodes: list[JsonRow]) -> None:
         for node in nodes:
             own = self._row_of_id[node["id"]]
             for source in node.get("gpu_sync_dep") or []:

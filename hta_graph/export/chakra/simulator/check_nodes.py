@@ -49,7 +49,7 @@ def duration_violations(program: EtProgram, longest_rank: int) -> Iterator[Viola
 def dependency_violations(program: EtProgram) -> Iterator[Violation]:
     """Yield the nodes that can never run for what they wait for."""
     unknown = ~program.is_known
-    for absent, at in zip(program.awaited[unknown].tolist(), program.waiting[unknown].tolist(), strict=True):
+    for absent, at in zip(program.dependency_ids[unknown].tolist(), program.dependents[unknown].tolist(), strict=True):
         yield at, "absent-dependency", f"it waits for id {absent}"
     # A node that waits for itself is a circle of its own and has its own rule.
     source, target = program.pairs

@@ -14,7 +14,7 @@ def stall_lines(
     programs: Mapping[int, EtProgram], execution: Execution, groups: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield (rank, place, why) of the nodes at which ranks stand still; nothing where all nodes have ended."""
-    for (group, number), places in sorted(execution.met.items()):
+    for (group, number), places in sorted(execution.pending_collectives.items()):
         here = {rank for rank, _ in places}
         absent = [rank for rank in groups[group] if rank not in here]
         others = ", ".join(f"rank {rank}, which {_stalled_at(programs[rank], execution, rank)}" for rank in absent[:3])
@@ -22,7 +22,7 @@ def stall_lines(
         for rank, at in places:
             name = programs[rank].names[at][:60]
             yield rank, at, f"{name} waits in collective {number} of group {group} for {others}{more}"
-    for (source, _, tag), places in sorted(execution.unsent.items()):
+    for (source, _, tag), places in sorted(execution.pending_receives.items()):
         for rank, at in places:
             name = programs[rank].names[at][:60]
             where = _stalled_at(programs[source], execution, source)

@@ -49,12 +49,12 @@ class RecordedRank:
     def unmatched(self) -> RankRecord[GroupChannel]:
         """The same, where what the job's matcher brought together already is compared with nobody."""
         labels = zip(self.known, self.record.labels, strict=True)
-        return replace(self.record, labels=[label if item.meeting < 0 else Label(None) for item, label in labels])
+        return replace(self.record, labels=[label if item.match < 0 else Label(None) for item, label in labels])
 
     @property
     def attendance(self) -> Attendance:
         """What its collectives tell about its clock; in a broadcast not all wait for all."""
-        needed = [UNKNOWN if item.kind == "BROADCAST" or item.others else ALL for item in self.known]
+        needed = [UNKNOWN if item.kind == "BROADCAST" or item.peers else ALL for item in self.known]
         return Attendance(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
 
 
@@ -63,17 +63,17 @@ class CommonSchedule:
     """What the ranks have in common.
 
     ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
-    (ns): that of the rank that came last, which waited for nobody. ``alone`` is how long a collective was the only one
-    of its rank (ns). ``cut`` are each rank's places of communications
-    that not all recorded. ``order`` are each rank's places of collectives in the one order in which all ranks issue
-    theirs. ``clock`` is what to subtract from a rank's times: then they count from the beginning of the first
-    recording, and ranks that did something together can be compared. ``notes`` are for the user.
+    (ns): that of the rank that came last, which waited for nobody. ``exclusive_ns`` is how long a collective was the
+    only one of its rank. ``cut`` are each rank's places of communications that not all recorded. ``order`` are each
+    rank's places of collectives in the one order in which all ranks issue theirs. ``clock`` is what to subtract from a
+    rank's times: then they count from the beginning of the first recording, and ranks that share a communication can be
+    compared. ``notes`` are for the user.
     """
 
     number: dict[CommunicationPlace, int] = field(default_factory=dict)
     size: dict[CommunicationPlace, int] = field(default_factory=dict)
     duration: dict[CommunicationPlace, int] = field(default_factory=dict)
-    alone: dict[CommunicationPlace, int] = field(default_factory=dict)
+    exclusive_ns: dict[CommunicationPlace, int] = field(default_factory=dict)
     cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     order: dict[int, list[int]] = field(default_factory=dict)
     clock: dict[int, int] = field(default_factory=dict)
@@ -100,9 +100,9 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
         _settle_sizes(enumerate(matched.together), recorded, agreed)
         if matched.channel.is_collective:
             collectives += matched.together
-    met = _already_matched(ranks)
-    _settle_sizes(met.items(), recorded, agreed)
-    collectives += [meeting for meeting in met.values() if all(map(_is_collective, _members_of(meeting, recorded)))]
+    by_job = _already_matched(ranks)
+    _settle_sizes(by_job.items(), recorded, agreed)
+    collectives += [match for match in by_job.values() if all(map(_is_collective, _members_of(match, recorded)))]
     agreed.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
     agreed.order = _common_order(recorded, collectives, agreed)
     _settle_transfers(collectives, recorded, agreed)
@@ -111,21 +111,21 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
 
 def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
     """Return what the job's matcher brought together, by number."""
-    met: dict[int, dict[int, int]] = defaultdict(dict)
+    matched: dict[int, dict[int, int]] = defaultdict(dict)
     for own in ranks:
         for at, item in enumerate(own.known):
-            if item.meeting >= 0:
-                met[item.meeting][own.rank] = at
-    return dict(met)
+            if item.match >= 0:
+                matched[item.match][own.rank] = at
+    return dict(matched)
 
 
-def _members_of(meeting: Meeting, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
-    return [recorded[rank].known[at] for rank, at in meeting.items()]
+def _members_of(match: Meeting, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
+    return [recorded[rank].known[at] for rank, at in match.items()]
 
 
 def _is_collective(item: Communication) -> bool:
     """Tell whether a simulated rank waits in it until all others have come."""
-    return item.peer < 0 and not item.others
+    return item.peer < 0 and not item.peers
 
 
 def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> JobClocks:
@@ -157,14 +157,14 @@ def _settle_sizes(
 ) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
-    for number, meeting in together:
-        items = _members_of(meeting, recorded)
+    for number, match in together:
+        items = _members_of(match, recorded)
         sizes = {item.size for item in items}
-        duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in meeting.items())
+        duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in match.items())
         uneven += len(sizes) > 1
-        for item, place in zip(items, meeting.items(), strict=True):
+        for item, place in zip(items, match.items(), strict=True):
             agreed.number[place], agreed.size[place] = number, max(sizes)
-            agreed.duration[place] = item.transfer if item.meeting >= 0 else duration
+            agreed.duration[place] = item.transfer if item.match >= 0 else duration
     if uneven:
         agreed.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
 
@@ -187,12 +187,12 @@ def _settle_transfers(
         before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
         could_begin = np.maximum(recorded[rank].start[order], np.minimum(before, end))
         begin |= dict(zip(places, could_begin.tolist(), strict=True))
-        agreed.alone |= dict(zip(places, (end - could_begin).tolist(), strict=True))
-    for meeting in collectives:
-        least = min(agreed.alone[place] for place in meeting.items())
-        last = max(begin[place] - agreed.clock[place[0]] for place in meeting.items())
-        for item, place in zip(_members_of(meeting, recorded), meeting.items(), strict=True):
-            left = begin[place] + agreed.alone[place] - agreed.clock[place[0]]
+        agreed.exclusive_ns |= dict(zip(places, (end - could_begin).tolist(), strict=True))
+    for match in collectives:
+        least = min(agreed.exclusive_ns[place] for place in match.items())
+        last = max(begin[place] - agreed.clock[place[0]] for place in match.items())
+        for item, place in zip(_members_of(match, recorded), match.items(), strict=True):
+            left = begin[place] + agreed.exclusive_ns[place] - agreed.clock[place[0]]
             agreed.duration[place] = max(left - last, 0) if item.on_cpu else min(agreed.duration[place], least)
 
 
@@ -209,8 +209,8 @@ def _common_order(
     Those of the CPU go in the order in which they ended, as far as no rank did them one after the other: of what
     Gloo's workers do at once the first to end is not held up by others.
     """
-    # Sorted by their meeting, a collective's place breaks ties between groups that no rank puts in order.
-    met, done = (
+    # Sorted by time, a collective's place breaks ties between groups that no rank puts in order.
+    began, ended = (
         [
             max(int(getattr(recorded[rank], side)[at]) - agreed.clock[rank] for rank, at in one.items())
             for one in together
@@ -218,9 +218,9 @@ def _common_order(
         for side in ("start", "end")
     )
     on_cpu = [any(item.on_cpu for item in _members_of(one, recorded)) for one in together]
-    by_meeting = sorted(range(len(together)), key=lambda at: done[at] if on_cpu[at] else met[at])
+    by_time = sorted(range(len(together)), key=lambda at: ended[at] if on_cpu[at] else began[at])
     listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}
-    for place, at in enumerate(by_meeting):
+    for place, at in enumerate(by_time):
         for rank, own in together[at].items():
             listed[rank].append((own, place))
     steps = [step for rank, items in listed.items() for step in _recorded_order(recorded[rank], sorted(items))]
@@ -230,7 +230,7 @@ def _common_order(
         agreed.notes.append(
             "ranks launch collectives of several groups in different orders; all issue them as they met"
         )
-        order = np.argsort([met[at] for at in by_meeting], kind="stable")
+        order = np.argsort([began[at] for at in by_time], kind="stable")
     rank_of = {place: at for at, place in enumerate(order.tolist())}
     return {rank: [own for own, place in sorted(items, key=lambda i: rank_of[i[1]])] for rank, items in listed.items()}
 

@@ -62,10 +62,10 @@ class Communication:
     """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
 
     ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
-    ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
+    ``match`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
     ``transfer`` how long it then took once those were there for whom it waits (ns). Of what ASTRA-sim cannot run that
     is all that is known (``is_recorded``); ``kind`` says how ranks wait: all in one collective, or with messages to or
-    from ``others``. ``on_cpu``: Gloo did it.
+    from ``peers``. ``on_cpu``: Gloo did it.
     """
 
     event: int
@@ -74,10 +74,10 @@ class Communication:
     group: Group
     peer: int = -1
     sequence: int = -1
-    meeting: int = -1
+    match: int = -1
     transfer: int = 0
     is_recorded: bool = False
-    others: tuple[int, ...] = ()
+    peers: tuple[int, ...] = ()
     on_cpu: bool = False
 
     def __str__(self) -> str:
@@ -110,13 +110,13 @@ class Communication:
 class RankCommunications:
     """A rank's communications in the order in which they were launched.
 
-    ``early`` are the kernels launched before the recording, of which nothing is known but their names; ``alone`` those
-    of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
+    ``before_recording`` are the kernels launched before it, of which nothing is known but their names; ``single_rank``
+    those of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
     """
 
     known: list[Communication]
-    early: list[int]
-    alone: list[int]
+    before_recording: list[int]
+    single_rank: list[int]
     unknown: list[tuple[int, str]]
 
     @property
@@ -124,10 +124,13 @@ class RankCommunications:
         """The events of known broadcasts."""
         return {item.event for item in self.known if item.kind == "BROADCAST"}
 
-    def beside(self, other: RankCommunications) -> RankCommunications:
+    def merged_with(self, other: RankCommunications) -> RankCommunications:
         """Return these, and then others of the same rank."""
         return RankCommunications(
-            self.known + other.known, self.early + other.early, self.alone + other.alone, self.unknown + other.unknown
+            self.known + other.known,
+            self.before_recording + other.before_recording,
+            self.single_rank + other.single_rank,
+            self.unknown + other.unknown,
         )
 
 
@@ -156,7 +159,7 @@ def gpu_communications(
             if isinstance(described, str):
                 found.unknown.append((kernel, described))
             elif len(described.group.ranks) < 2:
-                found.alone.append(kernel)
+                found.single_rank.append(kernel)
             else:
                 found.known.append(described)
     return found

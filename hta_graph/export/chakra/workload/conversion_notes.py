@@ -14,7 +14,9 @@ __all__ = ["broadcast_notes", "early_notes", "matching_notes", "overlap_notes", 
 
 def early_notes(works: Sequence[RankWorkload]) -> list[str]:
     """Tell of communication that was launched before the recording."""
-    early = {work.rank: len(work.found.early) for work in works if work.found.early}
+    early = {
+        work.rank: len(work.communications.before_recording) for work in works if work.communications.before_recording
+    }
     if not early:
         return []
     listed = some_of([f"{count} on rank {rank}" for rank, count in early.items()])
@@ -29,21 +31,21 @@ def unknown_line(work: RankWorkload) -> str:
     return f"{work.graph.path}: event {index}, kernel {name!r}: {why}{more}"
 
 
-def matching_notes(work: RankWorkload, met: MatchedCommunications, *, keeps: bool) -> Iterator[str]:
+def matching_notes(work: RankWorkload, matched: MatchedCommunications, *, as_recorded: bool) -> Iterator[str]:
     """Tell what is as recorded, and what has no partner."""
-    rank, unmatched = work.rank, met.unmatched[work.rank]
+    rank, unmatched = work.rank, matched.unmatched[work.rank]
     on_cpu = {row for row in unmatched if work.on_cpu[row]}
-    unknown = len(on_cpu & {row for row, _ in work.found.unknown})
-    if met.recorded[rank]:
-        yield f"rank {rank}: {met.recorded[rank]:,} communications are as recorded: ranks meet, and their time passes"
-    if keeps and len(unmatched) > len(on_cpu):
+    unknown = len(on_cpu & {row for row, _ in work.communications.unknown})
+    if recorded := matched.recorded[rank]:
+        yield f"rank {rank}: {recorded:,} communications are as recorded: ranks meet, and their time passes"
+    if as_recorded and len(unmatched) > len(on_cpu):
         kernels = len(unmatched) - len(on_cpu)
         yield f"rank {rank}: {kernels:,} communication kernels have no partner; they take as long as they did"
     whose = "stay time of the thread that waited for them"
-    if unknown and not keeps:
+    if unknown and not as_recorded:
         why = "of unknown size or group, or of a kind that ASTRA-sim does not run"
         yield f"rank {rank}: {unknown:,} communications on the CPU, {why}, {whose}; as-recorded keeps their meeting"
-    if without := len(on_cpu) - (0 if keeps else unknown):
+    if without := len(on_cpu) - (0 if as_recorded else unknown):
         yield f"rank {rank}: {without:,} communications on the CPU have no partner and {whose}"
 
 

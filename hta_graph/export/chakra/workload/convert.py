@@ -175,11 +175,11 @@ class _Workload:
         self.notes: list[str] = []
         self._clocks: JobClocks | None = None
         # What waits for nobody and takes as long as it did, by rank.
-        self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
+        self._standalone: dict[int, set[int]] = {work.rank: set(work.communications.before_recording) for work in works}
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
         # What has no partner is not known any more; but whose trace is not given is missing there too.
-        found = [work.recorded(work.found.known) for work in works] if self._clocks is not None else recorded
+        found = [work.recorded(work.communications.known) for work in works] if self._clocks is not None else recorded
         missing = missing_ranks(own.record for own in found)
         self.copied = sorted(missing) if options.missing == "copy" else []
         if missing:
@@ -194,15 +194,15 @@ class _Workload:
         used += [
             single_rank_group(own.rank)
             for own in recorded
-            if self._lone[own.rank] or agreed.cut[own.rank] or any(item.meeting >= 0 for item in own.known)
+            if self._standalone[own.rank] or agreed.cut[own.rank] or any(item.match >= 0 for item in own.known)
         ]
         # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
         self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
-        self._finished = [
-            work.finished(own, agreed, options, SimulatorIds(self._groups, self._npu), self._lone[work.rank])
+        self._scheduled = [
+            work.scheduled(own, agreed, options, SimulatorIds(self._groups, self._npu), self._standalone[work.rank])
             for work, own in zip(works, recorded, strict=True)
         ]
-        self.notes += overlap_notes(self._finished, options.overlap)
+        self.notes += overlap_notes(self._scheduled, options.overlap)
 
     def _communications(self, works: Sequence[RankWorkload]) -> dict[int, list[Communication]]:
         """Return each rank's communications; tell of those that are not known.
@@ -210,37 +210,38 @@ class _Workload:
         Raises:
             ConversionError: there are some, and nobody said what to do.
         """
-        keeps = self._options.unknown == "as-recorded"
+        as_recorded = self._options.unknown == "as-recorded"
         for work in works:
-            self._refuse_nothing(work)
-            if alone_ones := int(np.count_nonzero(~work.on_cpu[work.found.alone])):
+            self._refuse_empty(work)
+            if single_rank := int(np.count_nonzero(~work.on_cpu[work.communications.single_rank])):
                 self.notes.append(
-                    f"rank {work.rank}: {alone_ones:,} collectives of groups of one rank stay compute nodes"
+                    f"rank {work.rank}: {single_rank:,} collectives of groups of one rank stay compute nodes"
                 )
             if work.unknown_kernels and self._options.unknown == "error":
                 raise ConversionError(unknown_line(work), UNKNOWN_REMEDY)
-            if work.unknown_kernels and not keeps:
+            if work.unknown_kernels and not as_recorded:
                 self.notes.append(f"{unknown_line(work)}; taken as compute")
-        met = self._met(works, as_recorded=keeps)
-        if met is None:
-            return {work.rank: work.found.known for work in works}
-        self._clocks = met.clocks
-        if keeps:
+        matched = self._match_by_job(works, as_recorded=as_recorded)
+        if matched is None:
+            return {work.rank: work.communications.known for work in works}
+        self._clocks = matched.clocks
+        if as_recorded:
             for work in works:
-                self._lone[work.rank] |= met.unmatched[work.rank]
-        self.notes += [note for work in works for note in matching_notes(work, met, keeps=keeps)]
-        return met.known
+                self._standalone[work.rank] |= matched.unmatched[work.rank]
+        self.notes += [note for work in works for note in matching_notes(work, matched, as_recorded=as_recorded)]
+        return matched.known
 
-    def _met(self, works: Sequence[RankWorkload], *, as_recorded: bool) -> MatchedCommunications | None:
+    def _match_by_job(self, works: Sequence[RankWorkload], *, as_recorded: bool) -> MatchedCommunications | None:
         """Ask the job's matcher where order and contents alone do not tell."""
         if not any(
-            work.on_cpu.any() or (as_recorded and (work.found.unknown or work.found.broadcasts)) for work in works
+            work.on_cpu.any() or (as_recorded and (work.communications.unknown or work.communications.broadcasts))
+            for work in works
         ):
             return None
-        found, members = ({work.rank: getattr(work, name) for work in works} for name in ("found", "members"))
+        found, members = ({work.rank: getattr(work, name) for work in works} for name in ("communications", "members"))
         return matched_communications(found, members, as_recorded=as_recorded)
 
-    def _refuse_nothing(self, work: RankWorkload) -> None:
+    def _refuse_empty(self, work: RankWorkload) -> None:
         if not len(work.nodes):
             nothing = "holds nothing to simulate: no operator, no call that launches or waits, no GPU activity"
             raise TraceError(work.graph.path, nothing)
@@ -257,9 +258,9 @@ class _Workload:
         """
         rank, channel = next(iter(missing.items()))
         listed = some_of(list(map(str, sorted(missing))))
-        if self._options.missing == "copy" and (asked := self._on_cpu_with(missing, works)):
+        if self._options.missing == "copy" and (on_cpu := self._on_cpu_with(missing, works)):
             raise ConversionError(
-                f"{asked.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "
+                f"{on_cpu.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "
                 "would come there is not known",
                 COPY_REMEDY,
             )
@@ -270,14 +271,14 @@ class _Workload:
             raise ConversionError(
                 f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", MISSING_REMEDY
             )
-        keeps = self._options.missing == "as-recorded"
-        becomes = "takes as long as it did" if keeps else "becomes compute nodes"
+        as_recorded = self._options.missing == "as-recorded"
+        becomes = "takes as long as it did" if as_recorded else "becomes compute nodes"
         if any(work.on_cpu.any() for work in works):
             becomes += ", on the CPU time of the thread that waited for it"
         self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
-        if keeps:
+        if as_recorded:
             for own in recorded:
-                self._lone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
+                self._standalone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
         kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 
@@ -285,13 +286,13 @@ class _Workload:
     def _on_cpu_with(missing: Mapping[int, GroupChannel], works: Sequence[RankWorkload]) -> RankWorkload | None:
         """Return a rank that communicates on the CPU with missing ones, if any does."""
         for work in works:
-            if any(item.on_cpu and missing.keys() & item.partners for item in work.found.known):
+            if any(item.on_cpu and missing.keys() & item.partners for item in work.communications.known):
                 return work
         return None
 
     def copied_metadata(self, rank: int) -> bytes:
         """Return the metadata of a rank without a trace: nobody measured how long it took."""
-        lowest = self._finished[0].work
+        lowest = self._scheduled[0].work
         return metadata_message(rank=rank, copy_of=lowest.rank, **self._known())
 
     def _known(self) -> dict[str, str | int]:
@@ -304,7 +305,7 @@ class _Workload:
     def files(self) -> dict[str, Iterable[bytes]]:
         """Return the files by name, as pieces."""
         files: dict[str, Iterable[bytes]] = {
-            self.name(rank.work.rank): length_prefixed(rank.messages(**self._known())) for rank in self._finished
+            self.name(rank.work.rank): length_prefixed(rank.messages(**self._known())) for rank in self._scheduled
         }
         files[GROUPS_FILE] = [
             _json_bytes(
@@ -322,8 +323,8 @@ class _Workload:
 
     def converted(self, execution: Execution) -> Iterator[ConvertedRank]:
         """Tell of each rank how it ran."""
-        by_rank = {rank.work.rank: rank for rank in self._finished}
-        lowest = self._finished[0]
+        by_rank = {rank.work.rank: rank for rank in self._scheduled}
+        lowest = self._scheduled[0]
         for rank, npu in self._npu.items():
             # A rank without a trace is a copy of the lowest one.
             own: ScheduledRank = by_rank.get(rank, lowest)

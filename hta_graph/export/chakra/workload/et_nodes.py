@@ -72,7 +72,7 @@ def metadata_message(**known: str | int) -> bytes:
 
 
 def node_messages(
-    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, exchanges: CommAttributesByNode, describe: Describe
+    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, attributes: CommAttributesByNode, describe: Describe
 ) -> Iterator[bytes]:
     """Yield a rank's nodes by ascending id.
 
@@ -80,10 +80,10 @@ def node_messages(
         graph: where they come from.
         nodes: what they are and what they wait for.
         times: how long they take.
-        exchanges: what each communication (by its place) does.
+        attributes: those of each communication, by its place.
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
-    writer = _NodeWriter(graph, nodes, times, exchanges, describe)
+    writer = _NodeWriter(graph, nodes, times, attributes, describe)
     for at in times.order.tolist():
         yield from writer.messages(at)
     yield from writer.closing_messages(times)
@@ -97,16 +97,16 @@ class _NodeWriter:
         graph: DependencyGraph,
         nodes: Nodes,
         times: ReplayTimes,
-        exchanges: CommAttributesByNode,
+        attributes: CommAttributesByNode,
         describe: Describe,
     ) -> None:
         numbering = NodeIds.of(times)
-        self._exchanges, self._describe = exchanges, describe
+        self._attributes, self._describe = attributes, describe
         events = graph.event_table
         # Columns become lists at once, for nodes are written one by one and single elements of arrays are slow to read.
         self._id, self._delay_id = numbering.node.tolist(), numbering.delay.tolist()
         self._dependencies = _dependency_ids(nodes, numbering)
-        self._held_by = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
+        self._slot_holder = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
@@ -119,7 +119,7 @@ class _NodeWriter:
         self._lane = nodes.lane.tolist()
         awaited = set(nodes.source.tolist())
         self._final_messages = [
-            at for at, exchange in exchanges.items() if exchange.kind in ("SEND", "RECV") and at not in awaited
+            at for at, comm in attributes.items() if comm.kind in ("SEND", "RECV") and at not in awaited
         ]
 
     def messages(self, at: int) -> Iterator[bytes]:
@@ -133,13 +133,13 @@ class _NodeWriter:
             on_cpu = self._slot[at] == CPU
             yield self._delay_message(self._delay_id[at], at, start - 1000 * delay, 1000 * delay, on_cpu=on_cpu)
             sources = [*sources, self._delay_id[at]]
-        elif (holder := self._held_by[at]) and holder not in sources:
+        elif (holder := self._slot_holder[at]) and holder not in sources:
             sources = [*sources, holder]
         node = Node(id=self._id[at], name=self._name[at], data_deps=sources, start_time_micros=max(start, 0) // 1000)
         add = node.attr.add
         add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
         if self._slot[at] >= COMMUNICATION:
-            self._add_exchange(node, self._exchanges[at])
+            self._add_comm_attributes(node, self._attributes[at])
         else:
             node.type = COMPUTATION
         node.duration_micros = self._micros[at]
@@ -178,7 +178,7 @@ class _NodeWriter:
         Of host time ``idle`` (ns) is the part that is no work.
         """
         sources = self._dependencies[at]
-        if (holder := self._held_by[at]) and holder not in sources:
+        if (holder := self._slot_holder[at]) and holder not in sources:
             sources = [*sources, holder]
         node = _delay_node(number, sources, start, duration, on_cpu=on_cpu)
         node.duration_micros = self._delay_micros[at] + (self._micros[at] if self._row[at] < 0 else 0)
@@ -189,19 +189,19 @@ class _NodeWriter:
         return bytes(node.SerializeToString())
 
     @staticmethod
-    def _add_exchange(node: Any, exchange: CommAttributes) -> None:
-        node.name = exchange.name or node.name
-        node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", COLLECTIVE)
+    def _add_comm_attributes(node: Any, comm: CommAttributes) -> None:
+        node.name = comm.name or node.name
+        node.type = NODE_TYPES.get(f"COMM_{comm.kind}_NODE", COLLECTIVE)
         add = node.attr.add
         if node.type == COLLECTIVE:
-            add(name="comm_type", int64_val=COLLECTIVES[exchange.kind])
-        add(name="comm_size", int64_val=exchange.size)
-        add(name="pg_name", string_val=exchange.group)
-        add(name="comm_tag", int32_val=exchange.tag)
-        add(name="transfer_nanos", int64_val=exchange.transfer)
-        if exchange.source >= 0:
-            add(name="comm_src", int32_val=exchange.source)
-            add(name="comm_dst", int32_val=exchange.target)
+            add(name="comm_type", int64_val=COLLECTIVES[comm.kind])
+        add(name="comm_size", int64_val=comm.size)
+        add(name="pg_name", string_val=comm.group)
+        add(name="comm_tag", int32_val=comm.tag)
+        add(name="transfer_nanos", int64_val=comm.transfer)
+        if comm.source >= 0:
+            add(name="comm_src", int32_val=comm.source)
+            add(name="comm_dst", int32_val=comm.target)
 
 
 def _delay_node(number: int, sources: list[int], start: int, duration: int, *, on_cpu: bool) -> Any:

@@ -39,7 +39,7 @@ class RankCommAttributes:
     """A rank's nodes, what each communication does (by its place among them), and how long each node works (ns)."""
 
     nodes: Nodes
-    by_place: dict[int, CommAttributes]
+    by_node: dict[int, CommAttributes]
     work: Ints
 
     @classmethod
@@ -50,11 +50,11 @@ class RankCommAttributes:
         recorded: RecordedRank,
         agreed: CommonSchedule,
         numbers: SimulatorIds,
-        lone: Collection[int],
+        standalone: Collection[int],
     ) -> RankCommAttributes:
         """Cut what is as recorded into meetings and transfers, and describe all communication.
 
-        The ``lone`` events take as long as they did: ASTRA-sim replays broadcasts, in which nobody waits.
+        The ``standalone`` events take as long as they did: ASTRA-sim replays broadcasts, in which nobody waits.
         """
         rank = recorded.rank
         item_of = {item.event: (item, (rank, at)) for at, item in enumerate(recorded.known)}
@@ -62,14 +62,14 @@ class RankCommAttributes:
         nodes, turn = split_recorded_communications(
             nodes,
             {event: agreed.duration[place] for event, (_, place) in as_recorded.items()},
-            {event: max(len(item.others), 1) for event, (item, _) in as_recorded.items()},
+            {event: max(len(item.peers), 1) for event, (item, _) in as_recorded.items()},
         )
-        by_place = {}
+        by_node = {}
         for at in np.flatnonzero(nodes.slot == COMMUNICATION).tolist():
             event = int(nodes.row[at])
-            if event in lone:
+            if event in standalone:
                 lasted = int(nodes.end[at] - nodes.start[at])
-                by_place[at] = CommAttributes(
+                by_node[at] = CommAttributes(
                     "BROADCAST", 0, numbers.group[single_rank_group(rank)], lasted, tag=STANDALONE_TAG + at
                 )
                 continue
@@ -77,21 +77,21 @@ class RankCommAttributes:
             number, transfer = agreed.number[place], agreed.duration[place]
             group, size, name = numbers.group[item.group], agreed.size[place], ""
             if item.is_recorded and turn[at] < 0:
-                by_place[at] = CommAttributes(
+                by_node[at] = CommAttributes(
                     "BROADCAST", 0, numbers.group[single_rank_group(rank)], transfer, tag=number
                 )
                 continue
             if item.is_recorded:
                 name, transfer = f"meeting of {graph.name_of(item.event)}", 0
-                item = replace(item, peer=item.others[turn[at]]) if item.others else item
+                item = replace(item, peer=item.peers[turn[at]]) if item.peers else item
             source, target = (numbers.npu.get(one, -1) for one in item.ends(rank))
-            tag = number if item.meeting < 0 else MATCHED_TAG + number
+            tag = number if item.match < 0 else MATCHED_TAG + number
             size = max(size, MIN_ALL_GATHER_BYTES) if item.kind == "ALL_GATHER" else size
-            by_place[at] = CommAttributes(item.kind, size, group, transfer, source, target, tag, name)
-        receives = [at for at, exchange in by_place.items() if exchange.kind == "RECV"]
+            by_node[at] = CommAttributes(item.kind, size, group, transfer, source, target, tag, name)
+        receives = [at for at, comm in by_node.items() if comm.kind == "RECV"]
         slot = nodes.slot.copy()
         slot[receives] = NO_SLOT
-        return cls(replace(nodes, slot=slot), by_place, nodes.end - nodes.start)
+        return cls(replace(nodes, slot=slot), by_node, nodes.end - nodes.start)
 
     def on_host(self, exclusive_ns: Mapping[int, int], sends: Collection[int]) -> RankCommAttributes:
         """Let what ran on the CPU take its slot only as long as it had it alone; a send, as in ASTRA-sim, for a moment.
@@ -102,13 +102,13 @@ class RankCommAttributes:
             exclusive_ns: how long each collective on the CPU was the only one (ns), by its event.
             sends: the events of messages that were sent by the CPU.
         """
-        work, by_place = self.work.copy(), dict(self.by_place)
+        work, by_node = self.work.copy(), dict(self.by_node)
         rows = self.nodes.row.tolist()
-        for at, exchange in self.by_place.items():
+        for at, comm in self.by_node.items():
             if rows[at] in exclusive_ns:
                 # Of one that is cut in two the transfer counts first.
-                left = exclusive_ns[rows[at]] - (self.by_place[at + 1].transfer if exchange.name else 0)
+                left = exclusive_ns[rows[at]] - (self.by_node[at + 1].transfer if comm.name else 0)
                 work[at] = min(work[at], max(left, 0))
-            elif rows[at] in sends or (exchange.name and exchange.kind == "SEND"):
-                work[at], by_place[at] = 0, replace(exchange, transfer=0)
-        return replace(self, by_place=by_place, work=work)
+            elif rows[at] in sends or (comm.name and comm.kind == "SEND"):
+                work[at], by_node[at] = 0, replace(comm, transfer=0)
+        return replace(self, by_node=by_node, work=work)

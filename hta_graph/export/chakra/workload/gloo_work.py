@@ -36,7 +36,7 @@ def gloo_communications(graph: DependencyGraph, members: RankMembers, details: R
         if isinstance(described, tuple):
             found.unknown.append(described)
         elif len(described.group.ranks) < 2:
-            found.alone.append(described.event)
+            found.single_rank.append(described.event)
         else:
             found.known.append(described)
     return found

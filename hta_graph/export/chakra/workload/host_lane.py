@@ -25,7 +25,7 @@ def contract_host_nodes(nodes: Nodes) -> Nodes:
         host lane   |----|------|---------|          |-------|
     """
     on_cpu = nodes.slot == CPU
-    previous, following = nodes.next_on_lane
+    previous, following = nodes.lane_successors
     crosses = nodes.lane[nodes.source] != nodes.lane[nodes.target]
     gives, takes = np.zeros((2, len(nodes)), np.bool_)
     gives[nodes.source[crosses]], takes[nodes.target[crosses]] = True, True
@@ -38,7 +38,7 @@ def contract_host_nodes(nodes: Nodes) -> Nodes:
     group = np.empty(len(nodes), np.int64)
     group[order] = np.cumsum(begins[order]) - 1
     contracted = _joined_groups(nodes, order, group, on_cpu)
-    return contracted.keep((contracted.slot != CPU) | _awaited_by_gpu(contracted))
+    return contracted.select((contracted.slot != CPU) | _awaited_by_gpu(contracted))
 
 
 def _joined_groups(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nodes:
@@ -50,7 +50,9 @@ def _joined_groups(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nod
     for name in ("row", "operator"):
         columns[name] = np.where(host, -1, columns[name]).astype(columns[name].dtype)
     nothing = np.empty(0, np.int64)
-    return Nodes(**columns, source=nothing, target=nothing).depending((group[nodes.source], group[nodes.target]))
+    return Nodes(**columns, source=nothing, target=nothing).with_dependencies(
+        (group[nodes.source], group[nodes.target])
+    )
 
 
 def _awaited_by_gpu(nodes: Nodes) -> Bools:

@@ -53,25 +53,25 @@ def matched_communications(
     known = {rank: {item.event: item for item in own.known} for rank, own in found.items()}
     unknown = {rank: {row for row, _ in own.unknown} for rank, own in found.items()}
     on_cpu = {rank: set(own.row[~own.on_gpu].tolist()) for rank, own in members.items()}
-    met: dict[int, dict[int, Communication]] = {rank: {} for rank in found}
+    matched_items: dict[int, dict[int, Communication]] = {rank: {} for rank in found}
     for number in range(len(matched)):
-        meeting = _MatchedGroup.of(number, matched, members, known)
-        if as_recorded and meeting.asks_for_recording(unknown):
-            items = meeting.as_recorded()
-        elif meeting.any_among(on_cpu) and meeting.is_whole(found):
-            items = meeting.as_known()
+        match = _MatchedGroup.of(number, matched, members, known)
+        if as_recorded and match.needs_recorded_time(unknown):
+            items = match.as_recorded()
+        elif match.any_event_in(on_cpu) and match.is_complete(found):
+            items = match.as_known()
         else:
             continue
-        for rank, item in zip(meeting.ranks, items, strict=True):
-            met[rank][item.event] = item
+        for rank, item in zip(match.ranks, items, strict=True):
+            matched_items[rank][item.event] = item
     return MatchedCommunications(
         {
-            rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in met[rank]]
-            + [*met[rank].values()]
+            rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in matched_items[rank]]
+            + [*matched_items[rank].values()]
             for rank, own in known.items()
         },
-        {rank: sum(item.is_recorded for item in own.values()) for rank, own in met.items()},
-        {rank: (unknown[rank] | (known[rank].keys() & on_cpu[rank])) - met[rank].keys() for rank in found},
+        {rank: sum(item.is_recorded for item in own.values()) for rank, own in matched_items.items()},
+        {rank: (unknown[rank] | (known[rank].keys() & on_cpu[rank])) - matched_items[rank].keys() for rank in found},
         matched.clocks,
     )
 
@@ -118,17 +118,17 @@ class _MatchedGroup:
         start = (matched.arrival if is_message else matched.start)[at]
         return cls(number, ranks, rows, items, needed, start, matched.end[at], on_gpu, is_message)
 
-    def any_among(self, rows: Mapping[int, Collection[int]]) -> bool:
+    def any_event_in(self, rows: Mapping[int, Collection[int]]) -> bool:
         """Tell whether any member's event is one of these."""
         return any(row in rows[rank] for rank, row in zip(self.ranks, self.rows, strict=True))
 
-    def asks_for_recording(self, unknown: Mapping[int, Collection[int]]) -> bool:
+    def needs_recorded_time(self, unknown: Mapping[int, Collection[int]]) -> bool:
         """Tell whether a simulator could not compute it, and all members take part in the workload."""
         members = list(zip(self.ranks, self.rows, self.items, strict=True))
-        asks = self.any_among(unknown) or any(item is not None and item.kind == "BROADCAST" for item in self.items)
-        return asks and all(item is not None or row in unknown[rank] for rank, row, item in members)
+        needs = self.any_event_in(unknown) or any(item is not None and item.kind == "BROADCAST" for item in self.items)
+        return needs and all(item is not None or row in unknown[rank] for rank, row, item in members)
 
-    def is_whole(self, given: Collection[int]) -> bool:
+    def is_complete(self, given: Collection[int]) -> bool:
         """Tell whether all members know what they did, and none that is given is missing."""
         items = [item for item in self.items if item is not None]
         if len(items) < len(self.items) or len({item.group.ranks for item in items}) > 1:
@@ -145,15 +145,15 @@ class _MatchedGroup:
             transfers = np.full(2, max(int(self.end[receives].max() - self.start[np.invert(receives)].min()), 0))
         items = [item for item in self.items if item is not None]
         return [
-            replace(item, meeting=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
+            replace(item, match=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
         ]
 
     def as_recorded(self) -> list[Communication]:
         """Return it as the simulator only replays it."""
         group = Group("", tuple(sorted(self.ranks)))
-        ways = _send_receive_roles(self.ranks, self.needed)
+        roles = _send_receive_roles(self.ranks, self.needed)
         transfers = self._transfers()
-        if self.on_gpu and not ways:
+        if self.on_gpu and not roles:
             # The kernel of the rank that came last waited for nobody, whatever the clocks say.
             transfers = np.full(len(transfers), (self.end - self.start).min())
         return [
@@ -162,16 +162,16 @@ class _MatchedGroup:
                 kind,
                 RENDEZVOUS_BYTES,
                 group,
-                meeting=self.number,
+                match=self.number,
                 transfer=ns,
                 is_recorded=True,
-                others=others,
+                peers=peers,
                 on_cpu=not self.on_gpu,
             )
-            for row, ns, (kind, others) in zip(
+            for row, ns, (kind, peers) in zip(
                 self.rows,
                 transfers.tolist(),
-                [ways.get(rank, (RENDEZVOUS_KIND, ())) for rank in self.ranks],
+                [roles.get(rank, (RENDEZVOUS_KIND, ())) for rank in self.ranks],
                 strict=True,
             )
         ]

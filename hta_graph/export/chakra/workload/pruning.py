@@ -26,7 +26,7 @@ def remove_nodes(nodes: Nodes, removed: Bools) -> Nodes:
         for before in behind[gone].values()
     ]
     pairs = np.array(bridges, np.int64).reshape(-1, 2)
-    return nodes.depending((pairs[:, 0], pairs[:, 1])).keep(~removed)
+    return nodes.with_dependencies((pairs[:, 0], pairs[:, 1])).select(~removed)
 
 
 def _frontiers_behind(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:

@@ -63,7 +63,7 @@ class HostTensors:
         """
         writer, reader = self._tensors_passed()
         work = CpuSegments(self._graph)
-        on_cpu = work.until(writer, at_end=True), work.since(reader, at_end=False)
+        on_cpu = work.segment_before(writer, at_end=True), work.segment_after(reader, at_end=False)
         on_gpu = self._on_gpu(nodes, writer, reader)
         source, target = (np.concatenate(sides) for sides in zip(on_cpu, on_gpu, strict=True))
         known = (source >= 0) & (target >= 0)

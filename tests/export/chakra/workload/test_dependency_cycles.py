@@ -112,7 +112,7 @@ def test_tensors_close_no_circle(first: int, count: int) -> None:
             graph = graph_of(in_disorder(number))
             found = nodes_from_graph(graph, graph.marks.communicates)
             tensors = HostTensors(graph, RandomTensors(random.Random(number)), np.arange(len(graph.event_table)))
-            with_tensors = found.depending(tensors.dependencies(found))
+            with_tensors = found.with_dependencies(tensors.dependencies(found))
             assert len(issue_order(with_tensors)) == len(found)
             added += len(with_tensors.source) - len(found.source)
     assert added > count
