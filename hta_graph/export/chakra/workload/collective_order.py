@@ -91,22 +91,22 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
         CollectiveError: the ranks disagree; the message names the ranks, which one, and what both are.
     """
     recorded = {item.rank: item for item in ranks}
-    agreed = CommonSchedule()
+    schedule = CommonSchedule()
     collectives: list[Meeting] = []
     for matched in match_ranks([item.unmatched for item in ranks], strict=True):
         for rank, cut in matched.cut.items():
-            agreed.cut[rank] += cut
-        agreed.notes += _cut_notes(matched)
-        _settle_sizes(enumerate(matched.together), recorded, agreed)
+            schedule.cut[rank] += cut
+        schedule.notes += _cut_notes(matched)
+        _settle_sizes(enumerate(matched.together), recorded, schedule)
         if matched.channel.is_collective:
             collectives += matched.together
     by_job = _already_matched(ranks)
-    _settle_sizes(by_job.items(), recorded, agreed)
+    _settle_sizes(by_job.items(), recorded, schedule)
     collectives += [match for match in by_job.values() if all(map(_is_collective, _members_of(match, recorded)))]
-    agreed.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
-    agreed.order = _common_order(recorded, collectives, agreed)
-    _settle_transfers(collectives, recorded, agreed)
-    return agreed
+    schedule.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
+    schedule.order = _common_order(recorded, collectives, schedule)
+    _settle_transfers(collectives, recorded, schedule)
+    return schedule
 
 
 def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
@@ -153,7 +153,7 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
 
 
 def _settle_sizes(
-    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], agreed: CommonSchedule
+    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
 ) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
@@ -163,14 +163,14 @@ def _settle_sizes(
         duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in match.items())
         uneven += len(sizes) > 1
         for item, place in zip(items, match.items(), strict=True):
-            agreed.number[place], agreed.size[place] = number, max(sizes)
-            agreed.duration[place] = item.transfer if item.match >= 0 else duration
+            schedule.number[place], schedule.size[place] = number, max(sizes)
+            schedule.duration[place] = item.transfer if item.match >= 0 else duration
     if uneven:
-        agreed.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
+        schedule.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
 
 
 def _settle_transfers(
-    collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: CommonSchedule
+    collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
 ) -> None:
     """Take from each collective the time in which the one before it in the common order still ran.
 
@@ -182,22 +182,22 @@ def _settle_transfers(
     On CPUs members leave at different times, so each has its own time from when the last one could begin.
     """
     begin: dict[CommunicationPlace, int] = {}
-    for rank, order in agreed.order.items():
+    for rank, order in schedule.order.items():
         end, places = recorded[rank].end[order], [(rank, at) for at in order]
         before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
         could_begin = np.maximum(recorded[rank].start[order], np.minimum(before, end))
         begin |= dict(zip(places, could_begin.tolist(), strict=True))
-        agreed.exclusive_ns |= dict(zip(places, (end - could_begin).tolist(), strict=True))
+        schedule.exclusive_ns |= dict(zip(places, (end - could_begin).tolist(), strict=True))
     for match in collectives:
-        least = min(agreed.exclusive_ns[place] for place in match.items())
-        last = max(begin[place] - agreed.clock[place[0]] for place in match.items())
+        least = min(schedule.exclusive_ns[place] for place in match.items())
+        last = max(begin[place] - schedule.clock[place[0]] for place in match.items())
         for item, place in zip(_members_of(match, recorded), match.items(), strict=True):
-            left = begin[place] + agreed.exclusive_ns[place] - agreed.clock[place[0]]
-            agreed.duration[place] = max(left - last, 0) if item.on_cpu else min(agreed.duration[place], least)
+            left = begin[place] + schedule.exclusive_ns[place] - schedule.clock[place[0]]
+            schedule.duration[place] = max(left - last, 0) if item.on_cpu else min(schedule.duration[place], least)
 
 
 def _common_order(
-    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], agreed: CommonSchedule
+    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], schedule: CommonSchedule
 ) -> dict[int, list[int]]:
     """Put all ranks' collectives into one order: as launched where the ranks agree on that, else as they met.
 
@@ -212,7 +212,7 @@ def _common_order(
     # Sorted by time, a collective's place breaks ties between groups that no rank puts in order.
     began, ended = (
         [
-            max(int(getattr(recorded[rank], side)[at]) - agreed.clock[rank] for rank, at in one.items())
+            max(int(getattr(recorded[rank], side)[at]) - schedule.clock[rank] for rank, at in one.items())
             for one in together
         ]
         for side in ("start", "end")
@@ -227,7 +227,7 @@ def _common_order(
     source, target = np.array(steps, np.int64).reshape(-1, 2).T
     order = topological_order(source, target, len(together))
     if len(order) < len(together):
-        agreed.notes.append(
+        schedule.notes.append(
             "ranks launch collectives of several groups in different orders; all issue them as they met"
         )
         order = np.argsort([began[at] for at in by_time], kind="stable")

@@ -39,8 +39,8 @@ from hta_graph.export.chakra.files.et_folder import (
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Execution
 from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import GroupChannel, single_rank_group
-from hta_graph.export.chakra.workload.collective_order import RecordedRank, common_schedule
+from hta_graph.export.chakra.workload.channels import Group, GroupChannel, single_rank_group
+from hta_graph.export.chakra.workload.collective_order import CommonSchedule, RecordedRank, common_schedule
 from hta_graph.export.chakra.workload.communications import Communication
 from hta_graph.export.chakra.workload.conversion_notes import (
     broadcast_notes,
@@ -168,41 +168,55 @@ def _check_and_run(folder: EtFolder, options: ConvertOptions) -> Execution:
 
 
 class _Workload:
-    """All ranks, brought together."""
+    """All ranks, brought together; ``copied`` are the ranks without a trace that do what the lowest given one does."""
 
     def __init__(self, works: Sequence[RankWorkload], options: ConvertOptions) -> None:
         self._options = options
         self.notes: list[str] = []
+        self.copied: list[int] = []
         self._clocks: JobClocks | None = None
         # What waits for nobody and takes as long as it did, by rank.
         self._standalone: dict[int, set[int]] = {work.rank: set(work.communications.before_recording) for work in works}
+        recorded = self._recorded_ranks(works)
+        schedule = common_schedule(recorded, self._clocks)
+        self.notes += [*early_notes(works), *schedule.notes, *broadcast_notes(recorded)]
+        self._npu = self._rank_numbers(works)
+        self._groups = self._group_numbers(recorded, schedule)
+        ids = SimulatorIds(self._groups, self._npu)
+        self._scheduled = [
+            work.scheduled(own, schedule, options, ids, self._standalone[work.rank])
+            for work, own in zip(works, recorded, strict=True)
+        ]
+        self.notes += overlap_notes(self._scheduled, options.overlap)
+
+    def _recorded_ranks(self, works: Sequence[RankWorkload]) -> list[RecordedRank]:
+        """Return the communications of each rank that the workload has, with their times."""
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
         # What has no partner is not known any more; but whose trace is not given is missing there too.
         found = [work.recorded(work.communications.known) for work in works] if self._clocks is not None else recorded
         missing = missing_ranks(own.record for own in found)
-        self.copied = sorted(missing) if options.missing == "copy" else []
-        if missing:
-            recorded = self._with_missing(works, recorded, missing)
-        agreed = common_schedule(recorded, self._clocks)
-        self.notes += [*early_notes(works), *agreed.notes, *broadcast_notes(recorded)]
-        # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
-        self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
-        if any(rank != npu for rank, npu in self._npu.items()):
+        self.copied = sorted(missing) if self._options.missing == "copy" else []
+        return self._with_missing(works, recorded, missing) if missing else recorded
+
+    def _rank_numbers(self, works: Sequence[RankWorkload]) -> dict[int, int]:
+        """Number the ranks: ASTRA-sim wants them from 0 without gaps; those that were recorded may have any numbers."""
+        numbers = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
+        if any(rank != npu for rank, npu in numbers.items()):
             self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
-        used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
+        return numbers
+
+    def _group_numbers(self, recorded: Sequence[RecordedRank], schedule: CommonSchedule) -> dict[Group, str]:
+        """Number the groups from 1, as ASTRA-sim knows them, in the order in which the ranks use them."""
+        used = [
+            item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in schedule.number
+        ]
         used += [
             single_rank_group(own.rank)
             for own in recorded
-            if self._standalone[own.rank] or agreed.cut[own.rank] or any(item.match >= 0 for item in own.known)
+            if self._standalone[own.rank] or schedule.cut[own.rank] or any(item.match >= 0 for item in own.known)
         ]
-        # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
-        self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
-        self._scheduled = [
-            work.scheduled(own, agreed, options, SimulatorIds(self._groups, self._npu), self._standalone[work.rank])
-            for work, own in zip(works, recorded, strict=True)
-        ]
-        self.notes += overlap_notes(self._scheduled, options.overlap)
+        return {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
 
     def _communications(self, works: Sequence[RankWorkload]) -> dict[int, list[Communication]]:
         """Return each rank's communications; tell of those that are not known.

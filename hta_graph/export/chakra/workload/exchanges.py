@@ -48,8 +48,8 @@ class RankCommAttributes:
         nodes: Nodes,
         graph: DependencyGraph,
         recorded: RecordedRank,
-        agreed: CommonSchedule,
-        numbers: SimulatorIds,
+        schedule: CommonSchedule,
+        ids: SimulatorIds,
         standalone: Collection[int],
     ) -> RankCommAttributes:
         """Cut what is as recorded into meetings and transfers, and describe all communication.
@@ -61,7 +61,7 @@ class RankCommAttributes:
         as_recorded = {event: found for event, found in item_of.items() if found[0].is_recorded}
         nodes, turn = split_recorded_communications(
             nodes,
-            {event: agreed.duration[place] for event, (_, place) in as_recorded.items()},
+            {event: schedule.duration[place] for event, (_, place) in as_recorded.items()},
             {event: max(len(item.peers), 1) for event, (item, _) in as_recorded.items()},
         )
         by_node = {}
@@ -70,21 +70,19 @@ class RankCommAttributes:
             if event in standalone:
                 lasted = int(nodes.end[at] - nodes.start[at])
                 by_node[at] = CommAttributes(
-                    "BROADCAST", 0, numbers.group[single_rank_group(rank)], lasted, tag=STANDALONE_TAG + at
+                    "BROADCAST", 0, ids.group[single_rank_group(rank)], lasted, tag=STANDALONE_TAG + at
                 )
                 continue
             item, place = item_of[event]
-            number, transfer = agreed.number[place], agreed.duration[place]
-            group, size, name = numbers.group[item.group], agreed.size[place], ""
+            number, transfer = schedule.number[place], schedule.duration[place]
+            group, size, name = ids.group[item.group], schedule.size[place], ""
             if item.is_recorded and turn[at] < 0:
-                by_node[at] = CommAttributes(
-                    "BROADCAST", 0, numbers.group[single_rank_group(rank)], transfer, tag=number
-                )
+                by_node[at] = CommAttributes("BROADCAST", 0, ids.group[single_rank_group(rank)], transfer, tag=number)
                 continue
             if item.is_recorded:
                 name, transfer = f"meeting of {graph.name_of(item.event)}", 0
                 item = replace(item, peer=item.peers[turn[at]]) if item.peers else item
-            source, target = (numbers.npu.get(one, -1) for one in item.ends(rank))
+            source, target = (ids.npu.get(one, -1) for one in item.ends(rank))
             tag = number if item.match < 0 else MATCHED_TAG + number
             size = max(size, MIN_ALL_GATHER_BYTES) if item.kind == "ALL_GATHER" else size
             by_node[at] = CommAttributes(item.kind, size, group, transfer, source, target, tag, name)

@@ -1,4 +1,4 @@
-"""Communication as recorded becomes two nodes: ranks wait for each other in one, the other takes the transfer's time."""
+"""Communication as recorded becomes two nodes: one in which ranks wait for each other, and one for the transfer."""
 
 from __future__ import annotations
 

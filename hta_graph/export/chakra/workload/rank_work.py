@@ -128,9 +128,9 @@ class RankWorkload:
     def scheduled(
         self,
         recorded: RecordedRank,
-        agreed: CommonSchedule,
+        schedule: CommonSchedule,
         options: ConvertOptions,
-        numbers: SimulatorIds,
+        ids: SimulatorIds,
         standalone: Collection[int] = (),
     ) -> ScheduledRank:
         """Put the collectives in order, and find out how long each node takes.
@@ -141,19 +141,19 @@ class RankWorkload:
             CollectiveError: the common order contradicts what this rank waited for.
             CycleError: nodes wait for each other without it.
         """
-        cut = {recorded.known[at].event for at in agreed.cut[self.rank]}
+        cut = {recorded.known[at].event for at in schedule.cut[self.rank]}
         standalone = {event for event in {*cut, *standalone} if not self.on_cpu[event]}
         matched = {item.event for item in recorded.known} - cut
         ordered = self._in_common_order(
-            [recorded.known[at].event for at in agreed.order[self.rank]], matched | standalone
+            [recorded.known[at].event for at in schedule.order[self.rank]], matched | standalone
         )
         if options.profile == "gpu":
             ordered = contract_host_nodes(ordered)
-        attributes = RankCommAttributes.of(ordered, self.graph, recorded, agreed, numbers, standalone)
+        attributes = RankCommAttributes.of(ordered, self.graph, recorded, schedule, ids, standalone)
         if self.on_cpu.any():
             ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
             exclusive_ns = {
-                item.event: agreed.exclusive_ns[place] for item, place in ours if place in agreed.exclusive_ns
+                item.event: schedule.exclusive_ns[place] for item, place in ours if place in schedule.exclusive_ns
             }
             attributes = attributes.on_host(
                 exclusive_ns, {i.event for i, _ in ours if i.kind == "SEND" and not i.is_recorded}
@@ -161,7 +161,7 @@ class RankWorkload:
         nodes, work = attributes.nodes, attributes.work
         if options.overlap == "share":
             work = np.minimum(work, exclusive_work(nodes))
-        origin = agreed.clock[self.rank]
+        origin = schedule.clock[self.rank]
         # A thread that at last waits for others on the CPU has no node of its own for that; the recording went on.
         end = int((self.nodes if options.profile == "full" else nodes).end.max(initial=origin))
         return ScheduledRank(self, nodes, replay_times(nodes, work, origin, end), attributes.by_node, origin, end)
