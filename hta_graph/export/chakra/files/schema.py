@@ -11,7 +11,7 @@ from hta_graph.errors import HtaGraphError
 
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    from google.protobuf.message import DecodeError
+    from google.protobuf import message as protobuf_message
 except ImportError:
     raise HtaGraphError(".et files need protobuf; install it with: pip install 'protobuf>=4.25'") from None
 
@@ -80,6 +80,9 @@ def _enum_numbers(enum: str) -> dict[str, int]:
 _POOL = descriptor_pool.DescriptorPool()
 _POOL.AddSerializedFile(_file_descriptor(PROTO.read_text(encoding="utf-8")).SerializeToString())
 _FILE = _POOL.FindFileByName(FILE_NAME)
+
+DecodeError: Any = protobuf_message.DecodeError
+"""What is raised for bytes that are no message."""
 
 Node: Any = message_factory.GetMessageClass(_FILE.message_types_by_name["Node"])
 """One node of a trace."""
