@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hta_graph import DependencyGraph
 from hta_graph.graph.timeline import Timeline
-from hta_graph.links import LinkContext
+from hta_graph.links.context import LinkContext
 from hta_graph.links.streams.stream_waits import Captured, ResolvedWaits, StreamWaits
 from hta_graph.trace.table import Trace
 from tests.support.depth import for_all
