@@ -14,8 +14,7 @@ from hta_graph.graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.cycles import edges_on_a_cycle
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.timeline import Timeline
-from hta_graph.links import LinkRule
-from hta_graph.links.context import LinkContext
+from hta_graph.links import LinkContext, LinkRule
 from hta_graph.links.rules.execution import execution
 from hta_graph.links.rules.stream_order import stream_order
 from hta_graph.links.rules.thread_order import thread_order

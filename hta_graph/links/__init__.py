@@ -28,7 +28,7 @@ from hta_graph.links.rules import (
     thread_order,
 )
 
-__all__ = ["DEFAULT_RULES", "LinkRule"]
+__all__ = ["DEFAULT_RULES", "LinkContext", "LinkRule"]
 
 LinkRule = Callable[[LinkContext], EdgeTable]
 
