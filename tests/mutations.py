@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import Phase, settings
 
+from hta_graph.links import DEFAULT_RULES
 from hta_graph.model import EDGE_MEANING, EdgeKind
 from tests.support.shared_traces import SHARED
 
@@ -78,8 +79,9 @@ class Mutation:
 
 def removed_rules() -> Iterator[Mutation]:
     """Leave out one rule after the other."""
-    for rule in RULES:
-        yield Mutation(f"without {rule}", "hta_graph/links/__init__.py", f"\n    {rule},\n", "\n")
+    for rule in DEFAULT_RULES:
+        listed = f"{rule.__module__.rpartition('.')[2]}.{rule.__name__}"
+        yield Mutation(f"without {rule.__name__}", "hta_graph/links/__init__.py", f"\n    {listed},\n", "\n")
 
 
 def swapped_edges() -> Iterator[Mutation]:

@@ -67,14 +67,14 @@ class LinkContext:
         return freeze(self.calls_of(self.trace.events.correlation[self.activities]))
 
     @cached_property
-    def home(self) -> Ids:
+    def enqueue_stream(self) -> Ids:
         """The stream on which each activity was enqueued (aligned with :attr:`activities`)."""
         return home_streams(self.trace, self.timeline, self.activities, self.launch_call)
 
     @cached_property
     def queues(self) -> StreamQueues:
         """The work of each stream in the order in which it was enqueued."""
-        return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.home)
+        return StreamQueues(self.trace, self.timeline, self.activities, self.launch_call, self.enqueue_stream)
 
     def sync_rows(self, kind: SyncKind) -> SyncRows:
         """Return the profiler's synchronisation records of one kind."""
@@ -99,9 +99,9 @@ class LinkContext:
     def launches(self) -> tuple[Ids, Ids]:
         """The launching calls (unique, ascending) and the stream on which each enqueued."""
         launched = self.launch_call >= 0
-        # A graph launch has hundreds of activities with one home; any of them tells it.
+        # A graph launch has hundreds of activities of one stream; any of them tells it.
         calls, first = np.unique(self.launch_call[launched], return_index=True)
-        return calls, self.home[launched][first]
+        return calls, self.enqueue_stream[launched][first]
 
     def next_launch_stream(self, calls: Ids) -> Ids:
         """Return the stream of the next launch on each call's thread; -1 where there is none."""

@@ -40,7 +40,8 @@ def measure(path: Path) -> dict[str, float]:
     from hta_graph.build import build_graph
     from hta_graph.export.json_text import to_json
     from hta_graph.graph.timeline import Timeline
-    from hta_graph.links import DEFAULT_RULES, LinkContext
+    from hta_graph.links import DEFAULT_RULES
+    from hta_graph.links.context import LinkContext
     from hta_graph.trace.assemble import assemble
     from hta_graph.trace.collect import collect
     from hta_graph.trace.reader import RowReader

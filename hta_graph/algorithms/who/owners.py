@@ -50,7 +50,6 @@ class Totals:
 
     label: Ints
     owners: Ints
-    own_count: Ints
     own: Ints
     total_count: Ints
     total: Ints
@@ -70,7 +69,6 @@ def totals(found: Owners, labels: Ids, rows: Ids, weights: Ints) -> Totals:
     return Totals(
         listed,
         np.bincount(every, minlength=len(listed)),
-        summed_by(own, count, len(listed)),
         summed_by(own, weight, len(listed)),
         summed_by(group[once], count[place[once]], len(listed)),
         summed_by(group[once], weight[place[once]], len(listed)),

@@ -67,7 +67,7 @@ def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -
         stream 8     [work..................]<-100 µs->|       the nearest end inside the call: this one is meant
         stream 9        [work..............................    still busy at the return: cannot be meant
     """
-    streams = context.queues.homes()
+    streams = context.queues.enqueue_streams()
     if not len(streams):
         return Scopes(call[:0], hint[:0], place[:0], np.empty(0, np.int8))
     parts = table_rows(len(call), len(streams))
@@ -75,7 +75,7 @@ def streams_by_timing(context: LinkContext, call: Ids, place: Ints, hint: Ids) -
 
 
 def _chosen_streams(context: LinkContext, call: Ids, place: Ints, hint: Ids) -> Scopes:
-    streams, events = context.queues.homes(), context.trace.events
+    streams, events = context.queues.enqueue_streams(), context.trace.events
     ends = tail_ends(context, streams, place)
     chosen, rule = nearest_stream(ends, events.end[call], events.start[call], RETURN_NS)
     # By timing first; then where only one stream has work at all; then where the thread launched last.

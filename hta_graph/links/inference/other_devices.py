@@ -24,7 +24,7 @@ __all__ = ["names_itself", "waits_for_other_devices"]
 
 def names_itself(context: LinkContext, rows: SyncRows) -> Bools:
     """Mark the waits that name the waiting stream itself, where other devices have a stream of that number."""
-    lanes, streams = context.trace.lanes, context.queues.homes()
+    lanes, streams = context.trace.lanes, context.queues.enqueue_streams()
     itself = (rows.record_lane >= 0) & (rows.record_lane == rows.lane)
     # There may be very many waits and streams: of each number the first and the last device say whether another has it.
     order = np.lexsort((lanes.device[streams], lanes.stream[streams]))
@@ -41,7 +41,7 @@ def waits_for_other_devices(context: LinkContext, rows: SyncRows, place: Ints, r
 
     Work that ended after what was held back had begun was not waited for.
     """
-    streams = context.queues.homes()
+    streams = context.queues.enqueue_streams()
     start = held_back_until(context, rows.lane, place)
     chosen = [
         _chosen_stream(context, rows.lane[some], start[some], record_place[some], streams)

@@ -76,7 +76,7 @@ def infer_waits(context: LinkContext, calls: Ids, lane: Ids, place: Ints, *, lan
                        |free      |start        was free, but did not
     """
     questions = _question_of(context, calls, lane, place)
-    parts = table_rows(len(calls), len(context.queues.homes()))
+    parts = table_rows(len(calls), len(context.queues.enqueue_streams()))
     return ResolvedWaits.join(_answered(context, questions.take(of), lane_is_known[of]) for of in parts)
 
 
@@ -89,7 +89,7 @@ def _answered(context: LinkContext, question: _WaitQuestion, lane_is_known: Bool
         answer = _by_timing(context, question)
     answer = answer.where_unknown(_by_habit(context, question))
     found = np.flatnonzero(_held_back(context, question).exists & (answer.column >= 0))
-    streams = context.queues.homes()
+    streams = context.queues.enqueue_streams()
     recorded = streams[answer.column] if len(streams) else question.lane
     waits = ResolvedWaits(question.lane, question.place, recorded, answer.moment, answer.rule, question.call)
     return waits.take(found)
@@ -138,7 +138,7 @@ def _close_ns(question: _WaitQuestion, held: _Held, streams: int) -> Ints:
 
 def _ends_before(context: LinkContext, question: _WaitQuestion, place: Ints) -> Ints:
     """Return when the last item of each other stream before each place ended."""
-    streams = context.queues.homes()
+    streams = context.queues.enqueue_streams()
     ends = tail_ends(context, streams, place)
     ends[streams[None, :] == question.lane[:, None]] = NO_WORK
     return ends
@@ -152,7 +152,7 @@ def _close_tail(context: LinkContext, question: _WaitQuestion, held: _Held, plac
 
 def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _InferredRecord:
     """Try all work enqueued before a wait: an event may have been recorded long before, with more work behind it."""
-    queues, streams = context.queues, context.queues.homes()
+    queues, streams = context.queues, context.queues.enqueue_streams()
     ends = np.full((len(question.call), len(streams)), NO_WORK, np.int64)
     moments = np.zeros_like(ends)
     item_end = item_ends(context)
@@ -173,7 +173,7 @@ def _close_work(context: LinkContext, question: _WaitQuestion, held: _Held) -> _
 
 def _by_habit(context: LinkContext, question: _WaitQuestion) -> _InferredRecord:
     """Choose the only other stream with work, else the stream of the thread's last launch before the record."""
-    streams, held = context.queues.homes(), _held_back(context, question)
+    streams, held = context.queues.enqueue_streams(), _held_back(context, question)
     if not len(streams):
         return _InferredRecord(np.full(len(question.call), -1), question.place, np.zeros(len(question.call), np.int8))
     ends = _ends_before(context, question, question.record_place)
@@ -211,7 +211,7 @@ def held_back_until(context: LinkContext, lane: Ids, place: Ints) -> Ints:
 
 def _held_back(context: LinkContext, question: _WaitQuestion) -> _Held:
     """Find the next work on each waiting stream, and when its launch and its own stream would have let it start."""
-    queues, events, streams = context.queues, context.trace.events, context.queues.homes()
+    queues, events, streams = context.queues, context.trace.events, context.queues.enqueue_streams()
     item = queues.item_after(question.lane, question.place)
     if not len(streams):
         return _Held(question.place, question.place, item >= 0)

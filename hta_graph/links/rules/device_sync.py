@@ -39,9 +39,9 @@ def device_sync(context: LinkContext) -> EdgeTable:
     activity = context.queues.last_on(shown[stream], scopes.place[query])
     some = np.flatnonzero(activity >= 0)
     # A stream that only waits has no work of its own, and yet it holds what its pending waits hold.
-    homes = distinct(np.append(context.queues.homes(), stream_waits(context).waits.lane))
-    at, home = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, homes))
-    pending = stream_waits(context).pending_at(homes[home], scopes.place[at])
+    streams = distinct(np.append(context.queues.enqueue_streams(), stream_waits(context).waits.lane))
+    at, waiting = np.nonzero(_same_device(lanes.device, lanes.context, scopes.lane, streams))
+    pending = stream_waits(context).pending_at(streams[waiting], scopes.place[at])
     shown_last = Captured(query[some], activity[some], np.zeros(len(some), np.int8))
     held = Captured.join([shown_last, Captured(at[pending.query], pending.activity, pending.rule)])
     return edges_to_return(context, EdgeKind.DEVICE_SYNC, scopes, held)

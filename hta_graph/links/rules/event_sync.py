@@ -47,7 +47,7 @@ def event_sync(context: LinkContext) -> EdgeTable:
     )
     scopes = Scopes.join([recorded, inferred])
     return edges_to_return(
-        context, EdgeKind.EVENT_SYNC, scopes, stream_waits(context).held_by(scopes.lane, scopes.place)
+        context, EdgeKind.EVENT_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
     )
 
 

@@ -33,9 +33,11 @@ def queue_full(context: LinkContext) -> EdgeTable:
                                                |<- ->|      launch returns
     """
     # A graph is one launch, however many rows it has: they would fill the count without filling the queue.
-    plain = np.flatnonzero((context.launch_call >= 0) & (context.home == context.trace.events.lane[context.activities]))
-    by_stream = plain[np.argsort(context.home[plain], kind="stable")]
-    begins = np.flatnonzero(first_of_runs(context.home[by_stream]))
+    plain = np.flatnonzero(
+        (context.launch_call >= 0) & (context.enqueue_stream == context.trace.events.lane[context.activities])
+    )
+    by_stream = plain[np.argsort(context.enqueue_stream[plain], kind="stable")]
+    begins = np.flatnonzero(first_of_runs(context.enqueue_stream[by_stream]))
     ends = np.append(begins[1:], len(by_stream))
     busy = np.flatnonzero(ends - begins > FEWEST_OUTSTANDING)
     pairs = [_on_stream(context, by_stream[begins[at] : ends[at]]) for at in busy.tolist()]

@@ -31,5 +31,5 @@ def stream_sync(context: LinkContext) -> EdgeTable:
     context.notes["stream_syncs_unresolved"] = len(calls) - len(inferred.call)
     scopes = Scopes.join([recorded, inferred])
     return edges_to_return(
-        context, EdgeKind.STREAM_SYNC, scopes, stream_waits(context).held_by(scopes.lane, scopes.place)
+        context, EdgeKind.STREAM_SYNC, scopes, stream_waits(context).outstanding_at(scopes.lane, scopes.place)
     )

@@ -47,7 +47,7 @@ class StreamQueues:
     before the recording began (place -1).
     """
 
-    def __init__(self, trace: Trace, timeline: Timeline, activities: Ids, call: Ids, home: Ids) -> None:
+    def __init__(self, trace: Trace, timeline: Timeline, activities: Ids, call: Ids, enqueue_stream: Ids) -> None:
         """Order the work.
 
         Args:
@@ -55,14 +55,14 @@ class StreamQueues:
             timeline: its order of points.
             activities: all GPU activities.
             call: the call that launched each; -1 for orphans.
-            home: the stream on which each was enqueued: its own, or the one that its graph was launched on.
+            enqueue_stream: the stream on which each was enqueued: its own, or the one that its graph was launched on.
         """
         self._shown_on = trace.events.lane
         lane = trace.events.lane[activities]
         by_stream = np.lexsort((timeline.position[start_point(activities)], lane))
         self.rows = freeze(activities[by_stream])
         self.lane = freeze(lane[by_stream])
-        self.home = freeze(home[by_stream])
+        self.enqueue_stream = freeze(enqueue_stream[by_stream])
         self._is_orphan = call[by_stream] < 0
         self._end = trace.events.end[self.rows]
         self._scale = len(timeline.order) + 2  # places run from -1 to len(order)
@@ -85,7 +85,7 @@ class StreamQueues:
 
     def _collect_items(self) -> None:
         """Collect the items: their stream, place, heads and tails."""
-        key = self.key(self.home, self.place)
+        key = self.key(self.enqueue_stream, self.place)
         order = np.lexsort((np.arange(len(key)), self.lane, key))
         item_key, lane = key[order], self.lane[order]
         new_item = first_of_runs(item_key)
@@ -117,7 +117,7 @@ class StreamQueues:
         lanes: Ids = self.lane[self.is_stream_start()]
         return lanes
 
-    def homes(self) -> Ids:
+    def enqueue_streams(self) -> Ids:
         """Return the streams on which work was enqueued."""
         return distinct(self.item_lane)
 

@@ -53,7 +53,9 @@ class StreamWaits:
         self.waits = waits.take(np.lexsort((waits.place, waits.lane)))
         self._queues = queues
         self._key = queues.key(self.waits.lane, self.waits.place)
-        self._home = dict(zip(queues.rows.tolist(), queues.home.tolist(), strict=True)) if len(self._key) else {}
+        self._enqueue_stream = (
+            dict(zip(queues.rows.tolist(), queues.enqueue_stream.tolist(), strict=True)) if len(self._key) else {}
+        )
         self._sources = self._capture_all()
 
     def _capture_all(self) -> list[dict[int, int]]:
@@ -83,7 +85,7 @@ class StreamWaits:
             for source, source_rule in piles.first_of(int(low[wait]), int(high[wait]), is_known=is_known).items():
                 captured.setdefault(source, rules[wait] or source_rule)
             own = int(waits.lane[wait])
-            sources[wait] = {source: why for source, why in captured.items() if self._home[source] != own}
+            sources[wait] = {source: why for source, why in captured.items() if self._enqueue_stream[source] != own}
         return sources
 
     def _pending_waits(self, lane: Ids, place: Ints, item: Ints) -> tuple[Ints, Ints]:
@@ -93,7 +95,7 @@ class StreamWaits:
         low = np.searchsorted(self._key, self._queues.key(lane, since), side="left")
         return low, np.searchsorted(self._key, self._queues.key(lane, place), side="left")
 
-    def held_by(self, lane: Ids, place: Ints) -> Captured:
+    def outstanding_at(self, lane: Ids, place: Ints) -> Captured:
         """Find all that streams hold at places: the tails of their last item and what their pending waits captured."""
         query, activity = self._queues.tails.expand(self._queues.item_before(lane, place))
         last = Captured(query, activity, self._attribution_of(query, activity, lane))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hta_graph import DependencyGraph
 from hta_graph.graph.timeline import Timeline
-from hta_graph.links import LinkContext
+from hta_graph.links.context import LinkContext
 from hta_graph.links.streams.stream_waits import Captured, ResolvedWaits, StreamWaits
 from hta_graph.trace.table import Trace
 from tests.support.depth import for_all
@@ -41,23 +41,25 @@ class NaiveStreams:
     def __init__(self, context: LinkContext) -> None:
         events, position = context.trace.events, context.timeline.position
         self.lane = events.lane.tolist()
-        self.home: dict[int, int] = dict(zip(context.activities.tolist(), context.home.tolist(), strict=True))
+        self.enqueue_stream: dict[int, int] = dict(
+            zip(context.activities.tolist(), context.enqueue_stream.tolist(), strict=True)
+        )
         call = dict(zip(context.activities.tolist(), context.launch_call.tolist(), strict=True))
         self.items: dict[int, list[Item]] = defaultdict(list)
         self.shown: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         latest: dict[int, int] = {}
-        for row in sorted(self.home, key=lambda each: int(position[2 * each])):
+        for row in sorted(self.enqueue_stream, key=lambda each: int(position[2 * each])):
             place = int(position[2 * call[row]]) if call[row] >= 0 else latest.get(self.lane[row], -1)
             latest[self.lane[row]] = max(latest.get(self.lane[row], -1), place)
             self.shown[self.lane[row]].append((place, len(self.shown[self.lane[row]]), row))
-            self._add(self.home[row], place, row)
+            self._add(self.enqueue_stream[row], place, row)
 
-    def _add(self, home: int, place: int, row: int) -> None:
-        for item in self.items[home]:
+    def _add(self, enqueue_stream: int, place: int, row: int) -> None:
+        for item in self.items[enqueue_stream]:
             if item.place == place:
                 item.rows.append(row)
                 return
-        self.items[home].append(Item(place, [row]))
+        self.items[enqueue_stream].append(Item(place, [row]))
 
     def before(self, stream: int, place: int) -> Item | None:
         """Return the last item enqueued on a stream before a place."""
@@ -87,7 +89,7 @@ class NaiveStreams:
     def captured(self, wait: tuple[int, int, int, int], waits: list[tuple[int, int, int, int]]) -> set[int]:
         """Return what a wait holds its stream back for; work of the same stream adds nothing to stream order."""
         own, _, record_stream, record_place = wait
-        return {row for row in self.held(record_stream, record_place, waits) if self.home[row] != own}
+        return {row for row in self.held(record_stream, record_place, waits) if self.enqueue_stream[row] != own}
 
 
 def context_of(trace: Trace) -> LinkContext:
@@ -124,7 +126,7 @@ def test_queues_and_waits_replay_cuda_streams(graph: DependencyGraph, data: st.D
     streams = StreamWaits(context.queues, table)
     asked = [(lane, place) for lane in sorted(naive.items) for place in range(0, len(context.timeline.order) + 1, 2)]
     lanes, places = np.array([lane for lane, _ in asked], np.int32), np.array([place for _, place in asked], np.int64)
-    assert as_sets(streams.held_by(lanes, places), len(asked)) == [naive.held(*pair, waits) for pair in asked]
+    assert as_sets(streams.outstanding_at(lanes, places), len(asked)) == [naive.held(*pair, waits) for pair in asked]
     assert as_sets(streams.pending_at(lanes, places), len(asked)) == [naive.pending(*pair, waits) for pair in asked]
     ordered = sorted(waits, key=lambda wait: wait[:2])
     assert as_sets(streams.captured_by_waits(), len(waits)) == [naive.captured(wait, waits) for wait in ordered]
