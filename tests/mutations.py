@@ -1187,7 +1187,7 @@ COLUMNS = (
     Mutation(
         "who was late already is late by what it does now",
         "hta_graph/job/causes/excess.py",
-        "= 0 if both.held else left_later",
+        "= 0 if both.is_synchronized else left_later",
         "= 0",
         CAUSES,
     ),

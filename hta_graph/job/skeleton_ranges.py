@@ -28,14 +28,16 @@ def numbers_name_something(graph: DependencyGraph) -> bool:
 
 def _all(graph: DependencyGraph) -> Iterator[Range]:
     yield from _of_graph(graph)
-    answers, members, ways = (known_answer(question, graph) for question in (whole_answers, read_members, known_ways))
+    answers, members, activity = (
+        known_answer(question, graph) for question in (whole_answers, read_members, known_ways)
+    )
     if isinstance(answers, WholeAnswers):
         yield answers.rows, 0, answers.size
     if isinstance(members, RankMembers):
         yield members.row, -1, len(graph.event_table)
         yield members.call, -1, len(graph.event_table)
-        if isinstance(ways, RankWays):
-            yield from _of_ways(ways, len(members))
+        if isinstance(activity, RankWays):
+            yield from _of_activity(activity, len(members))
 
 
 def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
@@ -49,10 +51,10 @@ def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
         yield column, 0, 2 * size
 
 
-def _of_ways(ways: RankWays, members: int) -> Iterator[Range]:
-    yield ways.ways.member, 0, max(members, 1)
-    yield ways.ways.before, -1, len(ways.ways)
-    yield ways.queued, -1, len(ways.queued)
-    yield ways.done.walk, 0, len(ways.ways) + len(ways.queued)
-    for column in (ways.transfer, ways.done.doing):
-        yield column, 0, len(ways.name)
+def _of_activity(activity: RankWays, members: int) -> Iterator[Range]:
+    yield activity.walks.member, 0, max(members, 1)
+    yield activity.walks.before, -1, len(activity.walks)
+    yield activity.queued, -1, len(activity.queued)
+    yield activity.done.walk, 0, len(activity.walks) + len(activity.queued)
+    for column in (activity.transfer, activity.done.activity):
+        yield column, 0, len(activity.name)
