@@ -85,7 +85,9 @@ class JobReader:
         for rank, graph in again.items():
             _refuse_changed(skeletons[rank], graph)
             # What a dump of the flight recorder numbered stays so.
-            remember(read_members, graph, replace(read_members(graph), said=read_members(skeletons[rank]).said))
+            remember(
+                read_members, graph, replace(read_members(graph), arguments=read_members(skeletons[rank]).arguments)
+            )
         timed = {**skeletons, **again}
         known = timed.keys(), matched
         for graph in timed.values():

@@ -112,7 +112,7 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
         path.rename(tmp_path / "elsewhere")
         assert list(parts_of(read_members(found))) == list(parts_of(own))
         (tmp_path / "elsewhere").rename(path)
-        assert own.said["Comms Id"] == [2**63 + 1]
+        assert own.arguments["Comms Id"] == [2**63 + 1]
 
 
 @pytest.mark.slow

@@ -51,8 +51,8 @@ def join_ranks(
     host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
     met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
-    said = said_of_members(members.values())
-    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, said)
+    descriptions = said_of_members(members.values())
+    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, descriptions)
     timeline, notes = Timeline(joined.trace), Counter[str]()
     rendezvous = dict(
         zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
@@ -165,20 +165,20 @@ def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[st
     """Name each collective as its first member says, else by its row."""
     first = found.first
     pairs = zip(found.rank[first].tolist(), found.place[first].tolist(), strict=True)
-    return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
+    return [members[rank].arguments["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
 
 
 def said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
     """Name each member of each rank: what it did, and of which process group."""
     # A group of thousands of ranks has a long name: of equal texts one is kept.
     made: dict[tuple[str, str | None], str] = {}
-    said = []
+    descriptions = []
     for own in members:
-        kinds = zip(own.said["Collective name"], own.name, own.group, strict=True)
-        told = [(str(kind or name), group) for kind, name, group in kinds]
-        made |= {(does, group): f"{does} of {group or 'an unknown group'}" for does, group in {*told} - made.keys()}
-        said.append([made[one] for one in told])
-    return said
+        kinds = zip(own.arguments["Collective name"], own.name, own.group, strict=True)
+        listed = [(str(kind or name), group) for kind, name, group in kinds]
+        made |= {(does, group): f"{does} of {group or 'an unknown group'}" for does, group in {*listed} - made.keys()}
+        descriptions.append([made[one] for one in listed])
+    return descriptions
 
 
 def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
@@ -194,10 +194,10 @@ def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int])
 def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined: JoinedColumns) -> Members:
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
-    ranks = zip(joined.parts, members.values(), joined.said, strict=True)
+    ranks = zip(joined.parts, members.values(), joined.descriptions, strict=True)
     is_last = np.zeros(len(found.number), np.bool_)
     is_last[found.last] = True
-    for place, (part, own, said) in enumerate(ranks):
+    for place, (part, own, codes) in enumerate(ranks):
         mine = found.of_rank(part.rank)
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
@@ -216,7 +216,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
             is_needed=picked(found.is_needed, at, otherwise=False),
             is_message=np.array(own.is_message, np.bool_),
             by=picked(found.by, picked(found.number, at)),
-            said=said,
+            said=codes,
         ))  # fmt: skip
     return Members.join(tables)
 

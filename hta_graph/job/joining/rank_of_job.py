@@ -65,9 +65,9 @@ def rank_of_job(
     is_message = np.array(members.is_message, np.bool_)
     work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
     work = work.take(~members.on_gpu)
-    (said,) = said_of_members([members])
+    (descriptions,) = said_of_members([members])
     instants = Meetings(np.arange(len(times)), names, times)
-    joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [said])
+    joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [descriptions])
     timeline, notes = Timeline(joined.trace), Counter[str]()
     given = _given_edges(edges, joined.first_rendezvous)
     added = EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work), *given])
@@ -85,7 +85,7 @@ def rank_of_job(
         table,
         joined.parts,
         (graph,),
-        _members_of_rank(members, number, joined.said[0]),
+        _members_of_rank(members, number, joined.descriptions[0]),
         _right_clock(graph.rank or 0),
         doubtful=between[is_doubtful],
         notes=dict(notes),
@@ -121,10 +121,10 @@ def _right_clock(rank: int) -> Clocks:
     return Clocks.of(rank=[rank], offset=0, gpu_offset=0, drift_ppm=0.0, error=0, collectives=0)
 
 
-def _members_of_rank(members: RankMembers, number: Ints | int, said: Ids | int) -> Members:
+def _members_of_rank(members: RankMembers, number: Ints | int, description: Ids | int) -> Members:
     """Lay out what a rank did with others; how long it waited is told by the job."""
     return Members.of(
         number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,
         transfer=members.end - members.arrival, is_last=False, is_needed=False,
-        is_message=np.array(members.is_message, np.bool_), by=-1, said=said,
+        is_message=np.array(members.is_message, np.bool_), by=-1, said=description,
     )  # fmt: skip

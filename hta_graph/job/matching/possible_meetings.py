@@ -55,8 +55,8 @@ def names_unlike_collectives(
 
 def _says_nothing(own: RankMembers) -> Bools:
     """Mark the communications of which neither arguments nor a name say what they do."""
-    said = zip(own.said["Collective name"], own.name, strict=True)
-    return np.array([recorded is None and not _is_telling(name) for recorded, name in said], np.bool_)
+    arguments = zip(own.arguments["Collective name"], own.name, strict=True)
+    return np.array([recorded is None and not _is_telling(name) for recorded, name in arguments], np.bool_)
 
 
 @lru_cache(maxsize=1024)

@@ -20,7 +20,7 @@ def read_members(graph: DependencyGraph) -> RankMembers:
     Raises:
         TraceError: the file, which is read once more for recorded arguments, is gone or has changed.
     """
-    both = read_communication_kernels(graph).beside(read_host_communications(graph))
+    both = read_communication_kernels(graph).merged_with(read_host_communications(graph))
     return replace(both, recording=_recording_of(graph))
 
 

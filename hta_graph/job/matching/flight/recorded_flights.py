@@ -51,19 +51,19 @@ def with_flight(
 
 
 def _with_numbers(own: RankMembers, graph: DependencyGraph, record: FlightRecord) -> RankMembers:
-    numbers: list[Any] = list(own.said["Seq"])
+    numbers: list[Any] = list(own.arguments["Seq"])
     called = np.where(own.call >= 0, graph.event_table.start[own.call], own.arrival)
     for name in dict.fromkeys(record.group):
         places = [
             at
             for at, (group, number, is_message) in enumerate(
-                zip(own.said["Process Group Name"], numbers, own.is_message, strict=True)
+                zip(own.arguments["Process Group Name"], numbers, own.is_message, strict=True)
             )
             if number is None and not is_message and group == name
         ]
         if places:
             _number_group(own, called, np.array(places, np.int64), record, name, numbers)
-    return replace(own, said=own.said | {"Seq": numbers})
+    return replace(own, arguments=own.arguments | {"Seq": numbers})
 
 
 def _number_group(
@@ -71,8 +71,8 @@ def _number_group(
 ) -> None:
     entries = np.flatnonzero(record.of_group(name))
     listed = sorted(places.tolist(), key=lambda at: called[at])
-    kinds = [_plain_name(own.said["Collective name"][at]) for at in listed]
-    sizes = [own.said["In msg nelems"][at] for at in listed]
+    kinds = [_plain_name(own.arguments["Collective name"][at]) for at in listed]
+    sizes = [own.arguments["In msg nelems"][at] for at in listed]
     code = {kind: at for at, kind in enumerate(sorted({*kinds, *(_plain_name(record.kind[at]) for at in entries)}))}
     dumped = Happened.of(
         what=[code[_plain_name(record.kind[at])] for at in entries],

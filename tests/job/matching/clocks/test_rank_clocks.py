@@ -28,7 +28,7 @@ def members(arrivals: list[int], ends: list[int], *, ahead: int = 0, needed: int
     rows = np.arange(count, dtype=np.int32)
     came, left = ((np.array(times, np.int64) + ahead) * US for times in (arrivals, ends))
     waits: Ints = np.full(count, needed, np.int64)
-    said = RankMembers.nothing_said(count)
+    said = RankMembers.no_arguments(count)
     on_gpu = np.ones(count, np.bool_)
     return RankMembers(rows, rows, came, came, left, waits, on_gpu, [name] * count, [None] * count, said)
 
