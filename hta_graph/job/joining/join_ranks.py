@@ -18,7 +18,7 @@ from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.collective import collective, meetings_of
 from hta_graph.job.joining.collective_wait import collective_wait
-from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.host_work import HostWork, host_work_edges, host_work_of
 from hta_graph.job.joining.job_time import in_job_time
 from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
 from hta_graph.job.joining.met_members import met_members
@@ -48,7 +48,7 @@ def join_ranks(
     if clocks is not None:
         found = replace(found, clocks=clocks)
     moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
-    host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
+    host = [_host_work(own, found.clocks.by_rank[rank]) for rank, own in members.items()]
     met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
     descriptions = said_of_members(members.values())
@@ -153,12 +153,10 @@ def _copied(graph: DependencyGraph) -> DependencyGraph:
     return DependencyGraph(graph.trace, graph.timeline, graph.edge_table, notes, graph.wait_calls)
 
 
-def _host_work(graph: DependencyGraph, members: RankMembers, clock: RankClock) -> HostWork:
-    """Select what ran on the CPU."""
-    is_message = np.array(members.is_message, np.bool_)
-    arrival = clock.to_job(members.arrival)
-    work = HostWork.of(row=members.row, call=members.call, arrival=arrival, is_message=is_message)
-    return work.take(~graph.is_activity[members.row])
+def _host_work(members: RankMembers, clock: RankClock) -> HostWork:
+    """Select what ran on the CPU, in the job's time."""
+    work = host_work_of(members)
+    return replace(work, arrival=clock.to_job(work.arrival))
 
 
 def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[str]:

@@ -20,7 +20,7 @@ from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.collective_wait import collective_wait
-from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.host_work import host_work_edges, host_work_of
 from hta_graph.job.joining.join_ranks import said_of_members
 from hta_graph.job.joining.joined_trace import Meetings, join_columns
 from hta_graph.job.matching.rank_members import RankMembers
@@ -62,9 +62,7 @@ def rank_of_job(
         names: what it is called.
         edges: what it led to.
     """
-    is_message = np.array(members.is_message, np.bool_)
-    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
-    work = work.take(~members.on_gpu)
+    work = host_work_of(members)
     (descriptions,) = said_of_members([members])
     instants = Meetings(np.arange(len(times)), names, times)
     joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [descriptions])
