@@ -1565,7 +1565,7 @@ COLUMNS = (
     Mutation(
         "of equal ones, one of which was lost, any is taken without a word",
         "hta_graph/job/matching/ambiguous_meetings.py",
-        "if matched.channel.by == ORDER and together and any(matched.cut.values()):",
+        "if matched.channel.by == ORDER and matches and any(matched.unmatched.values()):",
         "if matched.channel.by != ORDER:",
         ("tests/job/matching/test_left_out.py",),
     ),

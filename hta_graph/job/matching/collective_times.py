@@ -162,25 +162,25 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
         if matched != before:
             clocks, believed = _clocks_of(matched, ranks)
-    unfit = tuple(meeting for (_, meeting), is_believed in zip(matched, believed, strict=True) if not is_believed)
+    unfit = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
-    members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
+    members = members_in_job_time([match for _, match in matched], ranks, clocks)
     possible = possible_meetings(members, len(matched), clocks)
     matched, members = _selected(matched, members, possible)
     doubtful |= ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
-    doubtful |= {member for found in channels for member in found.guessed}
-    reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
+    doubtful |= {member for found in channels for member in found.uncertain}
+    reasons = why_left_out(channels, [match for _, match in matched], ranks, clocks)
     unlike = names_unlike_collectives(members, reasons, ranks, clocks)
     if unlike:
         reasons = without_names(reasons, unlike, ranks)
-        firsts = [next(iter(meeting.items())) for _, meeting in matched]
+        firsts = [next(iter(match.items())) for _, match in matched]
         alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
         matched, members = _selected(matched, members, alike)
     found = _in_order_of_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
-        np.array([max(channel.size - len(meeting), 0) for channel, meeting in matched], np.int64),
-        np.array([not doubtful.isdisjoint(meeting.items()) for _, meeting in matched], np.bool_),
+        np.array([max(channel.size - len(match), 0) for channel, match in matched], np.int64),
+        np.array([not doubtful.isdisjoint(match.items()) for _, match in matched], np.bool_),
         clocks,
         reasons,
         tuple(summed_left_out(reasons, ranks)),
@@ -191,9 +191,9 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
 def _matched_records(
     records: Sequence[RankRecord[MeetingChannel]],
 ) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]]]:
-    """Return the channels, and what met in them."""
+    """Return the channels, and their matches."""
     channels = match_ranks(records, strict=False)
-    return channels, [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
+    return channels, [(found.channel, match) for found in channels for match in found.matches if len(match) > 1]
 
 
 def _guessed_with_clocks(
@@ -204,13 +204,13 @@ def _guessed_with_clocks(
     Of messages between two ranks these are all, both ways, where any is a guess.
     """
     labels = {record.rank: record.labels for record in records}
-    guessed = {member for found in channels for member in found.guessed}
-    unsure = {found.channel.members for found in channels if found.guessed}
+    uncertain = {member for found in channels for member in found.uncertain}
+    unsure = {found.channel.members for found in channels if found.uncertain}
     for found in channels:
         if found.channel.members in unsure:
-            together = {member for meeting in found.together for member in meeting.items()}
-            guessed |= together if any(not labels[rank][place].waits for rank, place in together) else set()
-    return guessed
+            matches = {member for match in found.matches for member in match.items()}
+            uncertain |= matches if any(not labels[rank][place].waits for rank, place in matches) else set()
+    return uncertain
 
 
 def _in_job_time(record: RankRecord[MeetingChannel], own: RankMembers, clocks: JobClocks) -> RankRecord[MeetingChannel]:
@@ -236,7 +236,7 @@ def _clocks_of(
     """
     numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
     every = list(range(len(matched)))
-    named = list(compress(every, telling_meetings([meeting for _, meeting in matched], ranks)))
+    named = list(compress(every, telling_meetings([match for _, match in matched], ranks)))
     asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
     clocks = job_clocks([matched[at][1] for at in asked], ranks)
     impossible = {asked[at] for at in clocks.impossible}

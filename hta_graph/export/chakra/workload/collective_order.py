@@ -94,12 +94,12 @@ def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agr
     agreed = Agreement()
     collectives: list[Meeting] = []
     for matched in match_ranks([item.unmatched for item in ranks], strict=True):
-        for rank, cut in matched.cut.items():
+        for rank, cut in matched.unmatched.items():
             agreed.cut[rank] += cut
         agreed.notes += _cut_notes(matched)
-        _settle_sizes(enumerate(matched.together), recorded, agreed)
+        _settle_sizes(enumerate(matched.matches), recorded, agreed)
         if matched.channel.is_collective:
-            collectives += matched.together
+            collectives += matched.matches
     met = _already_met(ranks)
     _settle_sizes(met.items(), recorded, agreed)
     collectives += [meeting for meeting in met.values() if all(map(_in_common_order, _items_of(meeting, recorded)))]
@@ -145,7 +145,7 @@ def _common_clock(recorded: Mapping[int, RecordedRank], compared: JobClocks) -> 
 
 
 def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
-    counts = {rank: len(cut) for rank, cut in matched.cut.items() if cut}
+    counts = {rank: len(cut) for rank, cut in matched.unmatched.items() if cut}
     if not counts:
         return []
     listed = some_of([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])

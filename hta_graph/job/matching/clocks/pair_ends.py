@@ -66,10 +66,10 @@ class PairEnds:
 
 def ends_of_pairs(rows: PairRows) -> PairEnds:
     """Select when both left what all wait for."""
-    both = rows.met.waits & rows.met.other_waits
-    met, pair = rows.met.take(both), rows.pair[both]
-    order = np.lexsort((met.other_left, pair))
-    return PairEnds(met.other_left[order], (met.other_left - met.left)[order], pair[order], rows.pairs)
+    both = rows.matches.waits & rows.matches.other_waits
+    matches, pair = rows.matches.take(both), rows.pair[both]
+    order = np.lexsort((matches.other_end, pair))
+    return PairEnds(matches.other_end[order], (matches.other_end - matches.end)[order], pair[order], rows.pairs)
 
 
 def drift_of_ends(rows: PairRows) -> Floats:

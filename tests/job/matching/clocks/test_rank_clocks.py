@@ -58,7 +58,7 @@ def test_ends_tell_where_they_scatter_less_than_bounds_are_wide() -> None:
         1: members(arrivals, [501, 1_499, 2_502, 3_500], ahead=7_000),
     }
     clock = clocks_of([{0: at, 1: at} for at in range(4)], ranks)[1]
-    assert (clock.line.ahead // US, clock.meetings) == (7_000, 4)
+    assert (clock.line.ahead // US, clock.match_count) == (7_000, 4)
     assert clock.error < 3 * US
 
 
