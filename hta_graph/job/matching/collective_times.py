@@ -72,9 +72,9 @@ class Collectives:
     clocks: JobClocks
     reasons: dict[int, Codes]
     """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
-    left_out: tuple[LeftOut, ...]
-    """What is left out of all ranks' communications, with its share of their time, by reason."""
-    unfit: tuple[Meeting, ...] = ()
+    unmatched: tuple[LeftOut, ...]
+    """What is unmatched of all ranks' communications, with its share of their time, by reason."""
+    rejected: tuple[Meeting, ...] = ()
     """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class Collectives:
         return {rank: clock.line.ahead for rank, clock in self.clocks.by_rank.items() if clock.line.ahead}
 
     @property
-    def alone(self) -> int:
+    def without_partner(self) -> int:
         """Communications of all ranks that are left out for want of a partner."""
         return sum(int(np.isin(own, COUNTED_ALONE).sum()) for own in self.reasons.values())
 
@@ -162,7 +162,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
         if matched != before:
             clocks, believed = _clocks_of(matched, ranks)
-    unfit = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
+    rejected = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
     members = members_in_job_time([match for _, match in matched], ranks, clocks)
     possible = possible_meetings(members, len(matched), clocks)
@@ -185,7 +185,7 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         reasons,
         tuple(summed_left_out(reasons, ranks)),
     )
-    return replace(found, unfit=unfit)
+    return replace(found, rejected=rejected)
 
 
 def _matched_records(

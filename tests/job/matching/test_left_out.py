@@ -36,10 +36,10 @@ def test_one_that_nobody_else_has_has_no_partner_and_its_share_of_time() -> None
     every = rank_of(("a", 0, 10), ("b", 100, 130), ("c", 200, 210))
     found = match_collectives({0: every, 1: every.take(np.array([0, 2]))})
     assert reasons(found) == {0: [0, NO_PARTNER, 0], 1: [0, 0]}
-    (left,) = found.left_out
+    (left,) = found.unmatched
     assert (left.reason, left.count, left.time_ns) == (REASONS[NO_PARTNER], 1, 30 * US)
     assert left.share == pytest.approx(30 / 70)
-    assert found.alone == 1
+    assert found.without_partner == 1
 
 
 def test_before_and_after_another_ranks_recording_nothing_has_a_partner() -> None:
@@ -80,7 +80,7 @@ def test_what_does_not_say_whom_it_concerns_is_compared_with_nobody() -> None:
 
 def test_one_ranks_own_group_is_not_left_out() -> None:
     found = match_collectives({0: rank_of(("a", 0, 10), group="1 [0]"), 1: rank_of(("a", 0, 10), group="2 [1]")})
-    assert (len(found), found.left_out, found.alone) == (0, (), 0)
+    assert (len(found), found.unmatched, found.without_partner) == (0, (), 0)
 
 
 def test_ranks_that_were_not_given_are_missing() -> None:
@@ -124,14 +124,14 @@ def test_kernels_that_do_not_wait_are_no_collectives_whatever_order_says() -> No
     unnamed = {rank: replace(own, arguments=RankMembers.no_arguments(len(own))) for rank, own in ranks.items()}
     found = match_collectives(unnamed)
     assert len(found) == 20
-    assert [(item.reason, item.count) for item in found.left_out] == [(REASONS[UNKNOWN_KERNEL], 40)]
+    assert [(item.reason, item.count) for item in found.unmatched] == [(REASONS[UNKNOWN_KERNEL], 40)]
     assert found.offsets == {}
 
 
 def test_a_group_that_each_rank_names_otherwise_is_one_by_its_ranks() -> None:
     times = [("a", 100 * at, 100 * at + 10) for at in range(3)]
     found = match_collectives({0: rank_of(*times, group="x [0, 1]"), 1: rank_of(*times, group="y [0, 1]")})
-    assert (len(found), found.alone) == (3, 0)
+    assert (len(found), found.without_partner) == (3, 0)
     # Where a rank has two groups of these ranks nobody knows which is which.
     two = rank_of(*times, group="z [0, 1]")
     both = replace(two, group=["y [0, 1]", "z [0, 1]", "z [0, 1]"])

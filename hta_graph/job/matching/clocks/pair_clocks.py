@@ -160,7 +160,7 @@ def _believed(rows: PairRows, drift: Floats) -> tuple[Ints, Ints]:
     low, high = room_between(rows, drift)
     ends = ends_of_pairs(rows)
     rest = ends.without_drift(drift, rows.middle)
-    usual = ends.usual(rest)
+    usual = ends.median(rest)
     # What physics excludes is not believed, however close together the ends are.
     allowed = np.where(low <= high, np.minimum(np.maximum(usual, low), high), usual)
     by_ends = np.maximum(_whole(ends.spread(rest) + np.abs(allowed - usual)), LEAST_ERROR_NS), _whole(allowed)
