@@ -2105,7 +2105,7 @@ SKELETONS = (
     ),
     of_skeletons(
         "windows of a skeleton are in the rank's own time",
-        "algorithms/skeleton/whole_answers",
+        "graph/rank_summary",
         '"start_ns": record["start_ns"] - ahead,',
         '"start_ns": record["start_ns"],',
     ),
