@@ -28,7 +28,7 @@ from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["SkeletonCache", "import_parquet", "kept_skeletons"]
 
-FORMAT = 5
+FORMAT = 6
 """Is counted up where skeletons, or how they are kept, change."""
 MOST_MISSED = 8
 """If of so many files no skeleton is kept, those of the others hardly are."""

@@ -13,8 +13,8 @@ import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
 from hta_graph.job import pool as processes
 from hta_graph.job import rank_graph, reading
-from hta_graph.job.pool import Reading
 from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.readings import Reading
 from hta_graph.trace import read
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank

@@ -30,8 +30,8 @@ from hta_graph.job.graph_bytes import graph_pieces, read_graph
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.job.pool import Reading
 from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.readings import Reading
 from hta_graph.trace import source
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
