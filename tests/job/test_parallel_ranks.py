@@ -23,7 +23,6 @@ import pytest
 import hta_graph as hg
 from analyses.command_line.cli import main
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.job import pool as processes
 from hta_graph.job import reading
 from hta_graph.job.engines import own_process
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
@@ -165,7 +164,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
 
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", None)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", None)
     job_folder(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
@@ -174,13 +173,13 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", None)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1, 2)))) == 3
 
 
 def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setattr(processes, "Pool", None)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
@@ -322,7 +321,7 @@ reading_now = [0]
 def test_no_more_files_are_read_at_once_than_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int
 ) -> None:
-    monkeypatch.setattr(processes, "Pool", Counted)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Counted)
     reading_now[:] = [0]
     peak = peak_bytes(job_folder(tmp_path, *range(8)) / "trace_2.json.gz")
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
@@ -331,7 +330,7 @@ def test_no_more_files_are_read_at_once_than_fit(
 
 
 def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", Counted)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Counted)
     monkeypatch.setattr(reading, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(reading, "graph_bytes", lambda _: 100)
     job_folder(tmp_path, *range(8))

@@ -59,8 +59,8 @@ class What:
     def of(cls, text: str) -> What:
         """Read ``KIND:PATTERN`` or a bare pattern.
 
-        >>> What.of("kernel:gemm"), What.of("aten::mm")
-        (What(kind='kernel', pattern='gemm'), What(kind='', pattern='aten::mm'))
+        >>> [(what.kind, what.pattern) for what in map(What.of, ("kernel:gemm", "aten::mm"))]
+        [('kernel', 'gemm'), ('', 'aten::mm')]
 
         Raises:
             UsageError: the pattern is missing, or no regular expression, or no class or rank.
