@@ -1123,7 +1123,7 @@ COLUMNS = (
     ),
     Mutation(
         "files that take more than it seems are not read again",
-        "hta_graph/job/pool.py",
+        "hta_graph/job/readings.py",
         "return self.memory is not None and isinstance(self.answer, TooLargeError)",
         "return False",
         ("tests/job/test_large_ranks.py",),
@@ -2105,7 +2105,7 @@ SKELETONS = (
     ),
     of_skeletons(
         "windows of a skeleton are in the rank's own time",
-        "algorithms/skeleton/whole_answers",
+        "graph/rank_summary",
         '"start_ns": record["start_ns"] - ahead,',
         '"start_ns": record["start_ns"],',
     ),

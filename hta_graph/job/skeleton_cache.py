@@ -160,6 +160,4 @@ def _content(file: RankFile) -> Iterator[bytes]:
 def _with_path(graph: DependencyGraph, path: Path) -> DependencyGraph:
     trace = replace(graph.trace, path=path)
     notes = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
-    renamed = DependencyGraph(trace, graph.timeline, graph.edge_table, notes, graph.wait_calls)
-    renamed.answers.update(graph.answers)
-    return renamed
+    return DependencyGraph(trace, graph.timeline, graph.edge_table, notes, graph.wait_calls, graph.attached_tables)

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import WholeAnswers, whole_answers
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import known_answer
-from hta_graph.job.causes.rank_ways import RankWays, known_ways
+from hta_graph.graph.rank_summary import WholeAnswers
+from hta_graph.job.causes.rank_ways import RankWays
 from hta_graph.job.matching.rank_members import RankMembers
-from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import EdgeKind, EventKind, Rule
 
 __all__ = ["numbers_name_something"]
@@ -28,15 +26,13 @@ def numbers_name_something(graph: DependencyGraph) -> bool:
 
 def _all(graph: DependencyGraph) -> Iterator[Range]:
     yield from _of_graph(graph)
-    answers, members, activity = (
-        known_answer(question, graph) for question in (whole_answers, read_members, known_ways)
-    )
-    if isinstance(answers, WholeAnswers):
+    answers, members, activity = graph.attached(WholeAnswers), graph.attached(RankMembers), graph.attached(RankWays)
+    if answers is not None:
         yield answers.rows, 0, answers.size
-    if isinstance(members, RankMembers):
+    if members is not None:
         yield members.row, -1, len(graph.event_table)
         yield members.call, -1, len(graph.event_table)
-        if isinstance(activity, RankWays):
+        if activity is not None:
             yield from _of_activity(activity, len(members))
 
 

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import whole_answers
 from hta_graph.algorithms.time.own_ways import OwnWays, own_ways
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.columns import Columns, freeze
-from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph import RankPart
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remembered
+from hta_graph.graph.rank_summary import WholeAnswers
 from hta_graph.job.causes.profiles import Doings, Profile, Profiles, profiles
 from hta_graph.model import Bools, BoundBy, Ids, Ints
 
-__all__ = ["DoneColumns", "RankWays", "WayColumns", "known_ways", "ways_and_profiles", "ways_of_rank"]
+__all__ = ["DoneColumns", "RankWays", "WayColumns", "ways_and_profiles", "ways_of_rank"]
 
 NEVER = int(np.iinfo(np.int64).min)
 
@@ -109,16 +108,9 @@ def _with_fewer(walks: RankWays, most: int) -> RankWays:
     )  # fmt: skip
 
 
-@remembered
-def known_ways(graph: DependencyGraph) -> RankWays | None:
-    """Return what is known of a rank's walks where its graph has few rows; None where the graph tells it itself."""
-    del graph
-    return None
-
-
 def ways_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[OwnWays, Profiles]:
     """Return the walks of a job's ranks, and what they did on them; of ranks of few rows as it was found before."""
-    known = [known_ways(job.graph(part.rank)) for part in job.parts]
+    known = [job.graph(part.rank).attached(RankWays) for part in job.parts]
     if all(walks is not None for walks in known):
         moved = zip(known, job.parts, job.clock_table.offset.tolist(), strict=True)
         every = [walks.moved(_ahead(part, offset)) for walks, part, offset in moved if walks is not None]
@@ -129,7 +121,7 @@ def ways_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[Own
 
 def _ahead(part: RankPart, offset: int) -> int:
     """Return by how much (ns) the times that are known of a rank are ahead of the job's."""
-    answers = whole_answers(part.graph)
+    answers = part.graph.attached(WholeAnswers)
     return 0 if answers is None or answers.is_moved else offset
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import answer_as_whole, whole_answers, with_answers
+from hta_graph.algorithms.time.accounting import explained_lags
 from hta_graph.build import sound_edges
 from hta_graph.columns import picked
 from hta_graph.errors import DefectError, QueryError
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph.dependency_graph import RankSource
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.collective import collective, meetings_of
 from hta_graph.job.joining.collective_wait import collective_wait
@@ -34,11 +36,15 @@ __all__ = ["graphs_by_rank", "join_ranks", "said_of_members"]
 
 
 def join_ranks(
-    graphs: Iterable[DependencyGraph], clocks: JobClocks | None = None, matched: Collectives | None = None
+    graphs: Iterable[DependencyGraph],
+    clocks: JobClocks | None = None,
+    matched: Collectives | None = None,
+    source: RankSource | None = None,
 ) -> JobGraph:
     """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them.
 
-    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are.
+    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are; ``source`` answers what takes
+    all of their rows.
     """
     by_rank = graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
@@ -61,14 +67,14 @@ def join_ranks(
     added = [
         rule(part.graph, work).shifted(part.first_row)
         for part, work in zip(joined.parts, host, strict=True)
-        if whole_answers(part.graph) is None  # what ran on the CPU of others is among their edges already
+        if part.graph.attached(WholeAnswers) is None  # what ran on the CPU of others is among their edges already
         for rule in (host_work_edges, collective_wait)
     ]
     row, came = first[met.part] + met.row, first[met.part] + met.came
     added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
     edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
     table = _clock_table(found)
-    job = JobGraph(
+    return JobGraph(
         joined.trace,
         timeline,
         edges,
@@ -79,9 +85,16 @@ def join_ranks(
         doubtful=_doubtful_edges(edges, joined, timeline.times, table),
         notes=_summed_notes(by_rank.values(), notes),
         wait_calls=joined.wait_calls,
+        attached=_known_limits(joined.parts),
+        source=source,
     )
-    answer_as_whole(job)
-    return job
+
+
+def _known_limits(parts: Sequence[RankPart]) -> list[JobLimits]:
+    """Return what counts as explained on each rank, where ranks have few rows; nothing where all are whole."""
+    if all(part.graph.attached(WholeAnswers) is None for part in parts):
+        return []
+    return [JobLimits(np.stack([explained_lags(part.graph)[0] for part in parts]))]
 
 
 def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:
@@ -137,20 +150,14 @@ def _refuse_strangers(graphs: Mapping[int, DependencyGraph]) -> None:
 
 
 def _moved_graph(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
-    events, answers = graph.event_table, whole_answers(graph)
+    events, answers = graph.event_table, graph.attached(WholeAnswers)
     start, end = (clock.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
     moved = in_job_time(graph, start, end)
     if answers is None or (moved is graph and not answers.is_moved):
         return moved
     if answers.is_moved or clock.only_ahead:
-        return with_answers(_copied(moved), answers.moved(clock.line.ahead))
+        return moved.with_attached(answers.moved(clock.line.ahead))
     raise DefectError(f"{graph.path}: its skeleton is of another time than its job")
-
-
-def _copied(graph: DependencyGraph) -> DependencyGraph:
-    """Return a graph of the same columns that remembers nothing yet."""
-    notes = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
-    return DependencyGraph(graph.trace, graph.timeline, graph.edge_table, notes, graph.wait_calls)
 
 
 def _host_work(members: RankMembers, clock: RankClock) -> HostWork:

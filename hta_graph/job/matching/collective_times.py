@@ -11,7 +11,6 @@ import numpy as np
 
 from hta_graph.columns import pair_key, places_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, job_clocks
@@ -38,7 +37,7 @@ from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Bools, Codes, Ints
 
-__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives", "matched_graphs", "matched_with"]
+__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "MatchedRanks", "match_collectives", "matched_graphs"]
 
 
 @dataclass(frozen=True)
@@ -129,19 +128,20 @@ OF_COLLECTIVES = ("by", "missing", "ambiguous")
 COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
 
 
-@remembered
-def matched_with(graph: DependencyGraph) -> tuple[Set[int], Collectives] | None:
-    """Return with which ranks a rank's graph has been matched already, and what they did together; None if not yet."""
-    del graph
-    return None
+@dataclass(frozen=True, eq=False)
+class MatchedRanks:
+    """With which ranks a rank's graph has been matched already, and what they did together."""
+
+    ranks: Set[int]
+    collectives: Collectives
 
 
 def matched_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
     """Return what the ranks of some graphs did together, where that is known."""
-    known = [matched_with(graph) for graph in graphs.values()]
-    if not known or known[0] is None or known[0][0] != graphs.keys():
+    known = [graph.attached(MatchedRanks) for graph in graphs.values()]
+    if not known or known[0] is None or known[0].ranks != graphs.keys():
         return None
-    return known[0][1] if all(one is known[0] for one in known) else None
+    return known[0].collectives if all(one is known[0] for one in known) else None
 
 
 def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:

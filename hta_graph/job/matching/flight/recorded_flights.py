@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remember
 from hta_graph.job.matching.aligned_sequences import aligned
 from hta_graph.job.matching.flight.flight_recorder import FlightRecord, read_flight
 from hta_graph.job.matching.rank_members import RankMembers
@@ -18,23 +17,24 @@ from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints
 
-__all__ = ["number_by_flight", "with_flight"]
+__all__ = ["numbered_by_flight", "with_flight"]
 
 SAME_ROWS = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""
 
 
-def number_by_flight(graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]) -> bool:
-    """Let what ranks did together have the numbers of the flight recorder's dumps; return whether all ranks have one.
+def numbered_by_flight(
+    graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]
+) -> tuple[dict[int, DependencyGraph], bool]:
+    """Give what ranks did together the numbers of the flight recorder's dumps; tell whether all ranks have one.
 
     Raises:
         TraceError: a dump is none, or its name tells no rank.
     """
     records = read_flight(dumps)
     numbered = with_flight({rank: read_members(graph) for rank, graph in graphs.items()}, graphs, records)
-    for rank, graph in graphs.items():
-        remember(read_members, graph, numbered[rank])
-    return graphs.keys() <= records.keys()
+    found = {rank: graph.with_attached(numbered[rank]) for rank, graph in graphs.items()}
+    return found, graphs.keys() <= records.keys()
 
 
 def with_flight(
