@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hta_graph.operators.demand import Model
+from hta_graph.operators.demand import CostModel
 from hta_graph.operators.models.all_models import MODELS
 from tests.support.generated_part import GeneratedPart
 
@@ -17,7 +17,7 @@ def table() -> str:
     return "\n" + "\n".join(rows) + "\n\n"
 
 
-def row_of(model: Model) -> str:
+def row_of(model: CostModel) -> str:
     """Return a model's row."""
     names = ", ".join(f"`{name.removeprefix('aten::')}`" for name in model.operators)
     return f"| {names} | {escaped(model.flops)} | {escaped(model.bytes)} |"

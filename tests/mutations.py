@@ -152,93 +152,93 @@ SHARING = (
 
 def of_simulators(name: str, file: str, old: str, new: str, test: str) -> Mutation:
     """Make a mistake in what is read from ASTRA-sim, or written for it."""
-    return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, (f"tests/export/chakra/{test}.py",))
+    return Mutation(name, file, old, new, (test,))
 
 
 SIMULATORS = (
     of_simulators(
         "delays are time of the GPU",
-        "simulator/log_statistics",
+        "hta_graph/export/chakra/simulator/log_statistics.py",
         "on_gpu = self._computes & ~is_delay & ~on_cpu",
         "on_gpu = self._computes & ~on_cpu",
-        "simulator/test_simulator_log",
+        "tests/export/chakra/simulator/test_simulator_log.py",
     ),
     of_simulators(
         "work of the CPU is time of the GPU",
-        "simulator/log_statistics",
+        "hta_graph/export/chakra/simulator/log_statistics.py",
         "on_gpu = self._computes & ~is_delay & ~on_cpu",
         "on_gpu = self._computes & ~is_delay",
-        "simulator/test_simulator_log",
+        "tests/export/chakra/simulator/test_simulator_log.py",
     ),
     of_simulators(
         "a log without its beginning is whole",
-        "simulator/log_statistics",
+        "hta_graph/export/chakra/simulator/log_statistics.py",
         "is_lost = any(run.lost_entries for run in runs)",
         "is_lost = False",
-        "simulator/test_simulator_log",
+        "tests/export/chakra/simulator/test_simulator_log.py",
     ),
     of_simulators(
         "two runs in a log are one",
-        "simulator/log_statistics",
+        "hta_graph/export/chakra/simulator/log_statistics.py",
         "    if again.any():\n",
         "    if False:\n",
-        "simulator/test_simulator_log",
+        "tests/export/chakra/simulator/test_simulator_log.py",
     ),
     of_simulators(
         "names in a log end at a comma",
-        "simulator/simulator_log",
+        "hta_graph/export/chakra/simulator/simulator_log.py",
         "node->name=(.*?), ",
         "node->name=([^,]*), ",
-        "simulator/test_simulator_log",
+        "tests/export/chakra/simulator/test_simulator_log.py",
     ),
     of_simulators(
         "delays scale with the GPU",
-        "workload/scaling",
+        "hta_graph/export/chakra/workload/scaling.py",
         'is_idle = is_delay(node) and "idle_nanos" not in known',
         "is_idle = False",
-        "workload/test_scaling",
+        "tests/export/chakra/workload/test_scaling.py",
     ),
     of_simulators(
         "the host of the profile gpu never scales",
-        "workload/scaling",
+        "hta_graph/export/chakra/workload/scaling.py",
         ' and "idle_nanos" not in known',
         "",
-        "workload/test_scaling",
+        "tests/export/chakra/workload/test_scaling.py",
     ),
     of_simulators(
         "idle host time scales",
-        "workload/scaling",
+        "hta_graph/export/chakra/workload/scaling.py",
         "scaled = idle + round((exact - idle) * factor)",
         "scaled = round(exact * factor)",
-        "workload/test_scaling",
+        "tests/export/chakra/workload/test_scaling.py",
     ),
     of_simulators(
         "a kernel called delay is idle time",
-        "simulator/et_program",
+        "hta_graph/export/chakra/simulator/et_program.py",
         'node.name == DELAY and not any(attribute.name == "event_index" for attribute in node.attr)',
         "node.name == DELAY",
-        "test_astra_sim",
+        "tests/export/chakra/test_astra_sim.py",
     ),
     of_simulators(
         "ranks wait in broadcasts",
-        "simulator/et_program",
+        "hta_graph/export/chakra/simulator/et_program.py",
         "meets = [at for at in of_type[COLLECTIVE] if not self._is_broadcast(at)]",
         "meets = of_type[COLLECTIVE]",
-        "workload/test_met_communications",
+        "tests/export/chakra/workload/test_met_communications.py",
     ),
     of_simulators(
         "a scaled workload was measured",
-        "workload/scaling",
+        "hta_graph/export/chakra/workload/scaling.py",
         '    if "measured_nanos" in known:\n',
         "    if False:\n",
-        "workload/test_scaling",
+        "tests/export/chakra/workload/test_scaling.py",
     ),
     of_simulators(
         "scaling twice is scaling once",
-        "workload/scaling",
+        "hta_graph/export/chakra/workload/scaling.py",
         'for name in ("scaled_nanos", "duration_nanos"):',
         'for name in ("duration_nanos",):',
-        "workload/test_scaling",
+        "tests/export/chakra/workload/test_scaling.py",
     ),
 )
 """Mistakes in what a simulator's user reads and changes."""
@@ -2477,89 +2477,97 @@ WORKLOAD = (
 
 def of_workloads(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in what simulators are given."""
-    return Mutation(name, f"hta_graph/export/chakra/{file}.py", old, new, WORKLOAD)
+    return Mutation(name, file, old, new, WORKLOAD)
 
 
 def of_checks(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in a rule of the linter of workloads."""
     tests = ("tests/export/chakra/simulator/test_chakra_check.py",)
-    return Mutation(name, f"hta_graph/export/chakra/simulator/{file}.py", old, new, tests)
+    return Mutation(name, file, old, new, tests)
 
 
 def of_meetings(name: str, file: str, old: str, new: str) -> Mutation:
     """Make a mistake in communication that is as recorded, or on CPUs."""
     tests = ("tests/export/chakra/workload/test_met_communications.py",)
-    return Mutation(name, f"hta_graph/{file}.py", old, new, tests)
+    return Mutation(name, file, old, new, tests)
 
-
-ROOM = "export/chakra/workload"
 
 MEETINGS = (
-    of_meetings("a byte is gathered", f"{ROOM}/exchanges", "max(size, LEAST_GATHERED)", "max(size, 0)"),
+    of_meetings(
+        "a byte is gathered",
+        "hta_graph/export/chakra/workload/exchanges.py",
+        "max(size, MIN_ALL_GATHER_BYTES)",
+        "max(size, 0)",
+    ),
     of_meetings(
         "a meeting takes the transfer's time too",
-        f"{ROOM}/exchanges",
+        "hta_graph/export/chakra/workload/exchanges.py",
         'graph.name_of(item.event)}", 0',
         'graph.name_of(item.event)}", transfer',
     ),
     of_meetings(
         "a transfer waits for no meeting",
-        f"{ROOM}/meeting_nodes",
+        "hta_graph/export/chakra/workload/meeting_nodes.py",
         "(between, last[order[between]])",
         "(between, between)",
     ),
     of_meetings(
         "meetings are in no order",
-        f"{ROOM}/collective_order",
-        "return item.peer < 0 and not item.others",
-        "return item.meeting < 0",
+        "hta_graph/export/chakra/workload/collective_order.py",
+        "return item.peer < 0 and not item.peers",
+        "return item.match < 0",
     ),
     of_meetings(
         "unknown means known where one rank knows",
-        f"{ROOM}/met_communications",
-        "asks = self.any_among(unknown) or any(",
-        "asks = any(",
+        "hta_graph/export/chakra/workload/met_communications.py",
+        "needs = self.any_event_in(unknown) or any(",
+        "needs = any(",
     ),
-    of_meetings("in a broadcast all wait for all", f"{ROOM}/met_communications", "if len(roots) != 1 or", "if True or"),
+    of_meetings(
+        "in a broadcast all wait for all",
+        "hta_graph/export/chakra/workload/met_communications.py",
+        "if len(roots) != 1 or",
+        "if True or",
+    ),
     of_meetings(
         "messages of one thread follow each other",
-        f"{ROOM}/nodes",
+        "hta_graph/export/chakra/workload/nodes.py",
         "return source[~beside], target[~beside]",
         "return source, target",
     ),
     of_meetings(
         "workers are threads that work",
-        f"{ROOM}/rank_work",
+        "hta_graph/export/chakra/workload/rank_work.py",
         "rows = np.flatnonzero(self.on_cpu & ~self._is_message)",
         "rows = np.flatnonzero(self.on_cpu)[:0]",
     ),
     of_meetings(
         "a caller never waits for its collective",
-        "job/joining/host_graph",
+        "hta_graph/job/joining/host_graph.py",
         "EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work)])",
         "host_work_edges(graph, work)",
     ),
     of_meetings(
         "what two workers do at once counts twice",
-        f"{ROOM}/exchanges",
+        "hta_graph/export/chakra/workload/exchanges.py",
         "work[at] = min(work[at], max(left, 0))",
         "pass",
     ),
     of_meetings(
         "a rank ends with a message",
-        f"{ROOM}/et_nodes",
+        "hta_graph/export/chakra/workload/et_nodes.py",
         "if times.closing or self._final_messages:",
         "if times.closing:",
     ),
     of_meetings(
         "a message arrives when it is sent",
-        "export/chakra/simulator/executor",
+        "hta_graph/export/chakra/simulator/executor.py",
         "if at in self._programs[rank].transfers:",
         "if False:",
     ),
     of_meetings(
         "collectives take their shortest time on all ranks",
-        "export/chakra/simulator/executor",
+        "hta_graph/export/chakra/simulator/executor.py",
         "duration[at] if known else shortest",
         "duration[at] if not known else shortest",
     ),
@@ -2567,88 +2575,140 @@ MEETINGS = (
 
 WORKLOADS = (
     of_workloads(
-        "launches have no latency", "workload/replay_times", "nodes.start - usual)", "nodes.start - 0 * usual)"
+        "launches have no latency",
+        "hta_graph/export/chakra/workload/replay_times.py",
+        "nodes.start - usual)",
+        "nodes.start - 0 * usual)",
     ),
     of_workloads(
         "a kernel waits for its call's return",
-        "workload/cpu_work",
-        "self.until(calls, at_end=self._launches_late[calls])",
-        "self.until(calls, at_end=True)",
+        "hta_graph/export/chakra/workload/cpu_work.py",
+        "self.segment_before(calls, at_end=self._launches_late[calls])",
+        "self.segment_before(calls, at_end=True)",
     ),
     of_workloads(
         "modules are loaded while the CPU goes on",
-        "workload/cpu_work",
+        "hta_graph/export/chakra/workload/cpu_work.py",
         "LONG_CALL_NS = 20_000",
         "LONG_CALL_NS = 1 << 60",
     ),
     of_workloads(
-        "delays do not wait for their slot", "workload/replay_times", "after[at] = idle, holder", "after[at] = idle, -1"
+        "delays do not wait for their slot",
+        "hta_graph/export/chakra/workload/replay_times.py",
+        "after[at] = idle, holder",
+        "after[at] = idle, -1",
     ),
     of_workloads(
         "streams go by time where clocks disagree",
-        "workload/nodes",
+        "hta_graph/export/chakra/workload/nodes.py",
         "return activities[order[",
         "return activities[by_place[",
     ),
-    of_workloads("launches wait for what is inside their call", "workload/cpu_work", "(end == begin + 1) & ", ""),
+    of_workloads(
+        "launches wait for what is inside their call",
+        "hta_graph/export/chakra/workload/cpu_work.py",
+        "(end == begin + 1) & ",
+        "",
+    ),
     of_workloads(
         "launches without an edge are waited for",
-        "workload/nodes",
-        "(work.launching(launch.source), node[launch.target]),",
-        "(work.launching(graph.launching_call[activities]), node[activities]),",
+        "hta_graph/export/chakra/workload/nodes.py",
+        "(cpu.launching_segment(launch.source), node[launch.target]),",
+        "(cpu.launching_segment(graph.launching_call[activities]), node[activities]),",
     ),
     of_workloads(
         "a backward operator begins no piece",
-        "workload/cpu_work",
+        "hta_graph/export/chakra/workload/cpu_work.py",
         "            self._places_of(needed.target, at_end=needed.to_end),\n",
         "",
     ),
     of_workloads(
         "threads that do no work are held",
-        "workload/nodes",
+        "hta_graph/export/chakra/workload/nodes.py",
         "(source >= 0) & (target >= 0)",
         "(source >= 0) & (target >= -1)",
     ),
-    of_workloads("tensors are ready by time alone", "workload/tensors", " & (place[source] < place[target])", ""),
+    of_workloads(
+        "tensors are ready by time alone",
+        "hta_graph/export/chakra/workload/tensors.py",
+        " & (place[source] < place[target])",
+        "",
+    ),
     of_workloads(
         "a circle of nodes is laid on collectives",
-        "workload/order_error",
-        "if circle := cycle_in(",
-        "if False and cycle_in(",
-    ),
-    of_checks("nodes of any length pass", "check_nodes", "length > LONGEST_NODE_NS", "length > 2**80"),
-    of_checks("ranks of any length pass", "check_nodes", "total <= longest_rank < total", "total <= 2**80 < total"),
-    of_checks("sizes pass that never end", "check_communication", "LARGEST_SIZE = 2**53", "LARGEST_SIZE = 2**64"),
-    of_checks(
-        "tags pass that meet wrong partners", "check_communication", "LARGEST_TAG = 2**31 - 1", "LARGEST_TAG = 2**31"
+        "hta_graph/export/chakra/workload/order_error.py",
+        "if circle := find_cycle(",
+        "if False and find_cycle(",
     ),
     of_checks(
-        "groups pass at which readers throw", "check_communication", "<= int(key) < 2**31", "<= int(key) < 2**32"
+        "nodes of any length pass",
+        "hta_graph/export/chakra/simulator/check_nodes.py",
+        "length > MAX_NODE_NS",
+        "length > 2**80",
+    ),
+    of_checks(
+        "ranks of any length pass",
+        "hta_graph/export/chakra/simulator/check_nodes.py",
+        "total <= longest_rank < total",
+        "total <= 2**80 < total",
+    ),
+    of_checks(
+        "sizes pass that never end",
+        "hta_graph/export/chakra/simulator/check_communication.py",
+        "MAX_COMM_BYTES = 2**53",
+        "MAX_COMM_BYTES = 2**64",
+    ),
+    of_checks(
+        "tags pass that meet wrong partners",
+        "hta_graph/export/chakra/simulator/check_communication.py",
+        "MAX_TAG = 2**31 - 1",
+        "MAX_TAG = 2**31",
+    ),
+    of_checks(
+        "groups pass at which readers throw",
+        "hta_graph/export/chakra/simulator/check_communication.py",
+        "<= int(key) < 2**31",
+        "<= int(key) < 2**32",
     ),
     of_workloads(
-        "the end is early", "workload/et_nodes", "if times.closing or self._final_messages:", "if self._final_messages:"
+        "the end is early",
+        "hta_graph/export/chakra/workload/et_nodes.py",
+        "if times.closing or self._final_messages:",
+        "if self._final_messages:",
     ),
     of_workloads(
         "short delays are lost",
-        "workload/replay_times",
+        "hta_graph/export/chakra/workload/replay_times.py",
         "ended[at] = begin + took[at]",
         "ended[at] = max(begin, starts[at]) + took[at]",
     ),
-    of_workloads("host nodes go on over launches", "workload/host_lane", "& ~gives[previous] &", "&"),
-    of_workloads("host nodes go on over waits", "workload/host_lane", " & ~takes[following]", ""),
+    of_workloads(
+        "host nodes go on over launches", "hta_graph/export/chakra/workload/host_lane.py", "& ~gives[previous] &", "&"
+    ),
+    of_workloads(
+        "host nodes go on over waits", "hta_graph/export/chakra/workload/host_lane.py", " & ~takes[following]", ""
+    ),
     of_workloads(
         "the host works where nobody waits for it",
-        "workload/host_lane",
+        "hta_graph/export/chakra/workload/host_lane.py",
         "(contracted.slot != CPU) | _awaited",
         "(contracted.slot != 9) | _awaited",
     ),
     of_workloads(
-        "communication lasts as long as its wait", "simulator/et_program", "duration[at] = transfer\n", "pass\n"
+        "communication lasts as long as its wait",
+        "hta_graph/export/chakra/simulator/et_program.py",
+        "duration[at] = transfer\n",
+        "pass\n",
     ),
-    of_workloads("overlap is taken away unasked", "workload/rank_work", 'options.overlap == "share"', "True"),
+    of_workloads(
+        "overlap is taken away unasked",
+        "hta_graph/export/chakra/workload/rank_work.py",
+        'options.overlap == "share"',
+        "True",
+    ),
     of_workloads(
         "nodes are rounded one by one",
-        "workload/replay_times",
+        "hta_graph/export/chakra/workload/replay_times.py",
         "np.diff((np.cumsum(work[order]) + 500) // 1000, prepend=0)",
         "(work[order] + 500) // 1000",
     ),

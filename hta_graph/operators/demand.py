@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from hta_graph.operators.operator_call import OperatorCall
 
-__all__ = ["Demand", "Model", "Unit"]
+__all__ = ["CostModel", "Demand", "Unit"]
 
 
 class Unit(StrEnum):
@@ -37,10 +37,10 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Model:
+class CostModel:
     """A row of the table: operators that do the same work, its formulas in words, and the function that counts it.
 
-    The function raises ``NotToldError`` where the recording does not say what it needs.
+    The function raises ``NotRecordedError`` where the recording does not say what it needs.
     """
 
     operators: tuple[str, ...]

@@ -6,21 +6,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from hta_graph.operators.demand import Unit
 from hta_graph.operators.kernel_precision import is_tf32
 
-__all__ = ["TYPES", "Device", "device_named", "device_of", "known_devices"]
+__all__ = ["TYPES", "Device", "device_from_entry", "device_named", "known_devices"]
 
 TYPES = ("double", "float", "tf32", "half", "bfloat16", "float8", "float6", "float4", "int8")
 """What peaks are told for; ``tf32`` is also AMD's XF32, and a type of 8, 6 or 4 bits stands for all of its formats."""
-NARROW = {"signed char": "int8", "unsigned char": "int8", "char": "int8", "byte": "int8"}
-WIDE = ("double", "complex<double>", "complexdouble")
+BYTE_TYPES = {"signed char": "int8", "unsigned char": "int8", "char": "int8", "byte": "int8"}
+DOUBLE_TYPES = ("double", "complex<double>", "complexdouble")
 MAKERS = ("nvidia", "tesla", "amd", "radeon", "instinct")
 """Words at the beginning of a name that one driver writes and another does not."""
 TERA, GIGA = 10**12, 10**9
+TABLE = Path(__file__).with_name("devices.json")
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,7 @@ class Device:
     @property
     def memory_bytes_per_s(self) -> float | None:
         """How fast it reads and writes its memory."""
-        return _times(self.memory_gb_per_s, GIGA)
-
-    @property
-    def link_bytes_per_s(self) -> float | None:
-        """How fast it sends to other devices of its node, or receives."""
-        return _times(self.link_gb_per_s, GIGA)
+        return _in_units(self.memory_gb_per_s, GIGA)
 
     def peak_flops(self, unit: Unit, dtype: str, kernel: str = "") -> float | None:
         """Return the FLOP/s of a unit in a type as recorded (``bfloat16``, ``float8_e4m3fn``); ``None``: not known.
@@ -59,22 +55,22 @@ class Device:
         """
         if unit is Unit.VECTOR:
             # Types of 16 bits and whole numbers reach their own rates only in pairs, which few kernels work in.
-            return _times(self.vector_tflops.get("double" if dtype in WIDE else "float"), TERA)
-        return _times(self.matrix_tflops.get(_type_of(dtype, kernel)), TERA)
+            return _in_units(self.vector_tflops.get("double" if dtype in DOUBLE_TYPES else "float"), TERA)
+        return _in_units(self.matrix_tflops.get(_peak_type(dtype, kernel)), TERA)
 
 
-def _times(value: float | None, unit: int) -> float | None:
+def _in_units(value: float | None, unit: int) -> float | None:
     return None if value is None else value * unit
 
 
-def _type_of(dtype: str, kernel: str) -> str:
+def _peak_type(dtype: str, kernel: str) -> str:
     """Return the entry for a type; one that has none stays as it is."""
     if dtype == "float":
         return "tf32" if is_tf32(kernel) else "float"
     for short in ("float8", "float6", "float4"):
         if dtype.startswith(short):
             return short
-    return NARROW.get(dtype, dtype)
+    return BYTE_TYPES.get(dtype, dtype)
 
 
 def device_named(name: str) -> Device | None:
@@ -86,27 +82,27 @@ def device_named(name: str) -> Device | None:
     ('H100 SXM', 'V100 SXM2')
     >>> device_named("NVIDIA H100")
     """
-    return _by_recorded_name().get(_bare(name))
+    return _devices_by_name().get(_without_maker(name))
 
 
 @cache
 def known_devices() -> tuple[Device, ...]:
     """Return all devices of the table."""
-    text = (files("hta_graph.operators") / "devices.json").read_text(encoding="utf-8")
-    return tuple(device_of(entry) for entry in json.loads(text)["devices"])
+    entries = json.loads(TABLE.read_text(encoding="utf-8"))["devices"]
+    return tuple(device_from_entry(entry) for entry in entries)
 
 
-def device_of(entry: Mapping[str, Any]) -> Device:
+def device_from_entry(entry: Mapping[str, Any]) -> Device:
     """Make a device of an entry that has been checked."""
     return Device(**(dict(entry) | {"recorded": tuple(entry.get("recorded", ()))}))
 
 
 @cache
-def _by_recorded_name() -> dict[str, Device]:
-    return {_bare(name): device for device in known_devices() for name in device.recorded}
+def _devices_by_name() -> dict[str, Device]:
+    return {_without_maker(name): device for device in known_devices() for name in device.recorded}
 
 
-def _bare(name: str) -> str:
+def _without_maker(name: str) -> str:
     """Return a name in small letters without its maker's."""
     words = name.lower().split()
     while words and words[0] in MAKERS:

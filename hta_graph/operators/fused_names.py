@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 __all__ = ["FusedName", "fused_name", "fused_operators"]
 
-GENERATED = re.compile(r"triton_(?:(?P<kind>[a-z]{3})_)?fused_(?P<body>\w*?)(?:(?:(?<=fused_)|_)(?P<number>\d+))?")
+TRITON_NAME = re.compile(r"triton_(?:(?P<kind>[a-z]{3})_)?fused_(?P<body>\w*?)(?:(?:(?<=fused_)|_)(?P<number>\d+))?")
 """A kind, operators in alphabetical order, a number; a name may be cut, and then has no number."""
 
-OPERATORS = """
+FUSED_OPERATORS = """
 _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d _cdist_forward _conj _convolution
 _efficient_attention_backward _efficient_attention_forward _embedding_bag _embedding_bag_forward_only
 _euclidean_dist _flash_attention_backward _flash_attention_forward _flash_attn_backward _flash_attn_forward
@@ -59,7 +59,7 @@ unsafe_split_with_sizes unsqueeze unsqueeze_ upsample_bicubic2d upsample_bilinea
 upsample_nearest1d upsample_nearest2d upsample_nearest2d_backward upsample_nearest3d var var_mean vector_norm view
 view_as_complex view_as_real vsplit where xlogy zero zero_ zeros zeros_like
 """
-LONGEST_FIRST = re.compile("(?:" + "|".join(sorted(OPERATORS.split(), key=len, reverse=True)) + ")(?=_|$)")
+LONGEST_FIRST = re.compile("(?:" + "|".join(sorted(FUSED_OPERATORS.split(), key=len, reverse=True)) + ")(?=_|$)")
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class FusedName:
 
 def fused_name(kernel: str) -> FusedName | None:
     """Read a generated kernel's name; ``None`` of others, and of those that say nothing, such as older ones."""
-    found = GENERATED.fullmatch(kernel)
+    found = TRITON_NAME.fullmatch(kernel)
     if not found or not found["body"]:
         return None
-    operators, rest = _known(found["body"])
+    operators, rest = _split_operators(found["body"])
     shown = (*operators, rest) if rest else tuple(operators)
     return FusedName(found["kind"] or "", shown, not rest and found["number"] is not None)
 
 
-def _known(body: str) -> tuple[list[str], str]:
+def _split_operators(body: str) -> tuple[list[str], str]:
     """Return the known operators that a text begins with, and the rest of it."""
     operators, at = [], 0
     while found := LONGEST_FIRST.match(body, at):

@@ -13,10 +13,10 @@ import re
 
 __all__ = ["is_tf32"]
 
-ROUNDED = re.compile(r"tf32|xf32|cijk_[a-z]{1,8}_[a-z]{1,8}_s_mx_|tensorop_s1688(?!f16|bf16)")
-PLAIN = re.compile(r"sgemm|scudnn|ffma|_simt_|gemm_f32f32_f32f32_f32|cijk_[a-z]{1,8}_[a-z]{1,8}_s(?:b|_b|_h)?_")
-OF_OTHER_TYPES = re.compile(r"(?<!t)b?f16_s1688|s1688\w{0,60}?_b?f16")
-NAME_READ = 400
+TF32_NAMES = re.compile(r"tf32|xf32|cijk_[a-z]{1,8}_[a-z]{1,8}_s_mx_|tensorop_s1688(?!f16|bf16)")
+FP32_NAMES = re.compile(r"sgemm|scudnn|ffma|_simt_|gemm_f32f32_f32f32_f32|cijk_[a-z]{1,8}_[a-z]{1,8}_s(?:b|_b|_h)?_")
+OTHER_TYPE_NAMES = re.compile(r"(?<!t)b?f16_s1688|s1688\w{0,60}?_b?f16")
+NAME_PREFIX = 400
 """How much of a name is looked at; templates are far longer, and say it at their beginning."""
 
 
@@ -27,7 +27,7 @@ def is_tf32(kernel: str) -> bool | None:
     (True, False)
     >>> is_tf32("triton_tem_fused_mm_0")
     """
-    name = kernel[:NAME_READ].lower()
-    if ROUNDED.search(name) and not OF_OTHER_TYPES.search(name):
+    name = kernel[:NAME_PREFIX].lower()
+    if TF32_NAMES.search(name) and not OTHER_TYPE_NAMES.search(name):
         return True
-    return False if PLAIN.search(name) else None
+    return False if FP32_NAMES.search(name) else None

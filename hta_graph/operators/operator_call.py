@@ -12,18 +12,30 @@ from typing import Any
 
 from hta_graph.trace.element_bytes import element_bytes
 
-__all__ = ["NotToldError", "OperatorCall", "Tensor", "all_elements", "bytes_of", "operator_call"]
+__all__ = ["NotRecordedError", "OperatorCall", "Tensor", "operator_call", "total_bytes", "total_elements"]
 
-MOST_ELEMENTS = 1 << 53
+MAX_ELEMENTS = 1 << 53
 """A larger tensor is taken for a broken number."""
-MOST_SIDES = 64
+MAX_DIMENSIONS = 64
 """PyTorch's tensors have no more dimensions."""
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-NO_TENSOR = {"", "Scalar", "ScalarList", "TensorList", "GenericList", "Bool", "Int", "Double", "str", "Device", "None"}
+NON_TENSOR_TYPES = {
+    "",
+    "Scalar",
+    "ScalarList",
+    "TensorList",
+    "GenericList",
+    "Bool",
+    "Int",
+    "Double",
+    "str",
+    "Device",
+    "None",
+}
 """What the profiler writes as type of an input that is not one tensor; an optional one that was not given is empty."""
 
 
-class NotToldError(Exception):
+class NotRecordedError(Exception):
     """What a recording does not say of an operator's inputs, so that nothing is known of its work."""
 
 
@@ -44,10 +56,10 @@ class Tensor:
         return math.prod(self.shape)
 
     @property
-    def stored(self) -> int:
+    def stored_elements(self) -> int:
         """How many different elements there are in memory: one that is expanded repeats them.
 
-        >>> Tensor((4, 1024), "float", (0, 1)).stored, Tensor((4, 1024), "float").stored
+        >>> Tensor((4, 1024), "float", (0, 1)).stored_elements, Tensor((4, 1024), "float").stored_elements
         (1024, 4096)
         """
         if self.strides is None:
@@ -59,10 +71,10 @@ class Tensor:
         """The bytes of an element.
 
         Raises:
-            NotToldError: its type is not known.
+            NotRecordedError: its type is not known.
         """
         if not (width := element_bytes(self.dtype)):
-            raise NotToldError(f"the size of {self.dtype or 'an unnamed type'}")
+            raise NotRecordedError(f"the size of {self.dtype or 'an unnamed type'}")
         return width
 
     @property
@@ -70,9 +82,9 @@ class Tensor:
         """How much memory it takes.
 
         Raises:
-            NotToldError: its type is not known.
+            NotRecordedError: its type is not known.
         """
-        return self.stored * self.width
+        return self.stored_elements * self.width
 
 
 @dataclass(frozen=True)
@@ -93,11 +105,11 @@ class OperatorCall:
         """Return the tensor at a position.
 
         Raises:
-            NotToldError: none was recorded there.
+            NotRecordedError: none was recorded there.
         """
         found = self.tensor_or_none(at)
         if found is None:
-            raise NotToldError(f"the shape of input {at}")
+            raise NotRecordedError(f"the shape of input {at}")
         return found
 
     def tensor_or_none(self, at: int) -> Tensor | None:
@@ -105,15 +117,15 @@ class OperatorCall:
         found = self.inputs[at] if at < len(self.inputs) else None
         return found if isinstance(found, Tensor) else None
 
-    def listed(self, at: int) -> tuple[Tensor, ...]:
+    def tensor_list(self, at: int) -> tuple[Tensor, ...]:
         """Return the tensors of the list at a position.
 
         Raises:
-            NotToldError: no list was recorded there.
+            NotRecordedError: no list was recorded there.
         """
         found = self.inputs[at] if at < len(self.inputs) else None
         if not isinstance(found, tuple):
-            raise NotToldError(f"the shapes of list {at}")
+            raise NotRecordedError(f"the shapes of list {at}")
         return found
 
     @cached_property
@@ -129,27 +141,27 @@ class OperatorCall:
         """Return a list of whole numbers.
 
         Raises:
-            NotToldError: it was not recorded.
+            NotRecordedError: it was not recorded.
         """
         inner = self.text(at).strip("[]()").replace(" ", "")
         parts = inner.split(",") if inner else []
         if not self.text(at) or not all(INTEGER.fullmatch(part) for part in parts):
-            raise NotToldError(f"the value of input {at}")
+            raise NotRecordedError(f"the value of input {at}")
         return tuple(map(int, parts))
 
     def integer(self, at: int) -> int:
         """Return a whole number.
 
         Raises:
-            NotToldError: it was not recorded.
+            NotRecordedError: it was not recorded.
         """
         found = self.integers(at)
         if len(found) != 1:
-            raise NotToldError(f"the value of input {at}")
+            raise NotRecordedError(f"the value of input {at}")
         return found[0]
 
-    def switch(self, at: int) -> bool | None:
-        """Return whether something was switched on; ``None`` where it was not recorded."""
+    def boolean(self, at: int) -> bool | None:
+        """Return a boolean; ``None`` where it was not recorded."""
         return {"True": True, "False": False}.get(self.text(at))
 
 
@@ -168,44 +180,46 @@ def operator_call(
     if not isinstance(shapes, list) or not isinstance(types, list) or len(shapes) != len(types):
         return OperatorCall(name, (), kernel=kernel)
     steps = strides if isinstance(strides, list) and len(strides) == len(shapes) else [None] * len(shapes)
-    inputs = tuple(_input_of(*one) for one in zip(shapes, types, steps, strict=True))
-    told = isinstance(values, list) and len(values) == len(shapes)
-    return OperatorCall(name, inputs, tuple(map(str, values)) if told else (), kernel)
+    inputs = tuple(_decode_input(*one) for one in zip(shapes, types, steps, strict=True))
+    has_values = isinstance(values, list) and len(values) == len(shapes)
+    return OperatorCall(name, inputs, tuple(map(str, values)) if has_values else (), kernel)
 
 
-def _input_of(shape: Any, kind: Any, strides: Any) -> Tensor | tuple[Tensor, ...] | None:
+def _decode_input(shape: Any, kind: Any, strides: Any) -> Tensor | tuple[Tensor, ...] | None:
     """Return what one input is; the type of a list's tensors is not recorded."""
     if not isinstance(shape, list) or not isinstance(kind, str):
         return None
     if kind == "TensorList":
         fits = isinstance(strides, list) and len(strides) == len(shape)
-        members = [_tensor_of(*one) for one in zip(shape, repeat(""), strides if fits else repeat(None))]
+        members = [_decode_tensor(*one) for one in zip(shape, repeat(""), strides if fits else repeat(None))]
         return tuple(one for one in members if one is not None) if all(members) and members else None
-    return None if kind in NO_TENSOR else _tensor_of(shape, kind, strides)
+    return None if kind in NON_TENSOR_TYPES else _decode_tensor(shape, kind, strides)
 
 
-def _tensor_of(shape: Any, kind: str, strides: Any) -> Tensor | None:
+def _decode_tensor(shape: Any, kind: str, strides: Any) -> Tensor | None:
     """Return a tensor, if its shape is one."""
-    if not _are_sides(shape) or math.prod(shape) > MOST_ELEMENTS:
+    if not _are_lengths(shape) or math.prod(shape) > MAX_ELEMENTS:
         return None
-    fits = _are_sides(strides) and len(strides) == len(shape)
+    fits = _are_lengths(strides) and len(strides) == len(shape)
     return Tensor(tuple(shape), kind.removeprefix("c10::").lower(), tuple(strides) if fits else None)
 
 
-def _are_sides(found: Any) -> bool:
+def _are_lengths(found: Any) -> bool:
     """Tell whether something is a list of lengths."""
-    return isinstance(found, list) and len(found) <= MOST_SIDES and all(type(one) is int and one >= 0 for one in found)
+    return (
+        isinstance(found, list) and len(found) <= MAX_DIMENSIONS and all(type(one) is int and one >= 0 for one in found)
+    )
 
 
-def all_elements(tensors: Sequence[Tensor]) -> int:
+def total_elements(tensors: Sequence[Tensor]) -> int:
     """Add up the elements of some tensors."""
     return sum(tensor.elements for tensor in tensors)
 
 
-def bytes_of(*tensors: Tensor | None) -> int:
+def total_bytes(*tensors: Tensor | None) -> int:
     """Add up the memory of tensors; one that is not given takes none.
 
     Raises:
-        NotToldError: the type of one is not known.
+        NotRecordedError: the type of one is not known.
     """
     return sum(tensor.bytes for tensor in tensors if tensor is not None)

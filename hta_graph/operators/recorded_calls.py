@@ -13,7 +13,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.operators.demand import Demand
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, operator_call
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, operator_call
 from hta_graph.trace.details import read_texts
 
 __all__ = ["RecordedCall", "RecordedCalls", "recorded_calls"]
@@ -28,7 +28,7 @@ class RecordedCall:
     call: OperatorCall
     demand: Demand | None
     unknown: str = ""
-    told: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ def recorded_calls(graph: DependencyGraph, operators: Ids, kernels: Ids) -> Reco
 
 
 def _recorded_call(name: str, kernel: str, given: Sequence[bytes]) -> RecordedCall:
-    shapes, types, values, strides = map(_decoded, given)
+    shapes, types, values, strides = map(_decode_text, given)
     call = operator_call(name, shapes, types, values, strides, kernel)
     try:
         demand = demand_of(call)
-    except NotToldError as error:
+    except NotRecordedError as error:
         return RecordedCall(call, None, "not told", str(error))
     return RecordedCall(call, demand, "" if demand else "no model")
 
 
-def _decoded(text: bytes) -> Any:
+def _decode_text(text: bytes) -> Any:
     """Return what a JSON text says; nothing where there is none."""
     try:
         return msgspec.json.decode(text) if text else None

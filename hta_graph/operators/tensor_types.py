@@ -6,11 +6,20 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from hta_graph.operators.operator_call import NotToldError, Tensor, bytes_of
+from hta_graph.operators.operator_call import NotRecordedError, Tensor, total_bytes
 
 __all__ = [
-    "TYPE_OF_CODE", "broadcast", "counting_type", "element_type_in", "known_bytes", "magnitude_type", "output_bytes",
-    "promoted", "real_type", "result_type", "type_of_code",
+    "TYPE_OF_CODE",
+    "broadcast",
+    "element_type_in",
+    "known_bytes",
+    "magnitude_type",
+    "output_bytes",
+    "promoted_type",
+    "real_type",
+    "result_type",
+    "sum_type",
+    "type_of_code",
 ]  # fmt: skip
 
 CATEGORY = {
@@ -39,13 +48,13 @@ def broadcast(shapes: Iterable[Sequence[int]]) -> tuple[int, ...]:
     (8, 4, 3)
 
     Raises:
-        NotToldError: they do not fit each other.
+        NotRecordedError: they do not fit each other.
     """
     found: list[int] = []
     for sides in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
         wide = set(sides) - {1}
         if len(wide) > 1:
-            raise NotToldError("shapes that fit each other")
+            raise NotRecordedError("shapes that fit each other")
         found.append(wide.pop() if wide else 1)
     return tuple(reversed(found))
 
@@ -61,22 +70,22 @@ def result_type(tensors: Sequence[Tensor]) -> str:
     'half'
 
     Raises:
-        NotToldError: there is none, or one has a type that is not promoted.
+        NotRecordedError: there is none, or one has a type that is not promoted.
     """
     if any(tensor.dtype not in CATEGORY for tensor in tensors):
         kinds = {tensor.dtype for tensor in tensors}
         if len(kinds) != 1:
-            raise NotToldError("the type of the result")
+            raise NotRecordedError("the type of the result")
         return kinds.pop()
     wide = [tensor for tensor in tensors if tensor.shape]
     zero = [tensor for tensor in tensors if not tensor.shape]
-    ranked = [_widest(group) for group in (wide, zero) if group]
+    ranked = [_widest_type(group) for group in (wide, zero) if group]
     if not ranked:
-        raise NotToldError("the type of the result")
+        raise NotRecordedError("the type of the result")
     return max(ranked, key=lambda kind: CATEGORY[kind])  # of equals the first: that with dimensions
 
 
-def _widest(tensors: Sequence[Tensor]) -> str:
+def _widest_type(tensors: Sequence[Tensor]) -> str:
     """Return the type that holds those of all: the highest category, in it the widest; two kinds of 16 bits make 32."""
     top = max(CATEGORY[tensor.dtype] for tensor in tensors)
     among = {tensor.dtype: tensor.width for tensor in tensors if CATEGORY[tensor.dtype] == top}
@@ -89,16 +98,16 @@ def output_bytes(shape: Sequence[int], dtype: str) -> int:
     """Return the memory of a result.
 
     Raises:
-        NotToldError: its type is not known.
+        NotRecordedError: its type is not known.
     """
     return Tensor(tuple(shape), dtype).bytes
 
 
 def known_bytes(*tensors: Tensor | None) -> int | None:
-    """Add up the memory of tensors, as :func:`bytes_of` does; ``None`` where the type of one is not known."""
+    """Add up the memory of tensors, as :func:`total_bytes` does; ``None`` where the type of one is not known."""
     try:
-        return bytes_of(*tensors)
-    except NotToldError:
+        return total_bytes(*tensors)
+    except NotRecordedError:
         return None
 
 
@@ -121,10 +130,10 @@ def type_of_code(code: str) -> str:
     'bfloat16'
 
     Raises:
-        NotToldError: it is no such number.
+        NotRecordedError: it is no such number.
     """
     if code not in TYPE_OF_CODE:
-        raise NotToldError(f"the type {code or 'that was asked for'}")
+        raise NotRecordedError(f"the type {code or 'that was asked for'}")
     return TYPE_OF_CODE[code]
 
 
@@ -133,7 +142,7 @@ def real_type(dtype: str) -> str:
     return "float" if CATEGORY.get(dtype, REAL) < REAL else dtype
 
 
-def counting_type(dtype: str) -> str:
+def sum_type(dtype: str) -> str:
     """Return the type that sums of a type have: whole numbers and truths add up to ``long int``."""
     return "long int" if CATEGORY.get(dtype, REAL) < REAL else dtype
 
@@ -143,34 +152,34 @@ def magnitude_type(dtype: str) -> str:
     return dtype.removeprefix("complex<").removesuffix(">")
 
 
-def promoted(tensors: Sequence[Tensor], numbers: Sequence[str] = ()) -> str:
+def promoted_type(tensors: Sequence[Tensor], numbers: Sequence[str] = ()) -> str:
     """Return the type of an operation on some tensors and on numbers as recorded: ``"1"``, ``"0.5"``, ``"True"``.
 
     A number of Python's is often recorded as a tensor without dimensions, of type ``double``; it makes whole numbers
     ``float``.
 
-    >>> promoted([Tensor((4,), "long int"), Tensor((), "double")])
+    >>> promoted_type([Tensor((4,), "long int"), Tensor((), "double")])
     'float'
-    >>> promoted([Tensor((4,), "bool")], ["2"])
+    >>> promoted_type([Tensor((4,), "bool")], ["2"])
     'long int'
 
     Raises:
-        NotToldError: the tensors' types do not tell it, or a number does and was not recorded.
+        NotRecordedError: the tensors' types do not tell it, or a number does and was not recorded.
     """
     kind = result_type(tensors)
-    if any(tensor.shape for tensor in tensors) and all(_is_below(one, kind) for one in tensors if one.shape):
+    if any(tensor.shape for tensor in tensors) and all(_has_lower_category(one, kind) for one in tensors if one.shape):
         kind = {"double": "float", "complex<double>": "complex<float>"}.get(kind, kind)
     for number in numbers:
-        kind = _raised(kind, number)
+        kind = _promoted_by_number(kind, number)
     return kind
 
 
-def _is_below(tensor: Tensor, kind: str) -> bool:
+def _has_lower_category(tensor: Tensor, kind: str) -> bool:
     """Tell whether a tensor cannot hold what a type can."""
     return CATEGORY.get(tensor.dtype, REAL) < CATEGORY.get(kind, REAL)
 
 
-def _raised(kind: str, number: str) -> str:
+def _promoted_by_number(kind: str, number: str) -> str:
     """Return the type of an operation on a tensor of some type and a number."""
     if CATEGORY.get(kind, REAL) >= REAL or number in {"True", "False"}:
         return kind
@@ -179,5 +188,5 @@ def _raised(kind: str, number: str) -> str:
     try:
         float(number)
     except ValueError:
-        raise NotToldError("the value of a number") from None
+        raise NotRecordedError("the value of a number") from None
     return "float"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hta_graph as hg
-from hta_graph.export.chakra.files.et_file import framed, read_et, varint
+from hta_graph.export.chakra.files.et_file import length_prefixed, read_et, varint
 from hta_graph.export.chakra.files.et_folder import GROUPS_FILE
 from hta_graph.export.chakra.files.schema import GlobalMetadata, Node
 from hta_graph.export.chakra.workload.convert import ConvertOptions, convert
@@ -57,7 +57,7 @@ def _edit_nodes(files: Files, rng: Rng, change: Callable[[list[Any]], None]) -> 
             return
     if nodes:
         change(nodes)
-        files[name] = b"".join(framed([file.messages[0], *(node.SerializeToString() for node in nodes)]))
+        files[name] = b"".join(length_prefixed([file.messages[0], *(node.SerializeToString() for node in nodes)]))
 
 
 def change_id(files: Files, rng: Rng) -> None:
@@ -192,7 +192,7 @@ def change_metadata(files: Files, rng: Rng) -> None:
         setattr(attribute, kind, value)
     first = rng.choice((metadata.SerializeToString(), b"", Node(id=3, name="n").SerializeToString()))
     files[name] = (
-        b"".join(framed([first])) + files[name][rng.choice((0, 1, files[name][0] + 1 if files[name] else 0)) :]
+        b"".join(length_prefixed([first])) + files[name][rng.choice((0, 1, files[name][0] + 1 if files[name] else 0)) :]
     )
 
 
@@ -226,7 +226,7 @@ def file_of_another_workload(files: Files, rng: Rng) -> None:
 def empty_fields(files: Files, rng: Rng) -> None:
     """A node of nothing, and one whose message is no node."""
     name = any_file(files, rng, ".et")
-    files[name] += b"".join(framed([rng.choice((b"", b"\x08", b"\xff\xff\xff", b"\x12\x7f", b"\x0a\x00"))]))
+    files[name] += b"".join(length_prefixed([rng.choice((b"", b"\x08", b"\xff\xff\xff", b"\x12\x7f", b"\x0a\x00"))]))
 
 
 ET_HARMS: dict[str, Harm] = {

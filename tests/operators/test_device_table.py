@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from hta_graph.operators.devices import MAKERS, TYPES, device_of
+from hta_graph.operators.devices import MAKERS, TYPES, device_from_entry
 from hta_graph.operators.kernel_precision import is_tf32
 from tests.device_table import PART
 
@@ -24,7 +24,7 @@ def test_the_page_names_the_types_and_the_makers() -> None:
 
 def test_the_example_is_one() -> None:
     (example,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
-    assert device_of(json.loads(example)).name == "half a MI300X"
+    assert device_from_entry(json.loads(example)).name == "half a MI300X"
 
 
 def test_the_marks_of_kernels_are_those_that_count() -> None:

@@ -140,7 +140,7 @@ def test_what_a_device_has_no_number_for_has_no_peak() -> None:
     assert [v100.peak_flops(MATRIX, dtype) for dtype in unknown] == [None] * len(unknown)
     assert v100.peak_flops(MATRIX, "float", "some_tf32_kernel") is None
     nothing = Device("nothing")
-    assert (nothing.peak_flops(VECTOR, "float"), nothing.memory_bytes_per_s, nothing.link_bytes_per_s) == (None,) * 3
+    assert (nothing.peak_flops(VECTOR, "float"), nothing.memory_bytes_per_s) == (None, None)
 
 
 def test_other_work_has_the_rate_of_floats_but_for_doubles() -> None:
@@ -153,5 +153,5 @@ def test_other_work_has_the_rate_of_floats_but_for_doubles() -> None:
 
 def test_bandwidths_are_bytes_per_second() -> None:
     h100 = known("NVIDIA H100 80GB HBM3")
-    assert (h100.memory_bytes_per_s, h100.link_bytes_per_s) == (3_352_000_000_000, 450_000_000_000)
-    assert known("NVIDIA A100-PCIE-40GB").link_bytes_per_s is None
+    assert (h100.memory_bytes_per_s, h100.link_gb_per_s) == (3_352_000_000_000, 450)
+    assert known("NVIDIA A100-PCIE-40GB").link_gb_per_s is None

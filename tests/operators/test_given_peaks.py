@@ -40,7 +40,7 @@ def test_a_file_describes_a_device(tmp_path: Path) -> None:
     assert found.name == "mine"
     assert found.peak_flops(Unit.MATRIX, "bfloat16") == 100_500_000_000_000
     assert found.peak_flops(Unit.VECTOR, "half") == 9_000_000_000_000
-    assert (found.memory_bytes_per_s, found.link_bytes_per_s) == (1_000_000_000_000, 50_000_000_000)
+    assert (found.memory_bytes_per_s, found.link_gb_per_s) == (1_000_000_000_000, 50)
     assert found.peak_flops(Unit.MATRIX, "half") is None
 
 

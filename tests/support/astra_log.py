@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hta_graph.export.chakra.files.et_file import framed
+from hta_graph.export.chakra.files.et_file import length_prefixed
 from hta_graph.export.chakra.files.schema import NODE_TYPES, Node
-from hta_graph.export.chakra.workload.et_nodes import metadata
+from hta_graph.export.chakra.workload.et_nodes import metadata_message
 
 STAMP = "[2026-11-22 20:27:43.320]"
 
@@ -52,10 +52,10 @@ def write_workload(folder: Path, ranks: Sequence[Iterable[Ran]]) -> Path:
     """Write the files of such nodes, without what they wait for."""
     folder.mkdir()
     for rank, nodes in enumerate(ranks):
-        messages = [metadata(rank=rank)]
+        messages = [metadata_message(rank=rank)]
         for ran in nodes:
             node = Node(id=ran.id, name=ran.name, type=NODE_TYPES[ran.kind], duration_micros=ran.end - ran.start)
             node.attr.add(name="is_cpu_op", bool_val=ran.on_cpu)
             messages.append(node.SerializeToString())
-        (folder / f"trace.{rank}.et").write_bytes(b"".join(framed(messages)))
+        (folder / f"trace.{rank}.et").write_bytes(b"".join(length_prefixed(messages)))
     return folder

@@ -90,7 +90,7 @@ def _grouped(graph: DependencyGraph) -> tuple[Ids, list[WorkGroup]]:
 
 
 def _group_of(one: RecordedCall) -> WorkGroup:
-    unknown = one.unknown if one.unknown != "not told" else f"not recorded: {one.told}"
+    unknown = one.unknown if one.unknown != "not told" else f"not recorded: {one.missing}"
     return WorkGroup(one.call.name, inputs_text(one.call), unknown, one.demand, one.call)
 
 

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import re
 
-from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.demand import CostModel, Demand
 from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.batch_norms import BATCH_NORMS
 from hta_graph.operators.models.convolutions import CONVOLUTIONS
 from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
 from hta_graph.operators.models.fills_and_copies import FILLS_AND_COPIES
-from hta_graph.operators.models.generated import GENERATED
-from hta_graph.operators.models.joining import JOINING
+from hta_graph.operators.models.generated import TRITON
+from hta_graph.operators.models.joining import CONCAT
 from hta_graph.operators.models.losses import LOSSES
-from hta_graph.operators.models.movement import MOVEMENT
-from hta_graph.operators.models.normalisations import NORMALISATIONS
+from hta_graph.operators.models.movement import GATHER_SCATTER
+from hta_graph.operators.models.normalisations import NORMALIZATIONS
 from hta_graph.operators.models.optimizers import OPTIMIZERS
 from hta_graph.operators.models.ordering import ORDERING
 from hta_graph.operators.models.pointwise import POINTWISE
-from hta_graph.operators.models.pools import POOLS
-from hta_graph.operators.models.products import PRODUCTS
+from hta_graph.operators.models.pools import POOLING
+from hta_graph.operators.models.products import MATMUL
 from hta_graph.operators.models.reductions import REDUCTIONS
-from hta_graph.operators.models.resizing import RESIZING
-from hta_graph.operators.operator_call import NotToldError, OperatorCall
+from hta_graph.operators.models.resizing import INTERPOLATION
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall
 
 __all__ = ["MODELS", "MOST", "demand_of", "is_loose", "model_of"]
 
-MODELS: tuple[Model, ...] = (
-    *PRODUCTS,
+MODELS: tuple[CostModel, ...] = (
+    *MATMUL,
     *CONVOLUTIONS,
     *CONVOLUTIONS_BACKWARD,
     *ATTENTION,
@@ -36,14 +36,14 @@ MODELS: tuple[Model, ...] = (
     *ORDERING,
     *FILLS_AND_COPIES,
     *OPTIMIZERS,
-    *NORMALISATIONS,
+    *NORMALIZATIONS,
     *BATCH_NORMS,
     *LOSSES,
-    *POOLS,
-    *RESIZING,
-    *JOINING,
-    *MOVEMENT,
-    *GENERATED,
+    *POOLING,
+    *INTERPOLATION,
+    *CONCAT,
+    *GATHER_SCATTER,
+    *TRITON,
 )
 
 MOST = 1 << 62
@@ -52,7 +52,7 @@ LOOSE = re.compile(r"index|gather|scatter|embedding|take|masked_select|max_pool\
 BY_NAME = {name: model for model in MODELS for name in model.operators}
 
 
-def model_of(name: str) -> Model | None:
+def model_of(name: str) -> CostModel | None:
     """Return the model of an operator; one that works in place does the same work as the one that does not.
 
     >>> model_of("aten::mm").flops
@@ -78,10 +78,10 @@ def demand_of(call: OperatorCall) -> Demand | None:
     """Return what a call demands; ``None`` of an operator without a model.
 
     Raises:
-        NotToldError: the recording does not say what its model needs.
+        NotRecordedError: the recording does not say what its model needs.
     """
     model = model_of(call.name)
     found = model.demand(call) if model else None
     if found is not None and max(found.flops, found.bytes or 0) > MOST:
-        raise NotToldError("sizes that can be true")
+        raise NotRecordedError("sizes that can be true")
     return found

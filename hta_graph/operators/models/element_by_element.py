@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, bytes_of
-from hta_graph.operators.tensor_types import broadcast, magnitude_type, output_bytes, promoted, real_type
+from hta_graph.operators.demand import CostModel, Demand
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor, total_bytes
+from hta_graph.operators.tensor_types import broadcast, magnitude_type, output_bytes, promoted_type, real_type
 
 __all__ = [
     "Pointwise",
     "Result",
     "bytes_read",
-    "model_of_pointwise",
     "operands_of",
     "pointwise_demand",
+    "pointwise_model",
     "written_bytes",
 ]
 
 
-def _truth(_: str) -> str:
+def _bool_type(_: str) -> str:
     return "bool"
 
 
@@ -35,8 +35,8 @@ class Result(Enum):
     MAGNITUDE = "magnitude"
 
 
-TYPE_OF: dict[Result, Callable[[str], str]] = {
-    Result.SAME: str, Result.REAL: real_type, Result.TRUTH: _truth, Result.MAGNITUDE: magnitude_type,
+RESULT_TYPE: dict[Result, Callable[[str], str]] = {
+    Result.SAME: str, Result.REAL: real_type, Result.TRUTH: _bool_type, Result.MAGNITUDE: magnitude_type,
 }  # fmt: skip
 
 
@@ -57,29 +57,29 @@ class Pointwise:
     is_least: bool = False
 
 
-def model_of_pointwise(row: Pointwise) -> Model:
+def pointwise_model(row: Pointwise) -> CostModel:
     """Return the model of a row of the table."""
     names = tuple(f"aten::{name}" for name in row.operators.split())
     count = f"{row.flops} per element" + (", 1 more where scaled" if row.factor is not None else "")
     text = f"{row.formula}: {count}" if row.formula else count
-    return Model(names, text, "operands + result", lambda call: pointwise_demand(row, call))
+    return CostModel(names, text, "operands + result", lambda call: pointwise_demand(row, call))
 
 
 def pointwise_demand(row: Pointwise, call: OperatorCall) -> Demand:
     """Return the work of a call of a row's operators.
 
     Raises:
-        NotToldError: an operand was not recorded, or its type is not known.
+        NotRecordedError: an operand was not recorded, or its type is not known.
     """
     tensors, numbers = operands_of(call, row.operands)
     shape = broadcast(tensor.shape for tensor in tensors)
-    kind = promoted(tensors, numbers)
+    kind = promoted_type(tensors, numbers)
     computed = real_type(kind) if row.result is Result.REAL else kind
     flops, is_least = _flops_of_an_element(row, call)
     return Demand(
         flops=flops * math.prod(shape),
         bytes=bytes_read(call, tensors)
-        + written_bytes(call, shape, TYPE_OF[row.result](computed), first=row.operands[0], last=max(row.operands)),
+        + written_bytes(call, shape, RESULT_TYPE[row.result](computed), first=row.operands[0], last=max(row.operands)),
         dtype=computed,
         is_least=is_least or computed.startswith("complex"),
     )
@@ -95,14 +95,14 @@ def operands_of(call: OperatorCall, positions: Sequence[int]) -> tuple[list[Tens
     """Return what is computed with: the tensors, and the numbers as recorded.
 
     Raises:
-        NotToldError: one was not recorded, or none is a tensor.
+        NotRecordedError: one was not recorded, or none is a tensor.
     """
     found = {at: call.tensor_or_none(at) for at in positions}
     tensors = [tensor for tensor in found.values() if tensor is not None]
     numbers = {at: call.text(at) for at, tensor in found.items() if tensor is None}
     missing = [at for at, number in numbers.items() if at >= len(call.inputs) or (call.values and not number)]
     if missing or not tensors:
-        raise NotToldError(f"the shape of input {[*missing, *positions][0]}")
+        raise NotRecordedError(f"the shape of input {[*missing, *positions][0]}")
     return tensors, list(numbers.values())
 
 
@@ -113,7 +113,7 @@ def bytes_read(call: OperatorCall, tensors: Sequence[Tensor]) -> int:
     written in place is on the GPU.
     """
     sure = [tensor for tensor in tensors if tensor.shape] or list(tensors[: len(tensors) == 1 or _is_in_place(call)])
-    return bytes_of(*sure)
+    return total_bytes(*sure)
 
 
 def written_bytes(call: OperatorCall, shape: Sequence[int], dtype: str, *, first: int, last: int) -> int:
@@ -122,12 +122,12 @@ def written_bytes(call: OperatorCall, shape: Sequence[int], dtype: str, *, first
     An output that is given stands last, behind operand ``last``; it is made to fit, so that its shape tells nothing.
 
     Raises:
-        NotToldError: its type is not known, or it cannot have that shape.
+        NotRecordedError: its type is not known, or it cannot have that shape.
     """
     if _is_in_place(call):
         written = call.tensor(first)
         if written.shape != tuple(shape):
-            raise NotToldError("shapes that fit each other")
+            raise NotRecordedError("shapes that fit each other")
         return written.bytes
     given = call.tensor_or_none(len(call.inputs) - 1) if len(call.inputs) - 1 > last else None
     return output_bytes(shape, given.dtype if given else dtype)

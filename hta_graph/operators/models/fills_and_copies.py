@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.demand import CostModel, Demand
 from hta_graph.operators.operator_call import OperatorCall, Tensor
 from hta_graph.operators.tensor_types import output_bytes, type_of_code
 
 __all__ = ["FILLS_AND_COPIES"]
 
-WRITTEN_ONLY = (
+FILL_OPERATORS = (
     "aten::fill_", "aten::zero_", "aten::uniform_", "aten::normal_", "aten::random_", "aten::exponential_",
     "aten::cauchy_", "aten::log_normal_", "aten::geometric_",
 )  # fmt: skip
@@ -51,12 +51,12 @@ def _convert(call: OperatorCall) -> Demand:
     return _copied(call, read, output_bytes(read.shape, kind), kind)
 
 
-def _model(names: tuple[str, ...], text: str, demand: Callable[[OperatorCall], Demand]) -> Model:
-    return Model(names, "none", text, demand)
+def _model(names: tuple[str, ...], text: str, demand: Callable[[OperatorCall], Demand]) -> CostModel:
+    return CostModel(names, "none", text, demand)
 
 
 FILLS_AND_COPIES = (
-    _model(WRITTEN_ONLY, "what is written", _fill),
+    _model(FILL_OPERATORS, "what is written", _fill),
     _model(("aten::bernoulli_",), "what is written + probabilities", _bernoulli),
     _model(("aten::copy_",), "source + target; of a copy from or to the host what is on the GPU", _copy),
     _model(("aten::clone", "aten::contiguous"), "input + result", _clone),

@@ -12,11 +12,11 @@ import math
 import re
 from collections.abc import Iterator
 
-from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.demand import CostModel, Demand
 from hta_graph.operators.fused_names import FusedName, fused_name
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor
 
-__all__ = ["GENERATED"]
+__all__ = ["TRITON"]
 
 SCATTERING = frozenset({
     "_unsafe_index_put", "_unsafe_masked_index_put_accumulate", "embedding_backward",
@@ -26,7 +26,7 @@ SCATTERING = frozenset({
 })  # fmt: skip
 """They may write only a part of a tensor, and one place several times."""
 
-PICKING = frozenset({
+GATHERING = frozenset({
     "_embedding_bag", "_embedding_bag_forward_only", "_unsafe_index", "_unsafe_masked_index", "as_strided",
     "as_strided_scatter", "bucketize", "chunk", "constant_pad_nd", "diagonal", "diagonal_copy",
     "diagonal_scatter", "embedding", "gather", "grid_sampler_2d", "hsplit", "index", "index_select",
@@ -44,22 +44,22 @@ RANDOM = frozenset({
 })  # fmt: skip
 """They are given a list of seeds, of which they read one."""
 
-WHOLE = re.compile(r"\d{1,18}")
+WHOLE_NUMBER = re.compile(r"\d{1,18}")
 
 
-def _loops(call: OperatorCall) -> tuple[int, ...]:
+def _loop_lengths(call: OperatorCall) -> tuple[int, ...]:
     """Return the lengths of the loops, the last first; sizes that are not fixed may stand before them."""
     found = []
     for at in range(len(call.inputs) - 1, -1, -1):
-        if call.inputs[at] is not None or not WHOLE.fullmatch(call.text(at)):
+        if call.inputs[at] is not None or not WHOLE_NUMBER.fullmatch(call.text(at)):
             break
         found.append(int(call.text(at)))
     if not found:
-        raise NotToldError("the lengths of its loops")
+        raise NotRecordedError("the lengths of its loops")
     return tuple(found)
 
 
-def _used(call: OperatorCall, name: FusedName) -> Iterator[Tensor]:
+def _used_tensors(call: OperatorCall, name: FusedName) -> Iterator[Tensor]:
     """Return the tensors, without seeds, and without buffers of bytes, of which a kernel may use a part."""
     is_random = not RANDOM.isdisjoint(name.operators)
     for tensor in call.tensors:
@@ -68,42 +68,42 @@ def _used(call: OperatorCall, name: FusedName) -> Iterator[Tensor]:
             yield tensor
 
 
-def _written(tensors: list[Tensor], loops: tuple[int, ...]) -> int:
+def _written_bytes(tensors: list[Tensor], loops: tuple[int, ...]) -> int:
     """Return what is written at least where parts may be read: the loop's elements, of the narrowest type that can be.
 
     Two lengths may be two loops, or a size and a loop.
     """
-    widths = [tensor.width for tensor in tensors if tensor.stored >= loops[0]]
+    widths = [tensor.width for tensor in tensors if tensor.stored_elements >= loops[0]]
     if len(loops) != 1 or not widths:
-        raise NotToldError("which parts of its tensors it uses")
+        raise NotRecordedError("which parts of its tensors it uses")
     return loops[0] * min(widths)
 
 
-def _bytes(call: OperatorCall, name: FusedName) -> int:
+def _least_bytes(call: OperatorCall, name: FusedName) -> int:
     """Return the least traffic."""
-    tensors, loops = list(_used(call, name)), _loops(call)
+    tensors, loops = list(_used_tensors(call, name)), _loop_lengths(call)
     operators = set(name.operators)
-    if name.is_whole and not operators & (SCATTERING | PICKING):
+    if name.is_whole and not operators & (SCATTERING | GATHERING):
         # A loop reads no more of a tensor than it has steps, whatever the name may have left out.
-        return sum(min(tensor.stored, math.prod(loops)) * tensor.width for tensor in tensors)
+        return sum(min(tensor.stored_elements, math.prod(loops)) * tensor.width for tensor in tensors)
     # A single tensor is the result.
     if name.kind != "poi" or (len(tensors) > 1 and (operators & SCATTERING or not name.is_whole)):
-        raise NotToldError("which parts of its tensors it uses")
-    return _written(tensors, loops)
+        raise NotRecordedError("which parts of its tensors it uses")
+    return _written_bytes(tensors, loops)
 
 
-def _generated(call: OperatorCall) -> Demand:
+def _triton_kernel(call: OperatorCall) -> Demand:
     name = fused_name(call.name)
     if not name or name.kind not in {"", "poi", "red", "per"} or not call.tensors:
-        raise NotToldError("what a generated kernel does")
-    largest = max(call.tensors, key=lambda tensor: tensor.stored)
-    return Demand(0, _bytes(call, name), largest.dtype, is_least=True)
+        raise NotRecordedError("what a generated kernel does")
+    largest = max(call.tensors, key=lambda tensor: tensor.stored_elements)
+    return Demand(0, _least_bytes(call, name), largest.dtype, is_least=True)
 
 
-GENERATED = (
-    Model(
+TRITON = (
+    CostModel(
         ("triton_*",), "not known: 0 at least",
         "each tensor once, no more of it than the loops have steps; where the name lists what uses parts, and the "
-        "kernel goes element by element: as many elements as the loop has", _generated,
+        "kernel goes element by element: as many elements as the loop has", _triton_kernel,
     ),
 )  # fmt: skip

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.traffic import moving
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor, all_elements
+from hta_graph.operators.demand import CostModel, Demand
+from hta_graph.operators.models.traffic import memory_bound_demand
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor, total_elements
 from hta_graph.trace.element_bytes import element_bytes
 
-__all__ = ["JOINING"]
+__all__ = ["CONCAT"]
 
-MEMBER = re.compile(r"\bCatArrayBatchedCopy\w*<(.{1,80}?), (?:unsigned )?(?:int|long)\b")
-OPAQUE = re.compile(r"OpaqueType<(\d{1,2})u?(?:ll?)?>")
+CAT_KERNEL = re.compile(r"\bCatArrayBatchedCopy\w*<(.{1,80}?), (?:unsigned )?(?:int|long)\b")
+OPAQUE_TYPE = re.compile(r"OpaqueType<(\d{1,2})u?(?:ll?)?>")
 
 
 def member_type(kernel: str) -> tuple[str, int]:
@@ -23,33 +23,33 @@ def member_type(kernel: str) -> tuple[str, int]:
     >>> member_type("void CatArrayBatchedCopy_contig<at::native::OpaqueType<8u>, unsigned int, 1, 128, 1>()")
     ('', 8)
     """
-    found = MEMBER.search(kernel)
+    found = CAT_KERNEL.search(kernel)
     member = found[1] if found else ""
-    if opaque := OPAQUE.search(member):
+    if opaque := OPAQUE_TYPE.search(member):
         return "", int(opaque[1])
     kind = member.rpartition("::")[2].lower()
     return kind, element_bytes(kind)
 
 
-def _joined(call: OperatorCall) -> Demand:
+def _cat(call: OperatorCall) -> Demand:
     """Return the work of a list that becomes one tensor; the type of its members is not recorded."""
-    members, result = call.listed(0), call.tensor_or_none(2)
+    members, result = call.tensor_list(0), call.tensor_or_none(2)
     kind, width = (result.dtype, result.width) if result else member_type(call.kernel)
-    read = sum(one.stored for one in members)
-    return Demand(0, (read + all_elements(members)) * width if width else None, kind)
+    read = sum(one.stored_elements for one in members)
+    return Demand(0, (read + total_elements(members)) * width if width else None, kind)
 
 
 def _split_copy(call: OperatorCall) -> Demand:
     data = call.tensor(0)
     if min(call.integers(1), default=0) < 0:
-        raise NotToldError("the sizes of the parts")
-    return moving(data.dtype, 0, (data,), (Tensor(data.shape, data.dtype),))
+        raise NotRecordedError("the sizes of the parts")
+    return memory_bound_demand(data.dtype, 0, (data,), (Tensor(data.shape, data.dtype),))
 
 
-JOINING = (
-    Model(
+CONCAT = (
+    CostModel(
         ("aten::cat", "aten::_cat", "aten::stack"), "0",
-        "members + result; their type is told by the result where it is given, else by the kernel's name", _joined,
+        "members + result; their type is told by the result where it is given, else by the kernel's name", _cat,
     ),
-    Model(("aten::split_with_sizes_copy",), "0", "data + parts", _split_copy),
+    CostModel(("aten::split_with_sizes_copy",), "0", "data + parts", _split_copy),
 )  # fmt: skip

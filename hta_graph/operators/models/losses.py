@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.traffic import moving
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.demand import CostModel, Demand
+from hta_graph.operators.models.traffic import memory_bound_demand
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor
 from hta_graph.operators.tensor_types import broadcast, result_type
 
 __all__ = ["LOSSES"]
@@ -23,7 +23,7 @@ def _loss(call: OperatorCall, flops: int, reduction: int, *, is_least: bool = Fa
     pair = call.tensor(0), call.tensor(1)
     shape, kind = broadcast(one.shape for one in pair), result_type(pair)
     result = Tensor(() if _is_reduced(call, reduction) else shape, kind)
-    return moving(kind, flops * Tensor(shape, kind).elements, pair, (result,), is_least=is_least)
+    return memory_bound_demand(kind, flops * Tensor(shape, kind).elements, pair, (result,), is_least=is_least)
 
 
 def _loss_backward(call: OperatorCall, flops: int, *, is_least: bool = False) -> Demand:
@@ -31,66 +31,68 @@ def _loss_backward(call: OperatorCall, flops: int, *, is_least: bool = False) ->
     grad, pair = call.tensor(0), (call.tensor(1), call.tensor(2))
     shape, kind = broadcast(one.shape for one in (grad, *pair)), result_type((grad, *pair))
     result = Tensor(shape, kind)
-    return moving(kind, flops * result.elements, (grad, *pair), (result,), is_least=is_least)
+    return memory_bound_demand(kind, flops * result.elements, (grad, *pair), (result,), is_least=is_least)
 
 
 def _nll(call: OperatorCall) -> Demand:
     data, target = call.tensor(0), call.tensor(1)
     reduced = _is_reduced(call, 3)
     if not data.shape or target.elements > data.elements:
-        raise NotToldError("shapes that fit each other")
+        raise NotRecordedError("shapes that fit each other")
     written = (Tensor((2,) if reduced else target.shape, data.dtype),)
     flops = target.elements * (2 if reduced else 1)
-    return moving(data.dtype, flops, (target,), written, is_least=not call.text(3))
+    return memory_bound_demand(data.dtype, flops, (target,), written, is_least=not call.text(3))
 
 
 def _nll_backward(call: OperatorCall) -> Demand:
     data, target = call.tensor(1), call.tensor(2)
-    return moving(data.dtype, target.elements, (target,), ())
+    return memory_bound_demand(data.dtype, target.elements, (target,), ())
 
 
-def _counted(count: Callable[..., Demand], flops: int, **kind: object) -> Callable[[OperatorCall], Demand]:
+def _with_flops(count: Callable[..., Demand], flops: int, **kind: object) -> Callable[[OperatorCall], Demand]:
     return partial(count, flops=flops, **kind)
 
 
-PAIR = "both tensors + result"
-GRADIENT = "gradient + both tensors + result"
-TARGETS = "targets + result; which scores they name is not recorded, and ignored ones are not read"
+LOSS_BYTES = "both tensors + result"
+LOSS_GRADIENT_BYTES = "gradient + both tensors + result"
+NLL_BYTES = "targets + result; which scores they name is not recorded, and ignored ones are not read"
 
 LOSSES = (
-    Model(("aten::mse_loss",), "2 · elements", PAIR, _counted(_loss, 2, reduction=2)),
-    Model(("aten::mse_loss_backward",), "3 · elements", GRADIENT, _counted(_loss_backward, 3)),
-    Model(
-        ("aten::smooth_l1_loss",), "4 · elements at least: 2 more where the difference is small", PAIR,
-        _counted(_loss, 4, reduction=2, is_least=True),
+    CostModel(("aten::mse_loss",), "2 · elements", LOSS_BYTES, _with_flops(_loss, 2, reduction=2)),
+    CostModel(("aten::mse_loss_backward",), "3 · elements", LOSS_GRADIENT_BYTES, _with_flops(_loss_backward, 3)),
+    CostModel(
+        ("aten::smooth_l1_loss",), "4 · elements at least: 2 more where the difference is small", LOSS_BYTES,
+        _with_flops(_loss, 4, reduction=2, is_least=True),
     ),
-    Model(
-        ("aten::smooth_l1_loss_backward",), "3 · elements at least: 1 more where the difference is small", GRADIENT,
-        _counted(_loss_backward, 3, is_least=True),
+    CostModel(
+        ("aten::smooth_l1_loss_backward",), "3 · elements at least: 1 more where the difference is small",
+        LOSS_GRADIENT_BYTES,
+        _with_flops(_loss_backward, 3, is_least=True),
     ),
-    Model(
-        ("aten::huber_loss",), "5 · elements: difference, magnitude, comparison, two of the branch", PAIR,
-        _counted(_loss, 5, reduction=2),
+    CostModel(
+        ("aten::huber_loss",), "5 · elements: difference, magnitude, comparison, two of the branch", LOSS_BYTES,
+        _with_flops(_loss, 5, reduction=2),
     ),
-    Model(
-        ("aten::huber_loss_backward",), "3 · elements at least: 1 more where the difference is large", GRADIENT,
-        _counted(_loss_backward, 3, is_least=True),
+    CostModel(
+        ("aten::huber_loss_backward",), "3 · elements at least: 1 more where the difference is large",
+        LOSS_GRADIENT_BYTES,
+        _with_flops(_loss_backward, 3, is_least=True),
     ),
-    Model(
+    CostModel(
         ("aten::binary_cross_entropy",),
         "9 · elements: two logarithms, two bounds, two complements, two products, a sum",
-        "both tensors + result; a weight is another operator's", _counted(_loss, 9, reduction=3),
+        "both tensors + result; a weight is another operator's", _with_flops(_loss, 9, reduction=3),
     ),
-    Model(
+    CostModel(
         ("aten::binary_cross_entropy_backward",), "6 · elements",
         "gradient + both tensors + result; a weight is another operator's",
-        _counted(_loss_backward, 6),
+        _with_flops(_loss_backward, 6),
     ),
-    Model(
+    CostModel(
         ("aten::nll_loss_forward", "aten::nll_loss2d_forward"), "1 · targets; 2 · targets where they are summed",
-        TARGETS, _nll,
+        NLL_BYTES, _nll,
     ),
-    Model(
+    CostModel(
         ("aten::nll_loss_backward", "aten::nll_loss2d_backward"), "1 · targets",
         "targets; the zeros around the gradients are another operator's", _nll_backward,
     ),

@@ -6,14 +6,14 @@ into, at least one place along the dimension is counted, and the rest is not kno
 
 from __future__ import annotations
 
-from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.traffic import dimension, moving, part_bytes
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.demand import CostModel, Demand
+from hta_graph.operators.models.traffic import dimension, memory_bound_demand, partial_bytes
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor
 
-__all__ = ["MOVEMENT"]
+__all__ = ["GATHER_SCATTER"]
 
 
-def _place(tensor: Tensor, at: int) -> int:
+def _slice_elements(tensor: Tensor, at: int) -> int:
     """Return how many elements a tensor has at one place along a dimension."""
     return tensor.elements // tensor.shape[at] if tensor.shape and tensor.shape[at] else tensor.elements
 
@@ -22,33 +22,33 @@ def _index_select(call: OperatorCall) -> Demand:
     data, index = call.tensor(0), call.tensor(2)
     at = dimension(call, 1, data.shape or (1,))
     shape = (*data.shape[:at], index.elements, *data.shape[at + 1 :]) if data.shape else ()
-    read = part_bytes(data, _place(data, at) if index.elements else 0)
-    return moving(data.dtype, 0, (index,), (Tensor(shape, data.dtype),), parts=read)
+    read = partial_bytes(data, _slice_elements(data, at) if index.elements else 0)
+    return memory_bound_demand(data.dtype, 0, (index,), (Tensor(shape, data.dtype),), parts=read)
 
 
 def _gather(call: OperatorCall) -> Demand:
     data, index = call.tensor(0), call.tensor(2)
     at = dimension(call, 1, index.shape or (1,))
-    read = part_bytes(data, _place(index, at))
-    return moving(data.dtype, 0, (index,), (Tensor(index.shape, data.dtype),), parts=read)
+    read = partial_bytes(data, _slice_elements(index, at))
+    return memory_bound_demand(data.dtype, 0, (index,), (Tensor(index.shape, data.dtype),), parts=read)
 
 
 def _take(call: OperatorCall) -> Demand:
     data, index = call.tensor(0), call.tensor(1)
-    read = part_bytes(data, min(1, index.elements))
-    return moving(data.dtype, 0, (index,), (Tensor(index.shape, data.dtype),), parts=read)
+    read = partial_bytes(data, min(1, index.elements))
+    return memory_bound_demand(data.dtype, 0, (index,), (Tensor(index.shape, data.dtype),), parts=read)
 
 
 def _embedding(call: OperatorCall) -> Demand:
     table, index = call.tensor(0), call.tensor(1)
-    row = _row_of(table)
-    read = part_bytes(table, row * min(1, index.elements))
-    return moving(table.dtype, 0, (index,), (Tensor((*index.shape, row), table.dtype),), parts=read)
+    row = _row_length(table)
+    read = partial_bytes(table, row * min(1, index.elements))
+    return memory_bound_demand(table.dtype, 0, (index,), (Tensor((*index.shape, row), table.dtype),), parts=read)
 
 
-def _row_of(table: Tensor) -> int:
+def _row_length(table: Tensor) -> int:
     if len(table.shape) != 2:
-        raise NotToldError("a table with rows")
+        raise NotRecordedError("a table with rows")
     return table.shape[1]
 
 
@@ -56,11 +56,11 @@ def _scatter(call: OperatorCall, *, adds: bool = False) -> Demand:
     """Return the work of writing elements to where an index says, or of adding them there."""
     data, index, source = call.tensor(0), call.tensor(2), call.tensor_or_none(3)
     at = dimension(call, 1, index.shape or (1,))
-    changed = part_bytes(data, _place(index, at))
-    read = part_bytes(source, index.elements) if source else 0
+    changed = partial_bytes(data, _slice_elements(index, at))
+    read = partial_bytes(source, index.elements) if source else 0
     reduces = adds or bool(call.text(4))
     parts = changed * (2 if reduces else 1) + read
-    return moving(data.dtype, index.elements * reduces, (index,), (), parts=parts)
+    return memory_bound_demand(data.dtype, index.elements * reduces, (index,), (), parts=parts)
 
 
 def _scatter_add(call: OperatorCall) -> Demand:
@@ -69,94 +69,98 @@ def _scatter_add(call: OperatorCall) -> Demand:
 
 def _index_add(call: OperatorCall) -> Demand:
     data, index, source = call.tensor(0), call.tensor(2), call.tensor(3)
-    changed = 2 * part_bytes(data, _place(source, dimension(call, 1, source.shape or (1,))))
-    return moving(data.dtype, source.elements, (index, source), (), parts=changed)
+    changed = 2 * partial_bytes(data, _slice_elements(source, dimension(call, 1, source.shape or (1,))))
+    return memory_bound_demand(data.dtype, source.elements, (index, source), (), parts=changed)
 
 
 def _index_copy(call: OperatorCall) -> Demand:
     data, index, source = call.tensor(0), call.tensor(2), call.tensor(3)
-    changed = part_bytes(data, _place(source, dimension(call, 1, source.shape or (1,))))
-    return moving(data.dtype, 0, (index, source), (), parts=changed)
+    changed = partial_bytes(data, _slice_elements(source, dimension(call, 1, source.shape or (1,))))
+    return memory_bound_demand(data.dtype, 0, (index, source), (), parts=changed)
 
 
 def _index_fill(call: OperatorCall) -> Demand:
     data, index = call.tensor(0), call.tensor(2)
     at = dimension(call, 1, data.shape or (1,))
-    return moving(data.dtype, 0, (index,), (), parts=part_bytes(data, _place(data, at) * min(1, index.elements)))
+    return memory_bound_demand(
+        data.dtype, 0, (index,), (), parts=partial_bytes(data, _slice_elements(data, at) * min(1, index.elements))
+    )
 
 
 def _index_put(call: OperatorCall) -> Demand:
     """Return the work of writing values to where a list of indices says, whose shapes are not recorded."""
     data, values = call.tensor(0), call.tensor(2)
-    adds = call.switch(3)
-    return moving(data.dtype, 0, (values,), (), parts=part_bytes(data, 1), is_least=adds is not False)
+    adds = call.boolean(3)
+    return memory_bound_demand(data.dtype, 0, (values,), (), parts=partial_bytes(data, 1), is_least=adds is not False)
 
 
 def _index(call: OperatorCall) -> Demand:
-    raise NotToldError("the shapes of the indices")
+    raise NotRecordedError("the shapes of the indices")
 
 
 def _masked_select(call: OperatorCall) -> Demand:
-    raise NotToldError("how many elements the mask chooses")
+    raise NotRecordedError("how many elements the mask chooses")
 
 
 def _masked_scatter(call: OperatorCall) -> Demand:
     data, mask = call.tensor(0), call.tensor(1)
-    return moving(data.dtype, 0, (mask,), ())
+    return memory_bound_demand(data.dtype, 0, (mask,), ())
 
 
 def _embedding_backward(call: OperatorCall) -> Demand:
     grad, index = call.tensor(0), call.tensor(1)
     if call.integer(3) >= 0:
-        raise NotToldError("how many rows are padding, whose gradients are not read")
-    changed = part_bytes(grad, grad.shape[-1] if grad.shape else 0)
-    return moving(grad.dtype, grad.elements, (grad, index), (), parts=changed)
+        raise NotRecordedError("how many rows are padding, whose gradients are not read")
+    changed = partial_bytes(grad, grad.shape[-1] if grad.shape else 0)
+    return memory_bound_demand(grad.dtype, grad.elements, (grad, index), (), parts=changed)
 
 
 def _embedding_bag(call: OperatorCall) -> Demand:
     table, index, offsets = call.tensor(0), call.tensor(1), call.tensor(2)
-    row, weights = _row_of(table), call.tensor_or_none(6)
-    bags = max(0, offsets.elements - (call.switch(7) is not False))
+    row, weights = _row_length(table), call.tensor_or_none(6)
+    bags = max(0, offsets.elements - (call.boolean(7) is not False))
     # A row that is padding is not added; 2 is the largest element instead of the sum, 1 the mean.
     padded = call.text(8) != "-1"
     flops = 0 if padded else row * (index.elements * (1 + (weights is not None)) + bags * (call.text(4) == "1"))
-    read = part_bytes(table, 0 if padded else row * min(1, index.elements))
-    return moving(table.dtype, flops, (index, offsets), (Tensor((bags, row), table.dtype),), read, is_least=padded)
+    read = partial_bytes(table, 0 if padded else row * min(1, index.elements))
+    return memory_bound_demand(
+        table.dtype, flops, (index, offsets), (Tensor((bags, row), table.dtype),), read, is_least=padded
+    )
 
 
 def _embedding_bag_backward(call: OperatorCall) -> Demand:
     grad, index, bag_of = call.tensor(0), call.tensor(1), call.tensor(2)
     padded = call.text(9) != "-1"
     row = grad.shape[-1] if grad.shape else 0
-    changed = 0 if padded else 2 * part_bytes(grad, row * min(1, index.elements))
+    changed = 0 if padded else 2 * partial_bytes(grad, row * min(1, index.elements))
     flops = 0 if padded else row * index.elements
-    return moving(grad.dtype, flops, (index, bag_of), (), parts=changed, is_least=padded)
+    return memory_bound_demand(grad.dtype, flops, (index, bag_of), (), parts=changed, is_least=padded)
 
 
-def _same(call: OperatorCall) -> Demand:
+def _permuted(call: OperatorCall) -> Demand:
     data = call.tensor(0)
-    return moving(data.dtype, 0, (data,), (Tensor(data.shape, data.dtype),))
+    return memory_bound_demand(data.dtype, 0, (data,), (Tensor(data.shape, data.dtype),))
 
 
 def _repeat(call: OperatorCall) -> Demand:
     data, times = call.tensor(0), call.integers(1)
     if len(times) < len(data.shape) or min(times, default=0) < 0:
-        raise NotToldError("how often it is repeated")
+        raise NotRecordedError("how often it is repeated")
     shape = (*(1,) * (len(times) - len(data.shape)), *data.shape)
     result = Tensor(tuple(side * count for side, count in zip(shape, times, strict=True)), data.dtype)
-    return moving(data.dtype, 0, (data,) if result.elements else (), (result,))
+    return memory_bound_demand(data.dtype, 0, (data,) if result.elements else (), (result,))
 
 
 def _repeat_interleave(call: OperatorCall) -> Demand:
     """Return the work of repeating elements equally often, or of a list of how often each index is repeated."""
     data = call.tensor(0)
     if call.tensor_or_none(1) or (found := call.integer(1)) < 0:
-        raise NotToldError("how often each element is repeated")
+        raise NotRecordedError("how often each element is repeated")
     size = found if len(call.inputs) == 2 else found * data.elements
-    return moving(data.dtype, 0, (data,) if size else (), (Tensor((size,), data.dtype),))
+    return memory_bound_demand(data.dtype, 0, (data,) if size else (), (Tensor((size,), data.dtype),))
 
 
-def _kept(rows: int, columns: int, diagonal: int) -> int:
+def _triangle_elements(rows: int, columns: int, diagonal: int) -> int:
     """Return how many elements of a matrix lie on a diagonal or below it."""
     whole = max(0, min(rows, rows - columns + diagonal + 1)) if columns else 0
     first = max(0, -diagonal)
@@ -169,14 +173,14 @@ def _triangle(call: OperatorCall, *, lower: bool) -> Demand:
     """Return the work of setting the rest of matrices to zero; in place only that is written, else the rest is read."""
     data, diagonal = call.tensor(0), call.integer(1)
     if len(data.shape) < 2:
-        raise NotToldError("matrices")
+        raise NotRecordedError("matrices")
     rows, columns = data.shape[-2:]
-    below = _kept(rows, columns, diagonal if lower else diagonal - 1)
+    below = _triangle_elements(rows, columns, diagonal if lower else diagonal - 1)
     matrices = data.elements // (rows * columns) if data.elements else 0
     kept = matrices * (below if lower else rows * columns - below)
     if call.name.endswith("_"):
-        return moving(data.dtype, 0, (), (), parts=part_bytes(data, data.elements - kept))
-    return moving(data.dtype, 0, (), (Tensor(data.shape, data.dtype),), parts=part_bytes(data, kept))
+        return memory_bound_demand(data.dtype, 0, (), (), parts=partial_bytes(data, data.elements - kept))
+    return memory_bound_demand(data.dtype, 0, (), (Tensor(data.shape, data.dtype),), parts=partial_bytes(data, kept))
 
 
 def _lower(call: OperatorCall) -> Demand:
@@ -190,35 +194,35 @@ def _upper(call: OperatorCall) -> Demand:
 def _arange(call: OperatorCall) -> Demand:
     start, end, step, result = call.integer(0), call.integer(1), call.integer(2), call.tensor(3)
     if not step or (end - start) * step < 0:
-        raise NotToldError("numbers from a start to an end")
+        raise NotRecordedError("numbers from a start to an end")
     count = -((start - end) // step)
-    return moving(result.dtype, 2 * count, (), (Tensor((count,), result.dtype),))
+    return memory_bound_demand(result.dtype, 2 * count, (), (Tensor((count,), result.dtype),))
 
 
 def _linspace(call: OperatorCall) -> Demand:
     count, result = call.integer(2), call.tensor(3)
     if count < 0:
-        raise NotToldError("how many numbers")
-    return moving(result.dtype, 2 * count, (), (Tensor((count,), result.dtype),))
+        raise NotRecordedError("how many numbers")
+    return memory_bound_demand(result.dtype, 2 * count, (), (Tensor((count,), result.dtype),))
 
 
 def _one_hot(call: OperatorCall) -> Demand:
     data, classes = call.tensor(0), call.integer(1)
     if classes < 0:
-        raise NotToldError("how many classes there are")
-    return moving(data.dtype, 0, (data,), (Tensor((*data.shape, classes), data.dtype),))
+        raise NotRecordedError("how many classes there are")
+    return memory_bound_demand(data.dtype, 0, (data,), (Tensor((*data.shape, classes), data.dtype),))
 
 
-def _one_value(call: OperatorCall) -> Demand:
+def _local_scalar(call: OperatorCall) -> Demand:
     data = call.tensor(0)
-    return moving(data.dtype, 0, (), (), parts=part_bytes(data, 1))
+    return memory_bound_demand(data.dtype, 0, (), (), parts=partial_bytes(data, 1))
 
 
 def _bucket(call: OperatorCall, values: int) -> Demand:
     """Return the work of finding where values stand among sorted ones, of which a search looks at some."""
     data = call.tensor(values)
-    kind = "int" if call.switch(2) is not False else "long int"
-    return moving(data.dtype, 0, (data,), (Tensor(data.shape, kind),), is_least=True)
+    kind = "int" if call.boolean(2) is not False else "long int"
+    return memory_bound_demand(data.dtype, 0, (data,), (Tensor(data.shape, kind),), is_least=True)
 
 
 def _bucketize(call: OperatorCall) -> Demand:
@@ -229,49 +233,52 @@ def _searchsorted(call: OperatorCall) -> Demand:
     return _bucket(call, values=1)
 
 
-PICKED = "indices + result + one place along the dimension, since rows may repeat"
-CHANGED = "indices + source + one place along the dimension, since rows may repeat"
+GATHER_BYTES = "indices + result + one place along the dimension, since rows may repeat"
+SCATTER_BYTES = "indices + source + one place along the dimension, since rows may repeat"
 
-MOVEMENT = (
-    Model(("aten::index_select",), "0", PICKED, _index_select),
-    Model(("aten::gather",), "0", PICKED, _gather),
-    Model(("aten::take",), "0", "indices + result + one element", _take),
-    Model(("aten::embedding",), "0", "indices + result + one row, since rows may repeat", _embedding),
-    Model(("aten::index", "aten::_unsafe_index"), "0", "not known: the shapes of indices are not recorded", _index),
-    Model(("aten::masked_select",), "0", "not known: how many are chosen is not recorded", _masked_select),
-    Model(("aten::masked_scatter",), "0", "mask; what it chooses is not recorded", _masked_scatter),
-    Model(("aten::scatter",), "0; 1 · indices with a reduction", CHANGED, _scatter),
-    Model(("aten::scatter_add", "aten::scatter_reduce"), "1 · indices", CHANGED + ", read and written", _scatter_add),
-    Model(("aten::index_add",), "1 · source", CHANGED + ", read and written", _index_add),
-    Model(("aten::index_copy",), "0", CHANGED, _index_copy),
-    Model(("aten::index_fill",), "0", "indices + one place along the dimension", _index_fill),
-    Model(
+GATHER_SCATTER = (
+    CostModel(("aten::index_select",), "0", GATHER_BYTES, _index_select),
+    CostModel(("aten::gather",), "0", GATHER_BYTES, _gather),
+    CostModel(("aten::take",), "0", "indices + result + one element", _take),
+    CostModel(("aten::embedding",), "0", "indices + result + one row, since rows may repeat", _embedding),
+    CostModel(("aten::index", "aten::_unsafe_index"), "0", "not known: the shapes of indices are not recorded", _index),
+    CostModel(("aten::masked_select",), "0", "not known: how many are chosen is not recorded", _masked_select),
+    CostModel(("aten::masked_scatter",), "0", "mask; what it chooses is not recorded", _masked_scatter),
+    CostModel(("aten::scatter",), "0; 1 · indices with a reduction", SCATTER_BYTES, _scatter),
+    CostModel(
+        ("aten::scatter_add", "aten::scatter_reduce"), "1 · indices", SCATTER_BYTES + ", read and written",
+        _scatter_add,
+    ),
+    CostModel(("aten::index_add",), "1 · source", SCATTER_BYTES + ", read and written", _index_add),
+    CostModel(("aten::index_copy",), "0", SCATTER_BYTES, _index_copy),
+    CostModel(("aten::index_fill",), "0", "indices + one place along the dimension", _index_fill),
+    CostModel(
         ("aten::index_put", "aten::_index_put_impl_"),
         "0; additions where it adds: not counted, for values may be repeated",
         "values + one element, since the shapes of indices are not recorded", _index_put,
     ),
-    Model(
+    CostModel(
         ("aten::embedding_dense_backward",), "1 · gradients", "gradients + indices + one row, since rows may repeat",
         _embedding_backward,
     ),
-    Model(
+    CostModel(
         ("aten::_embedding_bag", "aten::_embedding_bag_forward_only"),
         "indices · row, twice with weights, + bags · row for a mean; none is known where a row is padding",
         "indices + offsets + result + one row, since rows may repeat", _embedding_bag,
     ),
-    Model(
+    CostModel(
         ("aten::_embedding_bag_dense_backward",), "indices · row",
         "indices + bags' numbers + one row read and one written, since bags may be empty", _embedding_bag_backward,
     ),
-    Model(("aten::flip", "aten::roll"), "0", "data + result", _same),
-    Model(("aten::repeat",), "0", "data + result", _repeat),
-    Model(("aten::repeat_interleave",), "0", "data + result", _repeat_interleave),
-    Model(("aten::tril",), "0", "what is kept + result; in place what is not kept", _lower),
-    Model(("aten::triu",), "0", "what is kept + result; in place what is not kept", _upper),
-    Model(("aten::arange",), "2 · results", "result", _arange),
-    Model(("aten::linspace",), "2 · results", "result", _linspace),
-    Model(("aten::one_hot",), "0", "data + result", _one_hot),
-    Model(("aten::bucketize",), "not known: 0 at least", "values + result", _bucketize),
-    Model(("aten::searchsorted",), "not known: 0 at least", "values + result", _searchsorted),
-    Model(("aten::_local_scalar_dense",), "0", "one element", _one_value),
+    CostModel(("aten::flip", "aten::roll"), "0", "data + result", _permuted),
+    CostModel(("aten::repeat",), "0", "data + result", _repeat),
+    CostModel(("aten::repeat_interleave",), "0", "data + result", _repeat_interleave),
+    CostModel(("aten::tril",), "0", "what is kept + result; in place what is not kept", _lower),
+    CostModel(("aten::triu",), "0", "what is kept + result; in place what is not kept", _upper),
+    CostModel(("aten::arange",), "2 · results", "result", _arange),
+    CostModel(("aten::linspace",), "2 · results", "result", _linspace),
+    CostModel(("aten::one_hot",), "0", "data + result", _one_hot),
+    CostModel(("aten::bucketize",), "not known: 0 at least", "values + result", _bucketize),
+    CostModel(("aten::searchsorted",), "not known: 0 at least", "values + result", _searchsorted),
+    CostModel(("aten::_local_scalar_dense",), "0", "one element", _local_scalar),
 )  # fmt: skip

@@ -11,22 +11,22 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, all_elements
+from hta_graph.operators.demand import CostModel, Demand
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, total_elements
 from hta_graph.operators.tensor_types import NAMED_TYPE, element_type_in, output_bytes
 
 __all__ = ["OPTIMIZERS"]
 
 FUNCTOR = re.compile(rf"Functor<\s*({NAMED_TYPE.pattern})")
 """What works on lists names the type of their tensors first; ``std::plus<float>`` behind it is what it computes in."""
-NOUGHT = re.compile(r"-?0*+(?:\.0*+)?")
+ZERO = re.compile(r"-?0*+(?:\.0*+)?")
 
 
-def list_type(call: OperatorCall) -> str:
+def element_type_of_lists(call: OperatorCall) -> str:
     """Return the type of the lists' tensors that the kernel's name tells; empty where it does not.
 
     >>> name = "multi_tensor_apply_kernel<Metadata<2>, BinaryOpListAlphaFunctor<c10::Half, 2, 2, 0>, std::plus<float> >"
-    >>> list_type(OperatorCall("aten::_foreach_add_", (), kernel=name))
+    >>> element_type_of_lists(OperatorCall("aten::_foreach_add_", (), kernel=name))
     'half'
     """
     named = {element_type_in(f"<{found[1]}>") for found in FUNCTOR.finditer(call.kernel)}
@@ -35,7 +35,7 @@ def list_type(call: OperatorCall) -> str:
 
 def _of_lists(call: OperatorCall, flops: int, moved: int, *, is_least: bool = False) -> Demand:
     """Return the work on lists of which so many elements are read or written."""
-    kind = list_type(call)
+    kind = element_type_of_lists(call)
     return Demand(flops, output_bytes((moved,), kind) if kind else None, kind, is_least=is_least)
 
 
@@ -53,7 +53,7 @@ class Foreach:
     is_read: bool = True
 
 
-ROWS = (
+FOREACH_ROWS = (
     Foreach("zero", 0, is_read=False),
     Foreach("clone", 0),
     Foreach("abs neg sign ceil floor round trunc sqrt rsqrt reciprocal exp expm1 log log10 log1p log2 sin cos tan", 1),
@@ -69,13 +69,13 @@ ROWS = (
 
 def _foreach(row: Foreach, call: OperatorCall) -> Demand:
     """Count the lists that are read and the one that is written."""
-    first = call.listed(0)
+    first = call.tensor_list(0)
     others = [found for at in range(1, row.lists) if isinstance(found := _input(call, at), tuple)]
     if any(len(other) != len(first) for other in others):
-        raise NotToldError("lists that fit each other")
-    count = all_elements(first)
-    read = count * row.is_read + sum(map(all_elements, others))
-    scaled, is_least = _scaled(row, call, len(others))
+        raise NotRecordedError("lists that fit each other")
+    count = total_elements(first)
+    read = count * row.is_read + sum(map(total_elements, others))
+    scaled, is_least = _is_scaled(row, call, len(others))
     return _of_lists(call, (row.flops + scaled) * count, read + count, is_least=is_least)
 
 
@@ -83,7 +83,7 @@ def _input(call: OperatorCall, at: int) -> object:
     return call.inputs[at] if at < len(call.inputs) else None
 
 
-def _scaled(row: Foreach, call: OperatorCall, others: int) -> tuple[bool, bool]:
+def _is_scaled(row: Foreach, call: OperatorCall, others: int) -> tuple[bool, bool]:
     """Return whether a list is multiplied by a number besides, and whether that is not known."""
     if row.factor is None or not others or row.factor >= len(call.inputs):
         return False, False
@@ -93,26 +93,28 @@ def _scaled(row: Foreach, call: OperatorCall, others: int) -> tuple[bool, bool]:
 
 def _foreach_copy(call: OperatorCall) -> Demand:
     """Count a copy of a list; where the kernel converts, it names two types, and the bytes are not known."""
-    count = all_elements(call.listed(0))
-    kind = element_type_in(call.kernel) if "CopyFunctor" in call.kernel else list_type(call)
+    count = total_elements(call.tensor_list(0))
+    kind = element_type_in(call.kernel) if "CopyFunctor" in call.kernel else element_type_of_lists(call)
     return Demand(0, output_bytes((2 * count,), kind) if kind else None, kind)
 
 
 def _foreach_norm(call: OperatorCall) -> Demand:
     """Count that each element is raised and added; a number for each tensor is written."""
-    tensors = call.listed(0)
-    return _of_lists(call, 2 * all_elements(tensors), all_elements(tensors) + len(tensors), is_least=not call.text(1))
+    tensors = call.tensor_list(0)
+    return _of_lists(
+        call, 2 * total_elements(tensors), total_elements(tensors) + len(tensors), is_least=not call.text(1)
+    )
 
 
 def _unscale(call: OperatorCall) -> Demand:
     """Count that each gradient is looked at and multiplied."""
-    count = all_elements(call.listed(0))
+    count = total_elements(call.tensor_list(0))
     return _of_lists(call, 2 * count, 2 * count)
 
 
 def _is_on(number: str) -> bool:
     """Tell whether a number was recorded and is not zero."""
-    return bool(number) and not NOUGHT.fullmatch(number)
+    return bool(number) and not ZERO.fullmatch(number)
 
 
 def _is_unscaled(call: OperatorCall, at: int) -> bool:
@@ -122,7 +124,7 @@ def _is_unscaled(call: OperatorCall, at: int) -> bool:
 
 def _adam(call: OperatorCall) -> Demand:
     """Count a step: both averages, the root of the second, the parameter; decay of weights and the maximum if asked."""
-    count, keeps_maximum, decay = all_elements(call.listed(0)), call.switch(11), call.text(9)
+    count, keeps_maximum, decay = total_elements(call.tensor_list(0)), call.boolean(11), call.text(9)
     unscaled = _is_unscaled(call, 13)
     flops = 13 + 2 * _is_on(decay) + bool(keeps_maximum) + unscaled
     lists = 7 + 2 * bool(keeps_maximum) + unscaled
@@ -131,16 +133,16 @@ def _adam(call: OperatorCall) -> Demand:
 
 def _sgd(call: OperatorCall) -> Demand:
     """Count a step: the parameter; decay of weights, momentum and its look ahead if asked."""
-    count, decay, momentum = all_elements(call.listed(0)), call.text(3), call.text(4)
-    moves, is_first, unscaled = _is_on(momentum), call.switch(9) is not False, _is_unscaled(call, 10)
-    flops = 2 + 2 * _is_on(decay) + moves * (3 * (not is_first) + 2 * bool(call.switch(7))) + unscaled
+    count, decay, momentum = total_elements(call.tensor_list(0)), call.text(3), call.text(4)
+    moves, is_first, unscaled = _is_on(momentum), call.boolean(9) is not False, _is_unscaled(call, 10)
+    flops = 2 + 2 * _is_on(decay) + moves * (3 * (not is_first) + 2 * bool(call.boolean(7))) + unscaled
     lists = 3 + moves * (1 if is_first else 2) + unscaled
-    return _of_lists(call, flops * count, lists * count, is_least=not (decay and momentum) or call.switch(9) is None)
+    return _of_lists(call, flops * count, lists * count, is_least=not (decay and momentum) or call.boolean(9) is None)
 
 
 def _adagrad(call: OperatorCall) -> Demand:
     """Count a step: the sum of squares, and the parameter by its root; decay of weights if asked."""
-    count, decay, unscaled = all_elements(call.listed(0)), call.text(6), _is_unscaled(call, 9)
+    count, decay, unscaled = total_elements(call.tensor_list(0)), call.text(6), _is_unscaled(call, 9)
     flops = 7 + 2 * _is_on(decay) + unscaled
     return _of_lists(call, flops * count, (5 + unscaled) * count, is_least=not decay)
 
@@ -151,18 +153,18 @@ def _update_scale(call: OperatorCall) -> Demand:
     return Demand(3, 2 * scale.bytes + 2 * tracker.bytes + found.bytes, scale.dtype)
 
 
-def _model(names: tuple[str, ...], flops: str, moved: str, demand: Callable[[OperatorCall], Demand]) -> Model:
-    return Model(tuple(f"aten::{name}" for name in names), flops, moved, demand)
+def _model(names: tuple[str, ...], flops: str, moved: str, demand: Callable[[OperatorCall], Demand]) -> CostModel:
+    return CostModel(tuple(f"aten::{name}" for name in names), flops, moved, demand)
 
 
-def _model_of(row: Foreach) -> Model:
+def _model_of(row: Foreach) -> CostModel:
     names = tuple(f"_foreach_{name}" for name in row.operators.split())
     count = f"{row.flops} per element" + (", 1 more where scaled" if row.factor is not None else "")
     return _model(names, count, "lists + result" if row.is_read else "result", lambda call: _foreach(row, call))
 
 
 OPTIMIZERS = (
-    *map(_model_of, ROWS),
+    *map(_model_of, FOREACH_ROWS),
     _model(("_foreach_copy_",), "none", "source + target", _foreach_copy),
     _model(("_foreach_norm",), "2 per element", "list + a number per tensor", _foreach_norm),
     _model(("_amp_foreach_non_finite_check_and_unscale_",), "2 per element", "list, read and written", _unscale),

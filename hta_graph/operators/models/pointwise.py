@@ -10,34 +10,34 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hta_graph.operators.demand import Demand, Model
+from hta_graph.operators.demand import CostModel, Demand
 from hta_graph.operators.models.element_by_element import (
     Pointwise,
     Result,
-    model_of_pointwise,
     operands_of,
     pointwise_demand,
+    pointwise_model,
 )
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, bytes_of
-from hta_graph.operators.tensor_types import broadcast, output_bytes, promoted
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, total_bytes
+from hta_graph.operators.tensor_types import broadcast, output_bytes, promoted_type
 
 __all__ = ["POINTWISE"]
 
-REAL, TRUTH = Result.REAL, Result.TRUTH
+FLOAT, BOOL = Result.REAL, Result.TRUTH
 TWO, THREE = (0, 1), (0, 1, 2)
 
-ROWS = (
+POINTWISE_ROWS = (
     # one operand
     Pointwise("neg sign sgn floor ceil round trunc bitwise_not conj_physical _conj_physical", 1, ""),
     Pointwise("abs", 1, "", result=Result.MAGNITUDE),
-    Pointwise("logical_not signbit isposinf isneginf isnan isinf", 1, "", result=TRUTH),
+    Pointwise("logical_not signbit isposinf isneginf isnan isinf", 1, "", result=BOOL),
     Pointwise(
         "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh"
-        " acosh atanh erf erfc erfinv lgamma digamma", 1, "", result=REAL,
+        " acosh atanh erf erfc erfinv lgamma digamma", 1, "", result=FLOAT,
     ),
     Pointwise("frac", 2, "x − trunc(x)"),
-    Pointwise("sinc", 3, "sin(π·x) ÷ (π·x)", result=REAL),
-    Pointwise("logit", 3, "log(x ÷ (1 − x))", result=REAL),
+    Pointwise("sinc", 3, "sin(π·x) ÷ (π·x)", result=FLOAT),
+    Pointwise("logit", 3, "log(x ÷ (1 − x))", result=FLOAT),
     Pointwise("nan_to_num", 3, "three choices"),
     # activations
     Pointwise("relu threshold", 1, "max(x, 0)"),
@@ -45,7 +45,7 @@ ROWS = (
     Pointwise("_prelu_kernel", 2, "x > 0 ? x : w·x", TWO),
     Pointwise("hardtanh hardshrink", 2, "two comparisons"),
     Pointwise("softshrink", 3, "two comparisons, a subtraction"),
-    Pointwise("sigmoid", 4, "1 ÷ (1 + exp(−x))", result=REAL),
+    Pointwise("sigmoid", 4, "1 ÷ (1 + exp(−x))", result=FLOAT),
     Pointwise("hardsigmoid", 4, "min(max(x + 3, 0), 6) ÷ 6"),
     Pointwise("hardswish", 5, "x · min(max(x + 3, 0), 6) ÷ 6"),
     Pointwise("silu", 4, "x ÷ (1 + exp(−x))"),
@@ -60,11 +60,11 @@ ROWS = (
     Pointwise("mul floor_divide remainder fmod pow maximum minimum fmax fmin clamp_min clamp_max gcd lcm", 1, "", TWO),
     Pointwise("bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift", 1, "", TWO),
     Pointwise("heaviside nextafter", 1, "", TWO),
-    Pointwise("atan2 copysign", 1, "", TWO, REAL),
-    Pointwise("eq ne lt le gt ge logical_and logical_or logical_xor", 1, "", TWO, TRUTH),
-    Pointwise("xlogy", 2, "x · log(y)", TWO, REAL),
-    Pointwise("hypot", 4, "√(x² + y²)", TWO, REAL),
-    Pointwise("logaddexp logaddexp2", 7, "max(x, y) + log1p(exp(−|x − y|))", TWO, REAL),
+    Pointwise("atan2 copysign", 1, "", TWO, FLOAT),
+    Pointwise("eq ne lt le gt ge logical_and logical_or logical_xor", 1, "", TWO, BOOL),
+    Pointwise("xlogy", 2, "x · log(y)", TWO, FLOAT),
+    Pointwise("hypot", 4, "√(x² + y²)", TWO, FLOAT),
+    Pointwise("logaddexp logaddexp2", 7, "max(x, y) + log1p(exp(−|x − y|))", TWO, FLOAT),
     # three operands
     Pointwise("addcmul", 2, "x + y·z", THREE, factor=3),
     Pointwise("addcdiv", 2, "x + y ÷ z", THREE, factor=3),
@@ -92,7 +92,7 @@ ROWS = (
 )  # fmt: skip
 
 
-DIVISION = Pointwise("div", 1, "", TWO, REAL)
+DIVISION = Pointwise("div", 1, "", TWO, FLOAT)
 
 
 def _div(call: OperatorCall) -> Demand:
@@ -101,8 +101,8 @@ def _div(call: OperatorCall) -> Demand:
     if len(call.inputs) <= 2 or call.tensor_or_none(2):
         return found
     is_told = call.name.endswith("_") or call.tensor_or_none(len(call.inputs) - 1) is not None
-    if not is_told and promoted(*operands_of(call, TWO)) != found.dtype:
-        raise NotToldError("how the quotient is rounded")
+    if not is_told and promoted_type(*operands_of(call, TWO)) != found.dtype:
+        raise NotRecordedError("how the quotient is rounded")
     return replace(found, is_least=True)
 
 
@@ -130,25 +130,25 @@ def _glu(call: OperatorCall) -> Demand:
 def _glu_backward(call: OperatorCall) -> Demand:
     """Count s·g and a·g·s·(1 − s), with s = sigmoid(b)."""
     grad, given = call.tensor(0), call.tensor(1)
-    return Demand(8 * grad.elements, bytes_of(grad, given) + output_bytes(given.shape, given.dtype), given.dtype)
+    return Demand(8 * grad.elements, total_bytes(grad, given) + output_bytes(given.shape, given.dtype), given.dtype)
 
 
 def _prelu_backward(call: OperatorCall) -> Demand:
     """Count x > 0 ? g : w·g and x > 0 ? 0 : x·g; both are written."""
     tensors, _ = operands_of(call, THREE)
-    shape, kind = broadcast(tensor.shape for tensor in tensors), promoted(tensors)
-    return Demand(3 * math.prod(shape), bytes_of(*tensors) + 2 * output_bytes(shape, kind), kind)
+    shape, kind = broadcast(tensor.shape for tensor in tensors), promoted_type(tensors)
+    return Demand(3 * math.prod(shape), total_bytes(*tensors) + 2 * output_bytes(shape, kind), kind)
 
 
 POINTWISE = (
-    *(model_of_pointwise(row) for row in ROWS),
-    Model(("aten::div",), "1 per element", "operands + result", _div),
-    Model(("aten::clamp",), "1 per element and bound", "operands + result", _clamp),
-    Model(
+    *(pointwise_model(row) for row in POINTWISE_ROWS),
+    CostModel(("aten::div",), "1 per element", "operands + result", _div),
+    CostModel(("aten::clamp",), "1 per element and bound", "operands + result", _clamp),
+    CostModel(
         ("aten::native_dropout", "aten::_fused_dropout"), "3 per element", "input + result + a byte per element",
         _native_dropout,
     ),
-    Model(("aten::glu",), "a·sigmoid(b): 5 per element of the result", "input + result", _glu),
-    Model(("aten::glu_backward",), "8 per element of g", "g + input + result", _glu_backward),
-    Model(("aten::_prelu_kernel_backward",), "3 per element", "operands + two results", _prelu_backward),
+    CostModel(("aten::glu",), "a·sigmoid(b): 5 per element of the result", "input + result", _glu),
+    CostModel(("aten::glu_backward",), "8 per element of g", "g + input + result", _glu_backward),
+    CostModel(("aten::_prelu_kernel_backward",), "3 per element", "operands + two results", _prelu_backward),
 )  # fmt: skip

@@ -6,53 +6,55 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hta_graph.operators.demand import Demand, Model
-from hta_graph.operators.models.sliding_windows import SlidingWindow, read_through, recorded_windows, sides_of
-from hta_graph.operators.models.traffic import moving, part_bytes
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.demand import CostModel, Demand
+from hta_graph.operators.models.sliding_windows import SlidingWindow, recorded_windows, sides_of, touched_elements
+from hta_graph.operators.models.traffic import memory_bound_demand, partial_bytes
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor
 
-__all__ = ["POOLS"]
+__all__ = ["POOLING"]
 
-INDEX = "long int"
+INDEX_TYPE = "long int"
 
 
 def _volume(windows: Sequence[SlidingWindow]) -> int:
     return math.prod(window.size for window in windows)
 
 
-def _pooled(data: Tensor, windows: Sequence[SlidingWindow], *, ceil: bool | None) -> tuple[Tensor, int]:
+def _pooling_result(data: Tensor, windows: Sequence[SlidingWindow], *, ceil: bool | None) -> tuple[Tensor, int]:
     """Return a pool's result, and the bytes of the data that it reads."""
     if ceil is None:
-        raise NotToldError("whether sizes are rounded up")
+        raise NotRecordedError("whether sizes are rounded up")
     outer, sides = sides_of(data, len(windows))
     counts = tuple(window.count(side, ceil=ceil) for window, side in zip(windows, sides, strict=True))
-    read = math.prod(outer) * read_through(windows, sides, counts)
-    return Tensor((*outer, *counts), data.dtype), part_bytes(data, read)
+    read = math.prod(outer) * touched_elements(windows, sides, counts)
+    return Tensor((*outer, *counts), data.dtype), partial_bytes(data, read)
 
 
 def _max_pool(call: OperatorCall, dimensions: int) -> Demand:
     windows = recorded_windows(call, dimensions, 1, 2, 3, 4)
-    result, read = _pooled(call.tensor(0), windows, ceil=call.switch(5))
+    result, read = _pooling_result(call.tensor(0), windows, ceil=call.boolean(5))
     flops = result.elements * _volume(windows)
-    return moving(result.dtype, flops, (), (result, Tensor(result.shape, INDEX)), parts=read)
+    return memory_bound_demand(result.dtype, flops, (), (result, Tensor(result.shape, INDEX_TYPE)), parts=read)
 
 
 def _average_pool(call: OperatorCall, dimensions: int) -> Demand:
     windows = recorded_windows(call, dimensions, 1, 2, 3)
-    result, read = _pooled(call.tensor(0), windows, ceil=call.switch(4))
-    return moving(result.dtype, result.elements * (_volume(windows) + 1), (), (result,), parts=read)
+    result, read = _pooling_result(call.tensor(0), windows, ceil=call.boolean(4))
+    return memory_bound_demand(result.dtype, result.elements * (_volume(windows) + 1), (), (result,), parts=read)
 
 
 def _average_pool_backward(call: OperatorCall, dimensions: int) -> Demand:
     grad, data = call.tensor(0), call.tensor(1)
     windows = recorded_windows(call, dimensions, 2, 3, 4)
     flops = grad.elements * (_volume(windows) + 1)
-    return moving(grad.dtype, flops, (grad,), (Tensor(data.shape, grad.dtype),))
+    return memory_bound_demand(grad.dtype, flops, (grad,), (Tensor(data.shape, grad.dtype),))
 
 
 def _max_pool_backward(call: OperatorCall, indices: int) -> Demand:
     grad, data = call.tensor(0), call.tensor(1)
-    return moving(grad.dtype, grad.elements, (grad, call.tensor(indices)), (Tensor(data.shape, grad.dtype),))
+    return memory_bound_demand(
+        grad.dtype, grad.elements, (grad, call.tensor(indices)), (Tensor(data.shape, grad.dtype),)
+    )
 
 
 def _adaptive_windows(data: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, int]:
@@ -62,34 +64,36 @@ def _adaptive_windows(data: Tensor, counts: tuple[int, ...]) -> tuple[Tensor, in
     """
     outer, sides = sides_of(data, len(counts))
     if min(counts) < 0 or not all(sides):
-        raise NotToldError("windows that fit their data")
+        raise NotRecordedError("windows that fit their data")
     along = [side + count - math.gcd(side, count) if count else 0 for side, count in zip(sides, counts, strict=True)]
     return Tensor((*outer, *counts), data.dtype), math.prod(outer) * math.prod(along)
 
 
-def _asked_size(call: OperatorCall, dimensions: int) -> tuple[int, ...]:
+def _output_size(call: OperatorCall, dimensions: int) -> tuple[int, ...]:
     found = call.integers(1)
     if len(found) != dimensions:
-        raise NotToldError("the size of the result")
+        raise NotRecordedError("the size of the result")
     return found
 
 
 def _adaptive_average_pool(call: OperatorCall, dimensions: int) -> Demand:
     data = call.tensor(0)
-    result, summed = _adaptive_windows(data, _asked_size(call, dimensions))
-    return moving(data.dtype, summed + result.elements, (data,) if result.elements else (), (result,))
+    result, summed = _adaptive_windows(data, _output_size(call, dimensions))
+    return memory_bound_demand(data.dtype, summed + result.elements, (data,) if result.elements else (), (result,))
 
 
 def _adaptive_average_pool_backward(call: OperatorCall, dimensions: int) -> Demand:
     grad, data = call.tensor(0), call.tensor(1)
     _, summed = _adaptive_windows(data, sides_of(grad, dimensions)[1])
-    return moving(grad.dtype, summed + grad.elements, (grad,), (Tensor(data.shape, grad.dtype),))
+    return memory_bound_demand(grad.dtype, summed + grad.elements, (grad,), (Tensor(data.shape, grad.dtype),))
 
 
 def _adaptive_max_pool(call: OperatorCall, dimensions: int) -> Demand:
     data = call.tensor(0)
-    result, compared = _adaptive_windows(data, _asked_size(call, dimensions))
-    return moving(data.dtype, compared, (data,) if result.elements else (), (result, Tensor(result.shape, INDEX)))
+    result, compared = _adaptive_windows(data, _output_size(call, dimensions))
+    return memory_bound_demand(
+        data.dtype, compared, (data,) if result.elements else (), (result, Tensor(result.shape, INDEX_TYPE))
+    )
 
 
 def _im2col(call: OperatorCall) -> Demand:
@@ -98,58 +102,80 @@ def _im2col(call: OperatorCall) -> Demand:
     outer, sides = sides_of(data, 2)
     counts = tuple(window.count(side) for window, side in zip(windows, sides, strict=True))
     result = Tensor((*outer, _volume(windows), *counts), data.dtype)
-    read = part_bytes(data, math.prod(outer) * read_through(windows, sides, counts))
-    return moving(data.dtype, 0, (), (result,), parts=read)
+    read = partial_bytes(data, math.prod(outer) * touched_elements(windows, sides, counts))
+    return memory_bound_demand(data.dtype, 0, (), (result,), parts=read)
 
 
 def _col2im(call: OperatorCall) -> Demand:
-    data, sides = call.tensor(0), _asked_size(call, 2)
+    data, sides = call.tensor(0), _output_size(call, 2)
     windows = recorded_windows(call, 2, 2, 5, 4, 3)
     counts = tuple(window.count(side) for window, side in zip(windows, sides, strict=True))
     if min(sides) < 0 or data.elements % max(1, _volume(windows) * math.prod(counts)):
-        raise NotToldError("windows that fit their data")
+        raise NotRecordedError("windows that fit their data")
     outer = data.elements // (_volume(windows) * math.prod(counts))
     inside = math.prod(window.inside(*one) for window, *one in zip(windows, sides, counts, strict=True))
     summed = outer * _volume(windows) * inside
     # Only what lies in the padding is not read.
-    read = part_bytes(data, summed if any(window.padding for window in windows) else data.elements)
-    return moving(data.dtype, data.elements, (), (Tensor((outer, *sides), data.dtype),), parts=read)
+    read = partial_bytes(data, summed if any(window.padding for window in windows) else data.elements)
+    return memory_bound_demand(data.dtype, data.elements, (), (Tensor((outer, *sides), data.dtype),), parts=read)
 
 
-def _of(count: Callable[..., Demand], number: int) -> Callable[[OperatorCall], Demand]:
+def _with_number(count: Callable[..., Demand], number: int) -> Callable[[OperatorCall], Demand]:
     return partial(count, **{"indices" if count is _max_pool_backward else "dimensions": number})
 
 
-WINDOWS = "what the windows touch of the data + result"
-GRADIENTS = "gradient + data's gradient"
+POOLING_BYTES = "what the windows touch of the data + result"
+POOLING_GRADIENT_BYTES = "gradient + data's gradient"
 
-POOLS = (
-    Model(("aten::max_pool2d_with_indices",), "results · window", WINDOWS + " + indices", _of(_max_pool, 2)),
-    Model(("aten::max_pool3d_with_indices",), "results · window", WINDOWS + " + indices", _of(_max_pool, 3)),
-    Model(
+POOLING = (
+    CostModel(
+        ("aten::max_pool2d_with_indices",), "results · window", POOLING_BYTES + " + indices", _with_number(_max_pool,
+        2),
+    ),
+    CostModel(
+        ("aten::max_pool3d_with_indices",), "results · window", POOLING_BYTES + " + indices", _with_number(_max_pool,
+        3),
+    ),
+    CostModel(
         ("aten::max_pool2d_with_indices_backward", "aten::max_pool3d_with_indices_backward"), "results",
-        GRADIENTS + " + indices", _of(_max_pool_backward, 7),
+        POOLING_GRADIENT_BYTES + " + indices", _with_number(_max_pool_backward, 7),
     ),
-    Model(("aten::avg_pool2d",), "results · (window + 1)", WINDOWS, _of(_average_pool, 2)),
-    Model(("aten::avg_pool3d",), "results · (window + 1)", WINDOWS, _of(_average_pool, 3)),
-    Model(("aten::avg_pool2d_backward",), "results · (window + 1)", GRADIENTS, _of(_average_pool_backward, 2)),
-    Model(("aten::avg_pool3d_backward",), "results · (window + 1)", GRADIENTS, _of(_average_pool_backward, 3)),
-    Model(("aten::_adaptive_avg_pool2d",), "all windows + results", "data + result", _of(_adaptive_average_pool, 2)),
-    Model(("aten::_adaptive_avg_pool3d",), "all windows + results", "data + result", _of(_adaptive_average_pool, 3)),
-    Model(
-        ("aten::_adaptive_avg_pool2d_backward",), "all windows + results", GRADIENTS,
-        _of(_adaptive_average_pool_backward, 2),
+    CostModel(("aten::avg_pool2d",), "results · (window + 1)", POOLING_BYTES, _with_number(_average_pool, 2)),
+    CostModel(("aten::avg_pool3d",), "results · (window + 1)", POOLING_BYTES, _with_number(_average_pool, 3)),
+    CostModel(
+        ("aten::avg_pool2d_backward",), "results · (window + 1)", POOLING_GRADIENT_BYTES,
+        _with_number(_average_pool_backward, 2),
     ),
-    Model(
-        ("aten::_adaptive_avg_pool3d_backward",), "all windows + results", GRADIENTS,
-        _of(_adaptive_average_pool_backward, 3),
+    CostModel(
+        ("aten::avg_pool3d_backward",), "results · (window + 1)", POOLING_GRADIENT_BYTES,
+        _with_number(_average_pool_backward, 3),
     ),
-    Model(("aten::adaptive_max_pool2d",), "all windows", "data + result + indices", _of(_adaptive_max_pool, 2)),
-    Model(("aten::adaptive_max_pool3d",), "all windows", "data + result + indices", _of(_adaptive_max_pool, 3)),
-    Model(
+    CostModel(
+        ("aten::_adaptive_avg_pool2d",), "all windows + results", "data + result",
+        _with_number(_adaptive_average_pool, 2),
+    ),
+    CostModel(
+        ("aten::_adaptive_avg_pool3d",), "all windows + results", "data + result",
+        _with_number(_adaptive_average_pool, 3),
+    ),
+    CostModel(
+        ("aten::_adaptive_avg_pool2d_backward",), "all windows + results", POOLING_GRADIENT_BYTES,
+        _with_number(_adaptive_average_pool_backward, 2),
+    ),
+    CostModel(
+        ("aten::_adaptive_avg_pool3d_backward",), "all windows + results", POOLING_GRADIENT_BYTES,
+        _with_number(_adaptive_average_pool_backward, 3),
+    ),
+    CostModel(
+        ("aten::adaptive_max_pool2d",), "all windows", "data + result + indices", _with_number(_adaptive_max_pool, 2),
+    ),
+    CostModel(
+        ("aten::adaptive_max_pool3d",), "all windows", "data + result + indices", _with_number(_adaptive_max_pool, 3),
+    ),
+    CostModel(
         ("aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward"), "results",
-        GRADIENTS + " + indices", _of(_max_pool_backward, 2),
+        POOLING_GRADIENT_BYTES + " + indices", _with_number(_max_pool_backward, 2),
     ),
-    Model(("aten::im2col",), "0", WINDOWS, _im2col),
-    Model(("aten::col2im",), "elements of the windows", "what lies inside of the images + result", _col2im),
+    CostModel(("aten::im2col",), "0", POOLING_BYTES, _im2col),
+    CostModel(("aten::col2im",), "elements of the windows", "what lies inside of the images + result", _col2im),
 )  # fmt: skip

@@ -6,11 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor
 
 __all__ = [
-    "SlidingWindow", "filter_windows", "for_each", "part_of_images", "read_through", "recorded_windows", "shape_after",
-    "shape_before", "sides_of",
+    "SlidingWindow",
+    "filter_windows",
+    "per_dimension",
+    "recorded_windows",
+    "shape_after",
+    "shape_before",
+    "sides_of",
+    "touched_elements",
+    "touched_part",
 ]  # fmt: skip
 
 
@@ -28,7 +35,7 @@ class SlidingWindow:
 
     def __post_init__(self) -> None:
         if min(self.size, self.stride, self.dilation) < 1 or self.padding < 0:
-            raise NotToldError("windows that there can be")
+            raise NotRecordedError("windows that there can be")
 
     @property
     def span(self) -> int:
@@ -42,11 +49,11 @@ class SlidingWindow:
         (3, 4)
 
         Raises:
-            NotToldError: the side is too short for any.
+            NotRecordedError: the side is too short for any.
         """
         room = side + 2 * self.padding - self.span
         if room < 0:
-            raise NotToldError("windows that fit their data")
+            raise NotRecordedError("windows that fit their data")
         found = (room + (self.stride - 1) * ceil) // self.stride + 1
         return found - (ceil and (found - 1) * self.stride >= side + self.padding)
 
@@ -87,34 +94,36 @@ def shape_after(sides: Sequence[int], windows: Sequence[SlidingWindow]) -> tuple
     (112, 112)
 
     Raises:
-        NotToldError: one does not hold any.
+        NotRecordedError: one does not hold any.
     """
     return tuple(one.count(side) for side, one in zip(sides, windows, strict=True))
 
 
-def shape_before(sides: Sequence[int], windows: Sequence[SlidingWindow], besides: Sequence[int]) -> tuple[int, ...]:
+def shape_before(
+    sides: Sequence[int], windows: Sequence[SlidingWindow], output_padding: Sequence[int]
+) -> tuple[int, ...]:
     """Return the sides of an image over which there are so many windows, as a transposed convolution writes it.
 
-    ``besides`` is what was asked for beyond the last window.
+    ``output_padding`` is what was asked for beyond the last window.
 
     Raises:
-        NotToldError: nothing would be left inside the rim.
+        NotRecordedError: nothing would be left inside the rim.
     """
     found = tuple(
         (side - 1) * one.stride - 2 * one.padding + one.span + more
-        for side, one, more in zip(sides, windows, besides, strict=True)
+        for side, one, more in zip(sides, windows, output_padding, strict=True)
     )
     if min(found, default=0) < 0:
-        raise NotToldError("shapes that fit each other")
+        raise NotRecordedError("shapes that fit each other")
     return found
 
 
-def read_through(windows: Sequence[SlidingWindow], sides: Sequence[int], counts: Sequence[int]) -> int:
+def touched_elements(windows: Sequence[SlidingWindow], sides: Sequence[int], counts: Sequence[int]) -> int:
     """Return how many elements of an image at least are in a window."""
     return math.prod(one.touched(*sizes) for one, *sizes in zip(windows, sides, counts, strict=True))
 
 
-def part_of_images(image: Tensor, counts: Sequence[int], windows: Sequence[SlidingWindow]) -> Tensor:
+def touched_part(image: Tensor, counts: Sequence[int], windows: Sequence[SlidingWindow]) -> Tensor:
     """Return the part of images that lies in a window, at least: windows far apart leave out what is between them."""
     inside = tuple(one.touched(*sizes) for one, *sizes in zip(windows, image.shape[2:], counts, strict=True))
     return Tensor((*image.shape[:2], *inside), image.dtype, image.strides)
@@ -126,10 +135,10 @@ def filter_windows(
     """Return the windows of a weight; one number for all sides may be given once.
 
     Raises:
-        NotToldError: there are not as many numbers as sides.
+        NotRecordedError: there are not as many numbers as sides.
     """
     sides = weight.shape[2:]
-    columns = [for_each(given, len(sides)) for given in (stride, padding, dilation)]
+    columns = [per_dimension(given, len(sides)) for given in (stride, padding, dilation)]
     return [SlidingWindow(*one) for one in zip(sides, *columns, strict=True)]
 
 
@@ -139,23 +148,23 @@ def recorded_windows(
     """Return the windows of each dimension from the positions of their values; without a stride it is the size.
 
     Raises:
-        NotToldError: they were not recorded, or are none.
+        NotRecordedError: they were not recorded, or are none.
     """
-    sizes = for_each(call.integers(size), dimensions)
-    strides = for_each(call.integers(stride), dimensions) if call.integers(stride) else sizes
-    paddings = for_each(call.integers(padding), dimensions)
-    dilations = for_each(call.integers(dilation) if dilation is not None else (1,), dimensions)
+    sizes = per_dimension(call.integers(size), dimensions)
+    strides = per_dimension(call.integers(stride), dimensions) if call.integers(stride) else sizes
+    paddings = per_dimension(call.integers(padding), dimensions)
+    dilations = per_dimension(call.integers(dilation) if dilation is not None else (1,), dimensions)
     return [SlidingWindow(*one) for one in zip(sizes, strides, paddings, dilations, strict=True)]
 
 
-def for_each(given: Sequence[int], count: int) -> Sequence[int]:
+def per_dimension(given: Sequence[int], count: int) -> Sequence[int]:
     """Return a number for each side, where one for all may be given.
 
     Raises:
-        NotToldError: there are not as many.
+        NotRecordedError: there are not as many.
     """
     if len(given) not in {1, count}:
-        raise NotToldError("a number for each side")
+        raise NotRecordedError("a number for each side")
     return given if len(given) == count else tuple(given) * count
 
 
@@ -163,8 +172,8 @@ def sides_of(data: Tensor, dimensions: int) -> tuple[tuple[int, ...], tuple[int,
     """Return images and channels of data, and the sides of an image; one image may come without its dimension.
 
     Raises:
-        NotToldError: it has other dimensions.
+        NotRecordedError: it has other dimensions.
     """
     if len(data.shape) not in (dimensions + 1, dimensions + 2):
-        raise NotToldError("data with images and channels")
+        raise NotRecordedError("data with images and channels")
     return data.shape[:-dimensions], data.shape[-dimensions:]

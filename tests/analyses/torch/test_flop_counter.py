@@ -12,7 +12,7 @@ import pytest
 from hta_graph.operators.models.attention_operators import ATTENTION
 from hta_graph.operators.models.convolutions import CONVOLUTIONS
 from hta_graph.operators.models.convolutions_backward import CONVOLUTIONS_BACKWARD
-from hta_graph.operators.models.products import PRODUCTS
+from hta_graph.operators.models.products import MATMUL
 
 # Looked for without importing it: what counts is another process.
 pytest.importorskip("torch", reason="PyTorch is absent; pip install torch runs them")
@@ -39,6 +39,6 @@ def test_pytorch_counts_the_same_or_what_it_counts_otherwise_is_explained() -> N
     assert len(lines) > 150
     assert sum(" equal" in line for line in lines) > 115
     counted = {line.split()[0].removesuffix("_") for line in lines}
-    models = (*PRODUCTS, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD, *ATTENTION)
+    models = (*MATMUL, *CONVOLUTIONS, *CONVOLUTIONS_BACKWARD, *ATTENTION)
     named = {name for model in models for name in model.operators}
     assert named - counted == NO_COUNTERPART

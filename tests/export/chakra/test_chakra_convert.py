@@ -16,7 +16,7 @@ import pytest
 
 from analyses.command_line.cli import main
 from hta_graph.errors import OutputError, UsageError
-from hta_graph.export.chakra.files.et_file import framed
+from hta_graph.export.chakra.files.et_file import length_prefixed
 from hta_graph.export.chakra.files.et_folder import check_target, read_folder, write_folder
 from hta_graph.export.chakra.linked.linked_input import read_linked
 from tests.support.chakra_builder import ALL_REDUCE, RankBuilder, named, nodes
@@ -170,7 +170,7 @@ def test_an_interruption_keeps_what_was_there(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_folder(work, {"trace.0.et": framed([b""])}, {}, lambda _: None, force=True)
+        write_folder(work, {"trace.0.et": length_prefixed([b""])}, {}, lambda _: None, force=True)
     assert [(path.name, path.read_bytes()) for path in work.iterdir()] == [("trace.0.et", b"old")]
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
@@ -410,7 +410,7 @@ def test_files_of_other_tools_can_be_simulated(tmp_path: Path) -> None:
 
 def strip(path: Path) -> None:
     """Take out what simulators do not read."""
-    from hta_graph.export.chakra.files.et_file import framed, read_et
+    from hta_graph.export.chakra.files.et_file import length_prefixed, read_et
     from hta_graph.export.chakra.files.schema import GlobalMetadata
 
     kept = ("is_cpu_op", "comm_type", "comm_size", "pg_name")
@@ -418,7 +418,9 @@ def strip(path: Path) -> None:
     for node in listed:
         for attribute in [attribute for attribute in node.attr if attribute.name not in kept]:
             node.attr.remove(attribute)
-    path.write_bytes(b"".join(framed([GlobalMetadata().SerializeToString(), *(n.SerializeToString() for n in listed)])))
+    path.write_bytes(
+        b"".join(length_prefixed([GlobalMetadata().SerializeToString(), *(n.SerializeToString() for n in listed)]))
+    )
 
 
 def test_what_became_of_the_traces_can_be_written(tmp_path: Path) -> None:

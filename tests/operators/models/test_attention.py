@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from hta_graph.operators.demand import Demand, Unit
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.models.bands import Band
-from hta_graph.operators.operator_call import NotToldError, OperatorCall
+from hta_graph.operators.models.bands import BandMask
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall
 from tests.operators.recorded import Case, recorded
 from tests.support.depth import for_all
 
@@ -246,16 +246,16 @@ BETWEEN = (*[""] * 4, "int[128]", "int[128]", *[""] * 3, "2048", "2048", *[""] *
     ids=lambda call: call.name,
 )  # fmt: skip
 def test_attention_whose_pairs_are_not_recorded_tells_nothing(call: OperatorCall) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(call)
 
 
 REACH = st.none() | st.integers(0, 9)
 
 
-@for_all(st.builds(Band, REACH, REACH, st.booleans()), st.integers(0, 9), st.integers(0, 9), examples=8000)
-def test_a_band_holds_the_pairs_that_are_near_its_diagonal(band: Band, queries: int, keys: int) -> None:
-    shift = keys - queries if band.from_last else 0
+@for_all(st.builds(BandMask, REACH, REACH, st.booleans()), st.integers(0, 9), st.integers(0, 9), examples=8000)
+def test_a_band_holds_the_pairs_that_are_near_its_diagonal(band: BandMask, queries: int, keys: int) -> None:
+    shift = keys - queries if band.lower_right else 0
     pairs = [
         (query, key)
         for query in range(queries)
@@ -264,5 +264,5 @@ def test_a_band_holds_the_pairs_that_are_near_its_diagonal(band: Band, queries: 
         if band.after is None or key <= query + shift + band.after
     ]
     assert band.pairs(queries, keys) == len(pairs)
-    assert band.keys_met(queries, keys) == len({key for _, key in pairs})
-    assert band.queries_met(queries, keys) == len({query for query, _ in pairs})
+    assert band.attended_keys(queries, keys) == len({key for _, key in pairs})
+    assert band.attending_queries(queries, keys) == len({query for query, _ in pairs})

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from hta_graph.operators.demand import Unit
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.models.sliding_windows import SlidingWindow, part_of_images, shape_after, shape_before
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, Tensor
+from hta_graph.operators.models.sliding_windows import SlidingWindow, shape_after, shape_before, touched_part
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, Tensor
 from tests.operators.recorded import Case, recorded
 from tests.support.depth import for_all
 
@@ -201,7 +201,7 @@ def test_without_recorded_sizes_the_gradient_of_the_input_tells_its_arithmetic_a
     ids=lambda call: call.name,
 )
 def test_a_convolution_whose_parameters_are_missing_or_do_not_fit_tells_nothing(call: OperatorCall) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(call)
 
 
@@ -229,7 +229,7 @@ def test_no_more_of_a_side_is_read_than_windows_meet(side: int, one: SlidingWind
         return
     (count,) = shape_after((side,), [one])
     met = {at for window in reached(side, one, count) for at in window if 0 <= at < side}
-    found = part_of_images(Tensor((1, 1, side), "float"), (count,), [one]).shape[2]
+    found = touched_part(Tensor((1, 1, side), "float"), (count,), [one]).shape[2]
     assert 0 <= found <= len(met)
     if one.dilation == 1 and not one.padding:
         assert found == len(met)
@@ -242,6 +242,6 @@ def test_what_a_transposed_convolution_writes_holds_the_windows_of_its_input(
     beyond = min(more, one.stride - 1)
     try:
         (wide,) = shape_before((side,), [one], (beyond,))
-    except NotToldError:
+    except NotRecordedError:
         return
     assert shape_after((wide,), [one]) == (side,)

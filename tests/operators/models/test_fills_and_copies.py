@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 GRID = "float[3, 5]"
@@ -34,5 +34,5 @@ CASES = [
 def test_a_type_that_is_not_told_is_not_guessed(inputs: tuple[str, ...]) -> None:
     call = recorded("aten::_to_copy", *inputs)
     silent = type(call)(call.name, call.inputs) if len(inputs) == 1 else call
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(silent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 BF16 = "c10::BFloat16"
@@ -85,7 +85,7 @@ WHOLE = ("float[64, 64]", "float[64, 64]")
     ],
 )
 def test_what_a_name_or_a_recording_leaves_open_is_not_known(name: str, inputs: tuple[str, ...]) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded(name, *inputs))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hta_graph.operators.demand import Demand
 from hta_graph.operators.models.all_models import MODELS, demand_of
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, operator_call
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, operator_call
 from tests.operators.every_case import CASES
 from tests.operators.recorded import Case
 from tests.support.depth import for_all
@@ -38,7 +38,7 @@ def is_told_or_not(call: OperatorCall) -> None:
     """Count a call: whole numbers that are not negative, or that it was not told."""
     try:
         found = demand_of(call)
-    except NotToldError:
+    except NotRecordedError:
         return
     assert isinstance(found, Demand)
     counts = [found.flops, *found.sizes.values(), *([] if found.bytes is None else [found.bytes])]

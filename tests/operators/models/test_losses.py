@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 BF16 = "c10::BFloat16"
@@ -58,5 +58,5 @@ CASES = [
 
 
 def test_tensors_that_do_not_fit_have_no_loss() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::mse_loss", X, "float[4]", "1"))

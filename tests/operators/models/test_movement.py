@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from hta_graph.operators.models.all_models import MODELS, demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 BF16 = "c10::BFloat16"
@@ -125,14 +125,14 @@ NEVER = {"aten::index", "aten::_unsafe_index", "aten::masked_select"}
 
 @pytest.mark.parametrize("name", sorted(NEVER))
 def test_what_a_mask_or_a_list_of_indices_chooses_is_not_known(name: str) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded(name, "float[6, 5]", "bool[6, 5]"))
     assert any(name in model.operators for model in MODELS)
 
 
 def test_gradients_of_padding_are_not_read_and_how_many_there_are_is_not_known() -> None:
     for padding in ("0", "7", ""):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::embedding_dense_backward", "float[4, 16]", f"{LONG}[4]", "100", padding, "False"))
 
 
@@ -149,11 +149,11 @@ def test_triangles_have_the_elements_that_counting_finds() -> None:
 
 def test_numbers_that_do_not_lead_from_start_to_end_are_not_known() -> None:
     for start, end, step in (("0", "8", "0"), ("0", "8", "-1"), ("0", "1e9", "1"), ("0.", "8.", "1."), ("", "", "")):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::arange", start, end, step, f"{LONG}[0]"))
 
 
 def test_a_dimension_that_the_shape_does_not_have_is_not_known() -> None:
     for dimension in ("2", "-3", "", "[0, 1]"):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::index_select", "float[6, 5]", dimension, f"{LONG}[2]"))

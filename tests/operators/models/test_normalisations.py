@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 BF16 = "c10::BFloat16"
@@ -104,12 +104,12 @@ CASES = [
 def test_which_gradients_were_asked_for_must_be_known() -> None:
     inputs = ("float[10, 8]", "float[10, 8]", "[8]", "float[10, 1]", "float[10, 1]", "float[8]", "float[8]")
     for mask in ("", "[True, True]", "[1, 1, 1]", "True"):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::native_layer_norm_backward", *inputs, mask))
 
 
 def test_a_row_must_be_the_end_of_the_datas_shape() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::native_layer_norm", "float[6, 4, 5]", "[4]", "", "", "1e-05"))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.models.optimizers import list_type
-from hta_graph.operators.operator_call import NotToldError, OperatorCall, operator_call
+from hta_graph.operators.models.optimizers import element_type_of_lists
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall, operator_call
 from tests.operators.recorded import Case, recorded
 
 LIST = ("float[3, 4]", "float[8]")  # of 20 elements; their type is not recorded
@@ -84,14 +84,14 @@ CASES = [
 
 def test_lists_that_were_not_recorded_are_not_guessed() -> None:
     kinds = ["TensorList", "TensorList", "Scalar"]
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(operator_call("aten::_foreach_add_", [[], [], []], kinds, ["", "", "1"], kernel=FLOAT))
 
 
 def test_lists_of_different_lengths_are_not_of_one_step() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::_foreach_mul", LIST, (*LIST, "float[2]")))
 
 
 def test_a_kernel_of_several_storage_types_tells_none() -> None:
-    assert not list_type(OperatorCall("", (), kernel="AFunctor<float, 1>, BFunctor<double, 2>"))
+    assert not element_type_of_lists(OperatorCall("", (), kernel="AFunctor<float, 1>, BFunctor<double, 2>"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 GRID = "float[4, 6]"
@@ -34,10 +34,10 @@ CASES = [
 
 @pytest.mark.parametrize("inputs", [("7", "-1"), ("2", "2"), ("2", ""), ("-1", "0"), ("", "")])
 def test_what_is_not_there_is_not_taken(inputs: tuple[str, str]) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::topk", GRID, *inputs))
 
 
 def test_there_are_no_fewer_bins_than_none() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::histc", GRID, "-1", "0", "8"))

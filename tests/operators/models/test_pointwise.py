@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 GRID = "float[3, 5]"
@@ -119,24 +119,24 @@ CASES = [
     [(), ("",), (GRID,), (GRID, ""), ("float[3, 5]", "float[4, 5]"), (GRID, "Quantized[3, 5]"), ("1", "2")],
 )
 def test_what_is_not_recorded_or_does_not_fit_is_not_guessed(inputs: tuple[str, ...]) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::mul", *inputs))
 
 
 def test_a_tensor_in_place_does_not_grow() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::mul_", "float[5]", GRID))
 
 
 def test_a_quotient_of_whole_numbers_whose_rounding_is_not_told_has_no_type() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::div", "int[3, 5]", "int[3, 5]", ""))
 
 
 def test_a_number_that_is_not_told_may_make_whole_numbers_real() -> None:
     whole, number = recorded("aten::pow", "int[3, 5]", "2"), recorded("aten::pow", "int[3, 5]", "")
     assert demand_of(whole) is not None
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(number)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hta_graph.operators.models.all_models import demand_of
 from hta_graph.operators.models.sliding_windows import SlidingWindow
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 BF16 = "c10::BFloat16"
@@ -150,10 +150,10 @@ def test_windows_touch_what_is_counted_and_dilated_ones_no_less() -> None:
 
 def test_a_window_that_is_larger_than_its_data_or_without_size_is_none() -> None:
     for size, stride in (("[9, 9]", "[1, 1]"), ("[0, 0]", "[1, 1]"), ("[2, 2]", "[0, 0]"), ("[2, 2, 2]", "[1, 1]")):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::avg_pool2d", "float[2, 3, 8, 8]", size, stride, "[0, 0]", "False", "True", ""))
 
 
 def test_a_pool_whose_values_were_not_recorded_is_not_known() -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(recorded("aten::max_pool2d_with_indices", "float[2, 3, 8, 8]", "", "", "", "", ""))

@@ -6,7 +6,7 @@ import pytest
 
 from hta_graph.operators.demand import Unit
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError, OperatorCall
+from hta_graph.operators.operator_call import NotRecordedError, OperatorCall
 from tests.operators.recorded import Case, recorded
 
 BF16 = "c10::BFloat16"
@@ -199,5 +199,5 @@ def test_the_bytes_of_a_type_that_is_not_known_are_not_known() -> None:
     ids=lambda call: call.name,
 )
 def test_shapes_that_do_not_fit_tell_nothing(call: OperatorCall) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 GRID = "float[4, 6]"
@@ -63,7 +63,7 @@ CASES = [
     ],
 )
 def test_what_does_not_say_its_result_is_not_guessed(call: object) -> None:
-    with pytest.raises(NotToldError):
+    with pytest.raises(NotRecordedError):
         demand_of(call)  # type: ignore[arg-type]
 
 

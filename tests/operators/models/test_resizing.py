@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hta_graph.operators.models.all_models import demand_of
-from hta_graph.operators.operator_call import NotToldError
+from hta_graph.operators.operator_call import NotRecordedError
 from tests.operators.recorded import Case, recorded
 
 NEAREST_1, NEAREST_2, NEAREST_3 = "float[2, 3, 4]", "float[2, 3, 4, 4]", "float[2, 3, 4, 4, 4]"
@@ -158,11 +158,11 @@ CASES = [
 
 def test_a_size_that_was_not_recorded_or_does_not_fit_is_not_known() -> None:
     for size in ("", "[8]", "[-1, 8]", "[2.0, 2.0]"):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::upsample_nearest2d", NEAREST_2, size, "", ""))
 
 
 def test_a_padding_that_takes_more_than_there_is_leaves_nothing_that_is_known() -> None:
     for padding in ("[-3, -3]", "[1]", "[1, 1, 1, 1, 1, 1, 1, 1]", "[]"):
-        with pytest.raises(NotToldError):
+        with pytest.raises(NotRecordedError):
             demand_of(recorded("aten::constant_pad_nd", "float[3, 4, 5]", padding, "0"))

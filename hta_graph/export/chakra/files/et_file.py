@@ -13,14 +13,14 @@ from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.unpacking import is_gzip
 
-__all__ = ["EtFile", "attributes", "framed", "read_et", "skip_message", "varint"]
+__all__ = ["EtFile", "attributes", "length_prefixed", "read_et", "skip_message", "varint"]
 
 PEAK_PER_BYTE = 8
 """What a file and its messages take in memory for each byte; a message may have no more than two."""
-MANY_MESSAGES = 1_000_000
-SHORTEST_MESSAGE = 8
+MAX_CHEAP_MESSAGES = 1_000_000
+MIN_MESSAGE_BYTES = 8
 """Bytes: a node has an id, a name and a type."""
-LONGEST_LENGTH = 5
+MAX_LENGTH_BYTES = 5
 """Bytes of the varint of a 32-bit length."""
 
 
@@ -66,7 +66,7 @@ class EtFile:
             raise TraceError(self.path, cause, remedy) from None
 
 
-def framed(messages: Iterable[bytes]) -> Iterator[bytes]:
+def length_prefixed(messages: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of a file: each message after its length."""
     for message in messages:
         yield varint(len(message))
@@ -98,7 +98,7 @@ def read_et(path: str | Path) -> EtFile:
 
 def skip_message(file: BinaryIO) -> None:
     """Go behind the first message of an open file."""
-    length, begin = _read_length(Path(file.name), file.read(LONGEST_LENGTH), 0)
+    length, begin = _read_length(Path(file.name), file.read(MAX_LENGTH_BYTES), 0)
     file.seek(begin + length)
 
 
@@ -126,7 +126,7 @@ def varint(number: int) -> bytes:
 def _split_messages(path: Path, raw: bytes) -> Iterator[bytes]:
     at = count = 0
     while at < len(raw):
-        if count > MANY_MESSAGES and SHORTEST_MESSAGE * count > at:
+        if count > MAX_CHEAP_MESSAGES and MIN_MESSAGE_BYTES * count > at:
             raise TraceError(path, f"is no Chakra execution trace: {count:,} messages in the first {at:,} bytes")
         length, begin = _read_length(path, raw, at)
         if begin + length > len(raw):
@@ -140,10 +140,10 @@ def _read_length(path: Path, raw: bytes, at: int) -> tuple[int, int]:
     """Return the length that stands at a byte, and where its message begins."""
     length = 0
     # Seven bits a byte, the lowest first; the highest bit says that another byte follows.
-    for place, byte in enumerate(raw[at : at + LONGEST_LENGTH]):
+    for place, byte in enumerate(raw[at : at + MAX_LENGTH_BYTES]):
         length |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             return length, at + place + 1
-    is_short = at + LONGEST_LENGTH > len(raw)
+    is_short = at + MAX_LENGTH_BYTES > len(raw)
     cause = "breaks off in a length" if is_short else "is no Chakra execution trace: there is no length"
     raise TraceError(path, f"{cause} at byte {at:,}", "write it again" if is_short else "")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
-from hta_graph.export.chakra.files.et_file import EtFile, framed, read_et, skip_message
+from hta_graph.export.chakra.files.et_file import EtFile, length_prefixed, read_et, skip_message
 from hta_graph.export.files import new_folder
 from hta_graph.export.targets import check_new_folder
 from hta_graph.places.named_places import named_place
@@ -140,7 +140,7 @@ def write_folder(
                 file.writelines(pieces)
         for name, (original, metadata) in copies.items():
             with (new / original).open("rb") as source, (new / name).open("wb") as file:
-                file.writelines(framed([metadata]))
+                file.writelines(length_prefixed([metadata]))
                 skip_message(source)
                 shutil.copyfileobj(source, file)
         # Checks look at names too, and what they say has to hold for the target.

@@ -19,21 +19,21 @@ import numpy as np
 from hta_graph.columns import freeze
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.host.host_trace import HostTrace
-from hta_graph.export.chakra.host.match_by_ids import best_offset, equal_names, join_ids, names_agree
+from hta_graph.export.chakra.host.match_by_ids import best_offset, join_ids, names_agree, same_name_pairs
 from hta_graph.export.chakra.host.match_by_order import match_by_order
-from hta_graph.export.chakra.host.operator_rows import OperatorRows, RowPairs, hosted_operators, recorded_operators
+from hta_graph.export.chakra.host.operator_rows import OperatorRows, RowPairs, device_operators, host_operators
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.trace.collect import integers
 from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.rows import number_or_text
 
-__all__ = ["LEAST_SHARE", "RECORD_FUNCTION_ID", "HostMatching", "check_rank", "match_host_trace"]
+__all__ = ["MIN_MATCHED_SHARE", "RECORD_FUNCTION_ID", "HostMatching", "check_rank", "match_host_trace"]
 
 RECORD_FUNCTION_ID = "Record function id"
 """The argument of a Kineto row that holds the host trace's ``rf_id``; 0 where no observer ran."""
 
-LEAST_SHARE = 0.5
+MIN_MATCHED_SHARE = 0.5
 """Two traces of which less matches are not of one run."""
 
 
@@ -68,7 +68,7 @@ def match_host_trace(
     Raises:
         TraceError: the traces are of different processes, or fewer than half of the operators match.
     """
-    hosted, recorded = hosted_operators(host), recorded_operators(graph, host)
+    hosted, recorded = host_operators(host), device_operators(graph, host)
     if not len(hosted.row):
         raise TraceError(host.path, "holds no operators", "record it while the program runs operators")
     if not any_process:
@@ -77,7 +77,7 @@ def match_host_trace(
     record_ids = integers(map(number_or_text, details[RECORD_FUNCTION_ID][recorded.row].tolist()))
     method, (i, j) = _best_pairs(graph, host, hosted, recorded, record_ids)
     share = len(i) / len(hosted.row)
-    if share < LEAST_SHARE:
+    if share < MIN_MATCHED_SHARE:
         cause = f"only {share:.1%} of its operators are in {graph.path} (by {method})".replace("%", " %")
         raise TraceError(host.path, cause, "give the host and the device trace of one process and one recording")
     event = np.full(len(host), -1, np.int32)
@@ -121,9 +121,9 @@ def _best_pairs(
     rf_id, external = host.rf_id[hosted.row], graph.event_table.external_id[recorded.row]
     joined = join_ids(rf_id, record_ids)
     if names_agree(hosted, recorded, joined):
-        return "record function id", equal_names(hosted, recorded, joined)
+        return "record function id", same_name_pairs(hosted, recorded, joined)
     offset = best_offset(hosted, recorded, rf_id, external)
     joined = join_ids(rf_id, external - offset)
     if names_agree(hosted, recorded, joined):
-        return f"External id = rf_id + {offset}", equal_names(hosted, recorded, joined)
+        return f"External id = rf_id + {offset}", same_name_pairs(hosted, recorded, joined)
     return "name and order on each thread", match_by_order(hosted, recorded)

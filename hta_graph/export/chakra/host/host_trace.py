@@ -52,8 +52,8 @@ class HostTrace:
 
     Columns have one entry per node, ascending by id, which is the order in which the nodes began: ``id``; ``parent``
     (an id; the process node's is its own); ``rf_id`` (record function id, 0 if none); ``thread`` and
-    ``forward_thread`` (small logical numbers, 0 if none); ``sequence`` (autograd's, -1 if none); ``forward_parent``
-    (an id, 0 if none); ``name`` (codes into ``names``).
+    ``forward_thread`` (small logical numbers, 0 if none); ``sequence`` (autograd's, -1 if none); ``name`` (codes into
+    ``names``).
     """
 
     path: Path
@@ -66,7 +66,6 @@ class HostTrace:
     thread: Ints
     forward_thread: Ints
     sequence: Ints
-    forward_parent: Ints
     name: Ids
     names: tuple[str, ...]
 
@@ -155,14 +154,14 @@ def _read_tolerantly(path: Path, data: bytes) -> HostTrace:
     try:
         return _decode_document(path, data)
     except msgspec.ValidationError as error:
-        raise TraceError(path, f"is no host execution trace: {_place_in_nodes(error)}", REMEDY) from None
+        raise TraceError(path, f"is no host execution trace: {_error_location(error)}", REMEDY) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # repaired below; only few files need it, and it costs a pass over the text
     try:
         text = data.decode("utf-8", errors="replace").lstrip("\ufeff")
-        return _decode_document(path, _STRANGE.sub(_repair_match, text).encode())
+        return _decode_document(path, _NONSTANDARD.sub(_repaired_text, text).encode())
     except msgspec.ValidationError as error:
-        raise TraceError(path, f"is no host execution trace: {_place_in_nodes(error)}", REMEDY) from None
+        raise TraceError(path, f"is no host execution trace: {_error_location(error)}", REMEDY) from None
     except msgspec.DecodeError as error:
         if "truncated" in str(error):
             raise TraceError(path, f"the JSON breaks off at byte {len(data):,}", "record the trace again") from None
@@ -215,13 +214,7 @@ def _sorted_columns(path: Path, header: HostHeader, nodes: list[HostNode]) -> Ho
     )
 
 
-_COLUMN_OF = {
-    "rf_id": "rf_id",
-    "thread": "tid",
-    "forward_thread": "fw_tid",
-    "sequence": "seq_id",
-    "forward_parent": "fw_parent",
-}
+_COLUMN_OF = {"rf_id": "rf_id", "thread": "tid", "forward_thread": "fw_tid", "sequence": "seq_id"}
 
 
 def _number_columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
@@ -232,7 +225,7 @@ def _number_columns(nodes: Sequence[HostNode]) -> dict[str, Ints]:
     }
 
 
-def _place_in_nodes(error: msgspec.ValidationError) -> str:
+def _error_location(error: msgspec.ValidationError) -> str:
     return str(error).replace("$[", "nodes[")
 
 
@@ -241,11 +234,11 @@ PEAK_PER_BYTE = 12
 
 # Texts are matched too, so that an "inf" inside one stays as it is.
 # One that never ends goes on to the end: it is not looked for again from each quote within.
-_STRANGE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+_NONSTANDARD = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?(?:nan|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
 _CONTROL = re.compile("[\x00-\x1f]")
 
 
-def _repair_match(match: re.Match[str]) -> str:
+def _repaired_text(match: re.Match[str]) -> str:
     """Escape control characters in a text; quote a bare infinity of early writers."""
     text = match[0]
     return _CONTROL.sub(lambda char: f"\\u{ord(char[0]):04x}", text) if text[0] == '"' else f'"{text}"'

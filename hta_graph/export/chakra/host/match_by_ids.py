@@ -7,15 +7,15 @@ import numpy as np
 from hta_graph.export.chakra.host.operator_rows import OperatorRows, RowPairs
 from hta_graph.model import Ids, Ints
 
-__all__ = ["best_offset", "equal_names", "join_ids", "names_agree"]
+__all__ = ["best_offset", "join_ids", "names_agree", "same_name_pairs"]
 
-SURE_SHARE = 0.95
+MIN_NAME_AGREEMENT = 0.95
 """Ids are believed where so many of those in both traces stand for operators of one name."""
 
-RARE = 16
+MAX_RARE_COUNT = 16
 """Names that occur at most so often on both sides tell an offset between ids."""
 
-OFFSETS_TRIED = 16
+MAX_OFFSETS = 16
 """So many of the most frequent differences of ids are looked at."""
 
 
@@ -28,7 +28,7 @@ def join_ids(left: Ints, right: Ints) -> RowPairs:
     return i[first_left[at_left]], j[first_right[at_right]]
 
 
-def equal_names(hosted: OperatorRows, recorded: OperatorRows, pairs: RowPairs) -> RowPairs:
+def same_name_pairs(hosted: OperatorRows, recorded: OperatorRows, pairs: RowPairs) -> RowPairs:
     """Keep the pairs of one name."""
     i, j = pairs
     same = hosted.code[i] == recorded.code[j]
@@ -37,15 +37,15 @@ def equal_names(hosted: OperatorRows, recorded: OperatorRows, pairs: RowPairs) -
 
 def names_agree(hosted: OperatorRows, recorded: OperatorRows, pairs: RowPairs) -> bool:
     """Say whether ids that both traces have stand for operators of one name."""
-    equal = len(equal_names(hosted, recorded, pairs)[0])
-    return equal > 0 and equal >= SURE_SHARE * len(pairs[0])
+    equal = len(same_name_pairs(hosted, recorded, pairs)[0])
+    return equal > 0 and equal >= MIN_NAME_AGREEMENT * len(pairs[0])
 
 
 def best_offset(hosted: OperatorRows, recorded: OperatorRows, rf_id: Ints, external: Ints) -> int:
     """Return the difference between older ids and those of the host trace with which most names agree."""
 
     def agreeing(offset: int) -> int:
-        return len(equal_names(hosted, recorded, join_ids(rf_id, external - offset))[0])
+        return len(same_name_pairs(hosted, recorded, join_ids(rf_id, external - offset))[0])
 
     known = external > 0
     return max([0, *_common_offsets(rf_id, hosted.code, external[known], recorded.code[known])], key=agreeing)
@@ -61,7 +61,7 @@ def _common_offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) 
     differences = []
     for begin, end, begin_right, end_right in zip(first[:-1], first[1:], other[:-1], other[1:], strict=True):
         ours, theirs = rf_id[left[begin:end]], external[right[begin_right:end_right]]
-        if max(len(ours), len(theirs)) <= RARE:
+        if max(len(ours), len(theirs)) <= MAX_RARE_COUNT:
             differences.append((theirs[None, :] - ours[:, None]).ravel())
         else:
             # All pairs of a common name would be millions: the n-th from either end are likely partners, for
@@ -69,5 +69,5 @@ def _common_offsets(rf_id: Ints, code: Ids, external: Ints, external_code: Ids) 
             both = min(len(ours), len(theirs))
             differences += [theirs[:both] - ours[:both], theirs[len(theirs) - both :] - ours[len(ours) - both :]]
     found, count = np.unique(np.concatenate(differences or [np.empty(0, np.int64)]), return_counts=True)
-    commonest: list[int] = found[np.argsort(-count, kind="stable")][:OFFSETS_TRIED].tolist()
+    commonest: list[int] = found[np.argsort(-count, kind="stable")][:MAX_OFFSETS].tolist()
     return commonest

@@ -13,7 +13,7 @@ __all__ = ["match_by_order"]
 def match_by_order(hosted: OperatorRows, recorded: OperatorRows) -> RowPairs:
     """Align the names on each logical thread with those on the Kineto thread that shares most of them."""
     parts = []
-    for thread, lane in _threads_alike(hosted, recorded):
+    for thread, lane in _matching_threads(hosted, recorded):
         left, right = np.flatnonzero(hosted.thread == thread), np.flatnonzero(recorded.thread == lane)
         # What only one side knows cannot match, and would push the others apart.
         right = right[np.isin(recorded.code[right], hosted.code[left])]
@@ -24,7 +24,7 @@ def match_by_order(hosted: OperatorRows, recorded: OperatorRows) -> RowPairs:
     return np.concatenate([none, *(i for i, _ in parts)]), np.concatenate([none, *(j for _, j in parts)])
 
 
-def _threads_alike(hosted: OperatorRows, recorded: OperatorRows) -> list[tuple[int, int]]:
+def _matching_threads(hosted: OperatorRows, recorded: OperatorRows) -> list[tuple[int, int]]:
     """Pair threads one to one, those that share most operators first."""
     names = int(hosted.code.max(initial=-1)) + 1
     known = recorded.code >= 0

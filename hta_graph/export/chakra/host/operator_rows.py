@@ -10,7 +10,7 @@ from hta_graph.export.chakra.host.host_trace import HostTrace
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 
-__all__ = ["OperatorRows", "RowPairs", "hosted_operators", "recorded_operators"]
+__all__ = ["OperatorRows", "RowPairs", "device_operators", "host_operators"]
 
 RowPairs = tuple[Ints, Ints]
 """Places in the one side's rows and in the other's."""
@@ -25,13 +25,13 @@ class OperatorRows:
     thread: Ints
 
 
-def hosted_operators(host: HostTrace) -> OperatorRows:
+def host_operators(host: HostTrace) -> OperatorRows:
     """Return those of a host trace."""
     rows = np.flatnonzero(host.is_operator)
     return OperatorRows(rows, host.name[rows], host.thread[rows])
 
 
-def recorded_operators(graph: DependencyGraph, host: HostTrace) -> OperatorRows:
+def device_operators(graph: DependencyGraph, host: HostTrace) -> OperatorRows:
     """Return those of a device trace; a name that the host trace does not have is -1."""
     events = graph.event_table
     code = {name: at for at, name in enumerate(host.names)}

@@ -32,7 +32,7 @@ from hta_graph.trace.read import trace_of_bytes
 from hta_graph.trace.source import FileBytes, read_bytes, text_head
 from hta_graph.trace.table import Trace
 
-__all__ = ["LinkedInput", "has_chakra_schema", "holds_activities", "read_linked"]
+__all__ = ["LinkedTraceInput", "has_chakra_schema", "holds_activities", "read_linked"]
 
 LINKED = re.compile(rb'\s*\{\s*"schema"\s*:\s*"[^"]*chakra')
 NANOSECOND = Decimal("0.001")
@@ -40,7 +40,7 @@ REMEDY = Remedy("link_traces() and linked_json() make one", "hta-graph chakra li
 
 PEAK_PER_BYTE = 12
 """What nodes and the rows that are made of them take in memory for each byte of text."""
-HEAD = 4_096
+HEAD_BYTES = 4_096
 """So many bytes of a file tell what it is."""
 
 USER_SCOPE = 7
@@ -55,7 +55,7 @@ JsonRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class LinkedInput:
+class LinkedTraceInput:
     """A linked trace as rows of events; ``node`` is the place of each event's host node (canonical rows; -1: none)."""
 
     trace: Trace
@@ -67,7 +67,7 @@ class LinkedInput:
 
     def inputs(self, row: int) -> HostValues:
         """Return what went into a host node."""
-        return _as_values(self._nodes[row].get("inputs"))
+        return _host_values(self._nodes[row].get("inputs"))
 
     def outputs(self, row: int) -> HostValues:
         """Return what came out of a host node.
@@ -76,7 +76,7 @@ class LinkedInput:
             TraceError: that has another form.
         """
         try:
-            return _as_values(self._nodes[row].get("outputs"))
+            return _host_values(self._nodes[row].get("outputs"))
         except msgspec.ValidationError as error:
             place = f"node {self._nodes[row]['id']}"
             raise TraceError(self.trace.path, f"{place} has outputs of no known form: {error}", REMEDY) from None
@@ -115,10 +115,10 @@ def holds_activities(path: Path) -> bool:
 
 def has_chakra_schema(path: Path) -> bool:
     """Tell whether a file begins as a host or linked trace of Chakra's does."""
-    return LINKED.match(text_head(path, HEAD)) is not None
+    return LINKED.match(text_head(path, HEAD_BYTES)) is not None
 
 
-def read_linked(path: str | Path) -> LinkedInput:
+def read_linked(path: str | Path) -> LinkedTraceInput:
     """Read a linked trace.
 
     Raises:
@@ -148,7 +148,7 @@ def read_linked(path: str | Path) -> LinkedInput:
     is_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 2**31
     trace = replace(trace, rank=rank if is_rank else name_rank(path))
     node = np.array([rows.node.get(at, -1) for at in trace.events.index.tolist()], np.int32)
-    return LinkedInput(
+    return LinkedTraceInput(
         trace, node, nodes, rows.listed, rows.waits, distributed if isinstance(distributed, dict) else {}
     )
 
@@ -180,7 +180,7 @@ class _EventRows:
         for node in self.activities:
             self._add_launch(node)
             self._add_row(node, _activity_row(node))
-        self._waits_between_nodes(nodes)
+        self._add_waits_between_nodes(nodes)
         self._add_waits_of_operators([node for _, node in hosted])
 
     def _add_row(self, node: JsonRow, row: JsonRow) -> None:
@@ -200,7 +200,7 @@ class _EventRows:
              "dur": length, "args": {"correlation": correlation}}
         )  # fmt: skip
 
-    def _waits_between_nodes(self, nodes: list[JsonRow]) -> None:
+    def _add_waits_between_nodes(self, nodes: list[JsonRow]) -> None:
         for node in nodes:
             own = self._row_of_id[node["id"]]
             for source in node.get("gpu_sync_dep") or []:
@@ -231,7 +231,7 @@ class _EventRows:
 
 def _host_row(pid: int, node: JsonRow) -> JsonRow:
     known = _attributes_by_name(node)
-    inputs = _as_values(node.get("inputs"))
+    inputs = _host_values(node.get("inputs"))
     args = {
         **(node.get("args") or {}),
         "Sequence number": known.get("seq_id", -1),
@@ -262,5 +262,5 @@ def _attributes_by_name(node: JsonRow) -> dict[str, Any]:
     return {attribute["name"]: attribute.get("value") for attribute in node["attrs"]}
 
 
-def _as_values(found: Any) -> HostValues:
+def _host_values(found: Any) -> HostValues:
     return msgspec.convert(found or {}, HostValues)

@@ -26,15 +26,15 @@ from hta_graph.trace.clock import EXACT_FLOAT_LIMIT_US
 
 __all__ = ["linked_json"]
 
-WRITTEN_SCHEMA = {"1.0.1": "1.0.2-chakra.0.0.4", "1.0.4-chakra.0.0.4": "1.1.0-chakra.0.0.4"}
+CONVERTER_SCHEMA = {"1.0.1": "1.0.2-chakra.0.0.4", "1.0.4-chakra.0.0.4": "1.1.0-chakra.0.0.4"}
 """Versions that Chakra's converter refuses, and the next one that it accepts; the others are kept."""
 
 CATEGORY = {EventKind.KERNEL: "kernel", EventKind.MEMCPY: "gpu_memcpy", EventKind.MEMSET: "gpu_memset"}
 
-NODES_AT_ONCE = 10_000
+NODES_PER_CHUNK = 10_000
 
 
-class _WrittenNode(msgspec.Struct, gc=False):
+class _JsonNode(msgspec.Struct, gc=False):
     """A node as it is written: host nodes first, what only GPU nodes have last; unset fields are left out."""
 
     id: int
@@ -67,15 +67,15 @@ def linked_json(linked: LinkedTrace) -> Iterator[bytes]:
     nodes = hosted + _gpu_nodes(linked, hosted)
     by_id = [nodes[at] for at in np.argsort(np.concatenate([linked.host_id, linked.activity_id])).tolist()]
     # The nodes go through the encoder by the thousand, so that the whole text is never in memory.
-    for at in range(0, len(nodes), NODES_AT_ONCE):
-        yield b",\n" * (at > 0) + encoder.encode(by_id[at : at + NODES_AT_ONCE])[1:-1]
+    for at in range(0, len(nodes), NODES_PER_CHUNK):
+        yield b",\n" * (at > 0) + encoder.encode(by_id[at : at + NODES_PER_CHUNK])[1:-1]
     yield b"]}\n"
 
 
 def _top_fields(linked: LinkedTrace) -> dict[str, Any]:
     host = linked.host
     return {
-        "schema": WRITTEN_SCHEMA.get(host.schema, host.schema),
+        "schema": CONVERTER_SCHEMA.get(host.schema, host.schema),
         "pid": host.pid or 0,
         "time": str(host.header.time or ""),
         "start_ts": _whole_number(host.header.start_ts),
@@ -90,10 +90,10 @@ def _whole_number(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-def _host_nodes(linked: LinkedTrace) -> list[_WrittenNode]:
+def _host_nodes(linked: LinkedTrace) -> list[_JsonNode]:
     encode = msgspec.json.Encoder().encode
     nodes = [
-        _WrittenNode(number, node.name, parent, node.inputs, node.outputs, msgspec.Raw(encode(_all_attributes(node))))
+        _JsonNode(number, node.name, parent, node.inputs, node.outputs, msgspec.Raw(encode(_all_attributes(node))))
         for number, parent, node in zip(
             linked.host_id.tolist(), linked.parent_id.tolist(), linked.host.nodes, strict=True
         )
@@ -114,7 +114,7 @@ def _all_attributes(node: HostNode) -> list[HostAttribute]:
     return node.attributes + missing
 
 
-def _add_times(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
+def _add_times(linked: LinkedTrace, nodes: list[_JsonNode]) -> None:
     events, event = linked.graph.event_table, linked.matching.event
     matched = np.flatnonzero(event >= 0)
     rows = event[matched]
@@ -134,7 +134,7 @@ def _add_times(linked: LinkedTrace, nodes: list[_WrittenNode]) -> None:
             node.args = {"External id": external}
 
 
-def _gpu_nodes(linked: LinkedTrace, hosted: list[_WrittenNode]) -> list[_WrittenNode]:
+def _gpu_nodes(linked: LinkedTrace, hosted: list[_JsonNode]) -> list[_JsonNode]:
     graph, rows = linked.graph, linked.activity
     events = graph.event_table
     columns = (
@@ -149,9 +149,7 @@ def _gpu_nodes(linked: LinkedTrace, hosted: list[_WrittenNode]) -> list[_Written
     nodes = []
     for number, owner, name, kind, start, length, args in zip(*columns, strict=True):
         own = hosted[owner]
-        node = _WrittenNode(
-            number, graph.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start
-        )
+        node = _JsonNode(number, graph.names[name], own.id, own.inputs, own.outputs, own.attrs, length, length, start)
         node.cat, node.ph, node.stream, node.args = CATEGORY[EventKind(kind)], "X", args["stream"], args
         if (group := args.get("Process Group Name")) is not None:
             node.pg_name = str(group)

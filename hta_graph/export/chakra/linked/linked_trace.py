@@ -19,8 +19,14 @@ from hta_graph.columns import Columns, freeze, last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.export.chakra.host.host_matching import RECORD_FUNCTION_ID, HostMatching, check_rank, match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace
-from hta_graph.export.chakra.linked.node_waits import NodeWaits, blocked_time, gpu_waits, sync_waits, thread_waits
-from hta_graph.export.chakra.linked.placement import Placement
+from hta_graph.export.chakra.linked.node_waits import (
+    EventDependencies,
+    blocked_time,
+    gpu_dependencies,
+    sync_dependencies,
+    thread_dependencies,
+)
+from hta_graph.export.chakra.linked.placement import NodePlacement
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
 from hta_graph.trace.details import Details, read_details
@@ -113,12 +119,14 @@ def link_traces(
     Raises:
         TraceError: the traces are of different ranks or processes, or fewer than half of the operators match.
     """
-    rank = _agreed_rank(graph, host, rank)
+    rank = _consistent_rank(graph, host, rank)
     details = read_details(graph.trace, [RECORD_FUNCTION_ID, *DEVICE_ARGUMENTS])
     matching = match_host_trace(graph, host, details=details, any_process=any_process)
-    placement = Placement(graph, matching)
-    numbers = _NodeNumbers(placement, host, matching)
-    sync, thread, gpu = (numbers.dependencies(find(placement)) for find in (sync_waits, thread_waits, gpu_waits))
+    placement = NodePlacement(graph, matching)
+    numbers = _NodeIds(placement, host, matching)
+    sync, thread, gpu = (
+        numbers.dependencies(find(placement)) for find in (sync_dependencies, thread_dependencies, gpu_dependencies)
+    )
     return LinkedTrace(
         graph=graph,
         host=host,
@@ -141,7 +149,7 @@ def link_traces(
     )
 
 
-def _agreed_rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
+def _consistent_rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> int:
     """Return the rank asked for, else that in the device trace's header or name, else 0, if all agree."""
     path, known = graph.path, graph.rank
     if asked is not None and known is not None and asked != known:
@@ -151,10 +159,10 @@ def _agreed_rank(graph: DependencyGraph, host: HostTrace, asked: int | None) -> 
     return rank
 
 
-class _NodeNumbers:
+class _NodeIds:
     """The ids of the linked nodes, and a clock by which neither threads nor launches go back."""
 
-    def __init__(self, placement: Placement, host: HostTrace, matching: HostMatching) -> None:
+    def __init__(self, placement: NodePlacement, host: HostTrace, matching: HostMatching) -> None:
         self._events = placement.graph.event_table
         self.without_node = self.back_in_time = 0
         activity = np.flatnonzero(placement.launcher >= 0).astype(np.int32)
@@ -186,7 +194,7 @@ class _NodeNumbers:
         clock[self.activity] = np.maximum(clock[self.activity], clock[owners])
         return clock
 
-    def dependencies(self, waits: NodeWaits) -> NodeDependencies:
+    def dependencies(self, waits: EventDependencies) -> NodeDependencies:
         """Return the ids of both ends, without what has no node or goes back in time, each pair once."""
         known = (self._id[waits.source] >= 0) & (self._id[waits.target] >= 0)
         self.without_node += int(np.count_nonzero(~known))

@@ -7,28 +7,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from hta_graph.columns import Columns
-from hta_graph.export.chakra.linked.placement import Placement
+from hta_graph.export.chakra.linked.placement import NodePlacement
 from hta_graph.export.sync_dependencies import GPU_TO_CPU
 from hta_graph.model import BETWEEN_ACTIVITIES, EdgeKind, Ids, Ints
 
-__all__ = ["NodeWaits", "blocked_time", "gpu_waits", "sync_waits", "thread_waits"]
+__all__ = ["EventDependencies", "blocked_time", "gpu_dependencies", "sync_dependencies", "thread_dependencies"]
 
 
 @dataclass(frozen=True)
-class NodeWaits(Columns):
+class EventDependencies(Columns):
     """Pairs of events (canonical rows): ``target`` waits for ``source``; -1 where no node stands for the event."""
 
     source: Ids
     target: Ids
 
 
-def sync_waits(placement: Placement) -> NodeWaits:
+def sync_dependencies(placement: NodePlacement) -> EventDependencies:
     """Pair GPU work that a call waited for with the first operator that has a node after the call, on its thread."""
     edges = placement.graph.edges_of(*GPU_TO_CPU)
-    return NodeWaits(_if_placed(placement, edges.source), placement.operators_after(edges.target))
+    return EventDependencies(_with_node(placement, edges.source), placement.operators_after(edges.target))
 
 
-def gpu_waits(placement: Placement) -> NodeWaits:
+def gpu_dependencies(placement: NodePlacement) -> EventDependencies:
     """Pair GPU work with the work of other streams that waited for it: at events, and around graphs."""
     graph = placement.graph
     edges = graph.edges_of(*BETWEEN_ACTIVITIES)
@@ -36,10 +36,10 @@ def gpu_waits(placement: Placement) -> NodeWaits:
     edges = edges.take(
         (lane[edges.source] != lane[edges.target]) & graph.is_gpu[edges.source] & graph.is_gpu[edges.target]
     )
-    return NodeWaits(_if_placed(placement, edges.source), _if_placed(placement, edges.target))
+    return EventDependencies(_with_node(placement, edges.source), _with_node(placement, edges.target))
 
 
-def thread_waits(placement: Placement) -> NodeWaits:
+def thread_dependencies(placement: NodePlacement) -> EventDependencies:
     """Pair operators of different threads: forward with backward, and what ran before and after a hand-off.
 
     A hand-off leads from the last operator that had started on the one thread to the first one that starts on the
@@ -49,21 +49,23 @@ def thread_waits(placement: Placement) -> NodeWaits:
     recorded, handed = graph.edges_of(EdgeKind.FORWARD_BACKWARD), graph.edges_of(EdgeKind.THREAD_HANDOFF)
     backward, resumed = (placement.operators_from(edges.target, at_end=edges.to_end) for edges in (recorded, handed))
     stopped = placement.operators_before(handed.source, at_end=handed.from_end)
-    waits = NodeWaits.join([NodeWaits(placement.innermost(recorded.source), backward), NodeWaits(stopped, resumed)])
+    waits = EventDependencies.join(
+        [EventDependencies(placement.innermost(recorded.source), backward), EventDependencies(stopped, resumed)]
+    )
     lane = graph.event_table.lane
     same = (waits.source >= 0) & (waits.target >= 0) & (lane[waits.source] == lane[waits.target])
     return waits.take(~same)
 
 
-def blocked_time(placement: Placement) -> Ints:
+def blocked_time(placement: NodePlacement) -> Ints:
     """Return how long each row with a node waits in its own time (ns): in blocking calls, and for another thread."""
     blocked = np.zeros(len(placement.graph.event_table), np.int64)
-    for owner, length in (_waits_in_calls(placement), _waits_for_threads(placement)):
+    for owner, length in (_blocking_call_waits(placement), _thread_handoff_waits(placement)):
         np.add.at(blocked, owner[owner >= 0], length[owner >= 0])
     return np.minimum(blocked, placement.own_time)
 
 
-def _waits_in_calls(placement: Placement) -> tuple[Ids, Ints]:
+def _blocking_call_waits(placement: NodePlacement) -> tuple[Ids, Ints]:
     """Find who waits in blocking calls: until the last awaited GPU work ends, at most until the call returns."""
     edges, events = placement.graph.edges_of(*GPU_TO_CPU), placement.graph.event_table
     calls, of_call = np.unique(edges.target, return_inverse=True)
@@ -73,7 +75,7 @@ def _waits_in_calls(placement: Placement) -> tuple[Ids, Ints]:
     return placement.innermost(calls), waited
 
 
-def _waits_for_threads(placement: Placement) -> tuple[Ids, Ints]:
+def _thread_handoff_waits(placement: NodePlacement) -> tuple[Ids, Ints]:
     """Find who waits for autograd's thread: what is open at home from a hand-off there to the next one back.
 
     home    |---- backward() --------------|
@@ -92,6 +94,6 @@ def _waits_for_threads(placement: Placement) -> tuple[Ids, Ints]:
     return placement.open_at(entering[back], begin), np.maximum(end - begin, 0)
 
 
-def _if_placed(placement: Placement, activities: Ids) -> Ids:
+def _with_node(placement: NodePlacement, activities: Ids) -> Ids:
     """Return activities; -1 for those without a node."""
     return np.where(placement.launcher[activities] >= 0, activities, -1).astype(np.int32)

@@ -16,31 +16,31 @@ from typing import Any
 
 from hta_graph.export.chakra.files.et_folder import GROUPS_FILE, EtFolder
 from hta_graph.export.chakra.simulator.check_communication import (
-    collectives_differ,
-    communication_breaches,
+    collective_mismatches,
+    communication_violations,
     is_group_key,
-    messages_differ,
+    message_mismatches,
 )
 from hta_graph.export.chakra.simulator.check_nodes import (
-    LONGEST_RUN_NS,
-    dependency_breaches,
-    duration_breaches,
-    node_breaches,
+    MAX_RUN_NS,
+    dependency_violations,
+    duration_violations,
+    node_violations,
 )
 from hta_graph.export.chakra.simulator.et_program import EtProgram, programs_of
 from hta_graph.export.chakra.simulator.executor import Execution, execute
-from hta_graph.export.chakra.simulator.simulated import SIMULATED
+from hta_graph.export.chakra.simulator.simulated import SUPPORTED_COMMUNICATION
 from hta_graph.export.chakra.simulator.stalls import stall_lines
 from hta_graph.places.named_places import is_remote
 
-__all__ = ["RULES", "Checked", "Finding", "check", "check_document"]
+__all__ = ["RULES", "CheckResult", "Finding", "check", "check_document"]
 
-AGAIN = "convert the traces again"
+CONVERT_AGAIN = "convert the traces again"
 
 RULES: dict[str, tuple[str, str]] = {
     "not-writable": ("ASTRA-sim opens the file for writing and fails", "chmod u+w"),
     "ranks": ("ASTRA-sim reads ranks 0 to n - 1", "renumber the files"),
-    "no-nodes": ("the rank has nothing to do", AGAIN),
+    "no-nodes": ("the rank has nothing to do", CONVERT_AGAIN),
     "no-metadata": ("readers skip the first message of a file: the node is lost", "put a GlobalMetadata message first"),
     "duplicate-id": ("of two nodes with one id the last wins, in silence", "give every node its own id"),
     "node-type": ("ASTRA-sim aborts on it", f"use COMP_NODE or a COMM node; groups go into {GROUPS_FILE}"),
@@ -50,14 +50,16 @@ RULES: dict[str, tuple[str, str]] = {
     "cycle": ("nodes that wait for each other never run, in silence", "drop one of the dependencies"),
     "attribute-type": ("readers throw on it or take it for 0", "is_cpu_op: bool_val; comm_priority: an integer"),
     "communication-on-cpu": ("ASTRA-sim throws on a communication on the CPU", "set is_cpu_op to false"),
-    "comm-type": ("ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SIMULATED[:-2])}"),
+    "comm-type": (
+        "ASTRA-sim aborts without a supported one", f"an integer, one of {', '.join(SUPPORTED_COMMUNICATION[:-2])}",
+    ),
     "comm-size": ("ASTRA-sim aborts without it, or never ends the node", "its input: 0 (all-gather: 4) to 2^53 bytes"),
     "group": ("ASTRA-sim aborts, or takes all ranks", f"pg_name: text of a number below 2^31 in {GROUPS_FILE}"),
     "groups-file": ("ASTRA-sim ignores or refuses it", 'keys from "1"; ranks that have files; no "empty" in the path'),
     "message": ("ASTRA-sim aborts without both ends and a tag", "comm_src, comm_dst: ranks; comm_tag: 0 to 2^31 - 1"),
     "involved-dim": ("ASTRA-sim exits on another type", "bool_list, one entry per dimension, or leave it out"),
-    "collectives-differ": ("the ranks of the group wait for each other for ever, in silence", AGAIN),
-    "message-without-partner": ("one end waits for ever, in silence", AGAIN),
+    "collectives-differ": ("the ranks of the group wait for each other for ever, in silence", CONVERT_AGAIN),
+    "message-without-partner": ("one end waits for ever, in silence", CONVERT_AGAIN),
     "stall": ("the ranks wait for each other for ever, in silence", "issue all collectives in one order on all ranks"),
 }  # fmt: skip
 """Rule → what happens, and the remedy."""
@@ -80,7 +82,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What was found, what else to know, the ranks, and how they ran (``None`` where something speaks against it)."""
 
     findings: list[Finding]
@@ -89,31 +91,31 @@ class Checked:
     execution: Execution | None
 
 
-def check(folder: EtFolder) -> Checked:
+def check(folder: EtFolder) -> CheckResult:
     """Look at every file by itself, at all ranks together, and run them if nothing speaks against it."""
     programs = programs_of(folder)
     groups = folder.groups or {}
-    findings = [*_check_names(folder, programs), *_check_groups(folder, programs)]
+    findings = [*_file_findings(folder, programs), *_groups_file_findings(folder, programs)]
     for program in programs.values():
-        findings += [_finding_at(program, *breach) for breach in node_breaches(program)]
-        share = LONGEST_RUN_NS // len(programs)
-        findings += [_finding_at(program, *breach) for breach in duration_breaches(program, share)]
-        findings += [_finding_at(program, *breach) for breach in dependency_breaches(program)]
-        findings += [_finding_at(program, *breach) for breach in communication_breaches(program, groups, programs)]
+        findings += [_finding_at(program, *breach) for breach in node_violations(program)]
+        share = MAX_RUN_NS // len(programs)
+        findings += [_finding_at(program, *breach) for breach in duration_violations(program, share)]
+        findings += [_finding_at(program, *breach) for breach in dependency_violations(program)]
+        findings += [_finding_at(program, *breach) for breach in communication_violations(program, groups, programs)]
     # Ranks are compared, and then run, only where each is sound by itself: one broken node would show as many.
     if not findings:
-        differences = [*collectives_differ(programs, groups), *messages_differ(programs)]
+        differences = [*collective_mismatches(programs, groups), *message_mismatches(programs)]
         findings = [_finding_at(programs[rank], *breach) for rank, breach in differences]
     if findings:
-        return Checked(findings, _general_notes(programs), programs, None)
+        return CheckResult(findings, _general_notes(programs), programs, None)
     execution = execute({rank: program.program() for rank, program in programs.items()}, groups)
     stalls = [
         _finding_at(programs[rank], at, "stall", why) for rank, at, why in stall_lines(programs, execution, groups)
     ]
-    return Checked(stalls, _general_notes(programs), programs, execution)
+    return CheckResult(stalls, _general_notes(programs), programs, execution)
 
 
-def check_document(result: Checked) -> dict[str, Any]:
+def check_document(result: CheckResult) -> dict[str, Any]:
     """Return the result as a document of schema ``hta-graph/chakra-check/1``."""
     findings = [
         {"file": found.file, "node": found.node, "rule": found.rule, "what": found.what,
@@ -136,7 +138,7 @@ def _general_notes(programs: Mapping[int, EtProgram]) -> list[str]:
     return notes
 
 
-def _check_names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+def _file_findings(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
     if sorted(programs) != list(range(len(programs))):
         yield Finding(folder.prefix, None, "ranks", f"there are files for {', '.join(map(str, sorted(programs)))}")
     for program in programs.values():
@@ -149,7 +151,7 @@ def _check_names(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterato
             yield Finding(path.name, None, "no-nodes", "there is no node")
 
 
-def _check_groups(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
+def _groups_file_findings(folder: EtFolder, programs: Mapping[int, EtProgram]) -> Iterator[Finding]:
     if folder.groups is None and any(
         "pg_name" in known for p in programs.values() for known in p.communication.values()
     ):

@@ -9,16 +9,16 @@ import numpy as np
 
 from hta_graph.model import Ints
 
-__all__ = ["causes_first", "circle_text", "cycle_in", "topological_order"]
+__all__ = ["cycle_text", "dependencies_first", "find_cycle", "topological_order"]
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 """So many nodes of a circle are named."""
 
 
-def cycle_in(source: Ints, target: Ints, size: int) -> list[int]:
+def find_cycle(source: Ints, target: Ints, size: int) -> list[int]:
     """Return numbers of which each waits for the next, and the last for the first, the lowest; none without a circle.
 
-    >>> cycle_in(np.array([0, 3, 1, 2]), np.array([1, 1, 2, 3]), 4)
+    >>> find_cycle(np.array([0, 3, 1, 2]), np.array([1, 1, 2, 3]), 4)
     [1, 3, 2]
     """
     if (source < target).all():
@@ -40,22 +40,22 @@ def cycle_in(source: Ints, target: Ints, size: int) -> list[int]:
     return circle[lowest:] + circle[:lowest]
 
 
-def circle_text(names: Sequence[str]) -> str:
+def cycle_text(names: Sequence[str]) -> str:
     """Say of nodes, of which each waits for the next and the last for the first, who waits for whom.
 
-    >>> circle_text(["a", "b"])
+    >>> cycle_text(["a", "b"])
     'a waits for b, which waits for a'
     """
-    more = len(names) - MOST_NAMED
+    more = len(names) - MAX_NAMED
     others = f", … ({more:,} more)" if more > 0 else ""
-    named = ", which waits for ".join(names[1:MOST_NAMED])
+    named = ", which waits for ".join(names[1:MAX_NAMED])
     return f"{names[0]} waits for {named}{others}, which waits for {names[0]}"
 
 
-def causes_first(wanted: Ints, source: Ints, target: Ints) -> Ints:
+def dependencies_first(wanted: Ints, source: Ints, target: Ints) -> Ints:
     """Return numbers in the wanted order, but each behind what it depends on; what waits for itself is left out.
 
-    >>> causes_first(np.array([2, 1, 0]), np.array([0]), np.array([2])).tolist()
+    >>> dependencies_first(np.array([2, 1, 0]), np.array([0]), np.array([2])).tolist()
     [1, 0, 2]
     """
     place = np.empty(len(wanted), np.int64)

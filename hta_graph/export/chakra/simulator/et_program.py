@@ -19,6 +19,7 @@ from hta_graph.model import Bools, Ints
 __all__ = [
     "COLLECTIVE",
     "COMMUNICATION_TYPES",
+    "COMPUTATION",
     "RECEIVE",
     "SEND",
     "EtAttribute",
@@ -26,6 +27,7 @@ __all__ = [
     "programs_of",
 ]
 
+COMPUTATION = NODE_TYPES["COMP_NODE"]
 COLLECTIVE, SEND, RECEIVE = (NODE_TYPES[f"COMM_{kind}_NODE"] for kind in ("COLL", "SEND", "RECV"))
 COMMUNICATION_TYPES = (COLLECTIVE, SEND, RECEIVE)
 
@@ -61,8 +63,8 @@ class EtProgram:
         )
         place = np.empty(len(ids), np.int64)
         place[self.order] = np.arange(len(ids))
-        self.awaited: IdColumn = np.array(scan.awaited, np.uint64)
-        self.waiting: Ints = np.repeat(place, np.array(scan.awaited_count, np.int64))
+        self.dependency_ids: IdColumn = np.array(scan.dependency_ids, np.uint64)
+        self.dependents: Ints = np.repeat(place, np.array(scan.dependency_count, np.int64))
         self.communication: dict[int, Mapping[str, EtAttribute]] = dict(
             sorted((int(place[at]), known) for at, known in scan.communication.items())
         )
@@ -72,17 +74,17 @@ class EtProgram:
 
     @cached_property
     def is_known(self) -> Bools:
-        """Mark the dependencies (``awaited`` ids, ``waiting`` places) on ids that exist."""
-        known: Bools = np.isin(self.awaited, self.ids)
+        """Mark the dependencies (``dependency_ids`` ids, ``dependents`` places) on ids that exist."""
+        known: Bools = np.isin(self.dependency_ids, self.ids)
         return known
 
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
         """The dependencies on ids that exist, as places, each pair once."""
-        source = np.searchsorted(self.ids, self.awaited[self.is_known])
+        source = np.searchsorted(self.ids, self.dependency_ids[self.is_known])
         size = max(len(self), 1)
         # Pairs as one number: unique and in order of targets and sources in one sort.
-        key = np.unique(self.waiting[self.is_known] * size + source)
+        key = np.unique(self.dependents[self.is_known] * size + source)
         return key % size, key // size
 
     def program(self) -> Program:
@@ -149,8 +151,8 @@ class _NodeScan:
         self.on_cpu: list[bool] = []
         self.cpu_kinds: list[str] = []
         self.is_delay: list[bool] = []
-        self.awaited: list[int] = []
-        self.awaited_count: list[int] = []
+        self.dependency_ids: list[int] = []
+        self.dependency_count: list[int] = []
         self.communication: dict[int, dict[str, EtAttribute]] = {}
         # Lists grow column by column, and equal names are one object: a file holds hundreds of thousands of nodes.
         known: dict[str, str] = {}
@@ -159,13 +161,13 @@ class _NodeScan:
             self.names.append(known.setdefault(node.name, node.name))
             self.types.append(node.type)
             self.micros.append(node.duration_micros)
-            on_cpu, kind = _on_cpu(node)
+            on_cpu, kind = _cpu_flag(node)
             self.on_cpu.append(on_cpu)
             self.cpu_kinds.append(kind)
-            before = len(self.awaited)
-            self.awaited += node.data_deps
-            self.awaited += node.ctrl_deps
-            self.awaited_count.append(len(self.awaited) - before)
+            before = len(self.dependency_ids)
+            self.dependency_ids += node.data_deps
+            self.dependency_ids += node.ctrl_deps
+            self.dependency_count.append(len(self.dependency_ids) - before)
             self.is_delay.append(is_delay(node))
             if node.type in COMMUNICATION_TYPES:
                 self.communication[at] = {name: EtAttribute(kind, value) for name, kind, value in attributes(node)}
@@ -176,7 +178,7 @@ def is_delay(node: Any) -> bool:
     return node.name == DELAY and not any(attribute.name == "event_index" for attribute in node.attr)
 
 
-def _on_cpu(node: Any) -> tuple[bool, str]:
+def _cpu_flag(node: Any) -> tuple[bool, str]:
     """Tell whether a node is CPU work, GPU work if it does not say; and the type of the value that says so."""
     for attribute in node.attr:
         if attribute.name == "is_cpu_op":

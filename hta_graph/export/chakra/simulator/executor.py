@@ -48,14 +48,14 @@ class Program:
 class Execution:
     """When each node of each rank started and ended (ns from the beginning); -1 where it never did.
 
-    ``met`` are the collectives that not all members reached: (group, number) → who waits there; ``unsent`` the
-    receives whose message never came.
+    ``pending_collectives`` are those that not all members reached: (group, number) → who waits there;
+    ``pending_receives`` the receives whose message never came.
     """
 
     start: dict[int, list[int]]
     end: dict[int, list[int]]
-    met: dict[tuple[str, int], list[NodePlace]]
-    unsent: dict[Message, list[NodePlace]]
+    pending_collectives: dict[tuple[str, int], list[NodePlace]]
+    pending_receives: dict[Message, list[NodePlace]]
 
     @property
     def stalled(self) -> dict[int, list[int]]:
@@ -75,7 +75,7 @@ def execute(programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]
         rank 0    |-- node 1 ---|======= all-reduce of 5 =======|
         rank 1    |----------- node 1 -----------|==== of 3 ====|    both end 3 after the later start
     """
-    run = _RunningRanks(programs, groups)
+    run = _RunningSimulation(programs, groups)
     run.begin()
     return run.result()
 
@@ -125,7 +125,7 @@ class _RankState:
         return started
 
 
-class _RunningRanks:
+class _RunningSimulation:
     """All ranks and the events to come, in order of time and then of their making."""
 
     def __init__(self, programs: Mapping[int, Program], groups: Mapping[str, Sequence[int]]) -> None:
@@ -134,7 +134,7 @@ class _RunningRanks:
         self._events: list[tuple[int, int, int, int]] = []
         self._count = 0
         self._number: dict[tuple[int, str], int] = defaultdict(int)
-        self._met: dict[tuple[str, int], list[NodePlace]] = defaultdict(list)
+        self._arrived: dict[tuple[str, int], list[NodePlace]] = defaultdict(list)
         self._sent: dict[Message, list[tuple[int, int]]] = defaultdict(list)
         self._expected: dict[Message, list[NodePlace]] = defaultdict(list)
 
@@ -152,7 +152,7 @@ class _RunningRanks:
         return Execution(
             {rank: state.start for rank, state in self._ranks.items()},
             {rank: state.end for rank, state in self._ranks.items()},
-            dict(self._met),
+            dict(self._arrived),
             {message: places for message, places in self._expected.items() if places},
         )
 
@@ -180,13 +180,13 @@ class _RunningRanks:
     def _join_collective(self, group: str, place: NodePlace, now: int) -> None:
         number = self._number[place[0], group]
         self._number[place[0], group] += 1
-        here = self._met[group, number]
+        here = self._arrived[group, number]
         here.append(place)
         # The last member has come: until now all held their slots, which is how a wrong order stalls.
         if len(here) == len(self._groups[group]):
             known = all(at in self._programs[rank].transfers for rank, at in here)
             shortest = min(self._ranks[rank].duration[at] for rank, at in here)
-            for rank, at in self._met.pop((group, number)):
+            for rank, at in self._arrived.pop((group, number)):
                 self._schedule_end((rank, at), now + max(self._ranks[rank].duration[at] if known else shortest, 1))
 
     def _deliver(self, message: Message, now: int) -> None:

@@ -12,24 +12,21 @@ import numpy as np
 
 from hta_graph.algorithms.time.intervals import Intervals, union
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.files.schema import NODE_TYPES
-from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, EtProgram
+from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, COMPUTATION, EtProgram
 from hta_graph.export.chakra.simulator.simulator_log import LogEvents, NodeIds, SimulatorLog
 from hta_graph.model import Bools
 
 __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_document"]
 
-COMPUTATION = NODE_TYPES["COMP_NODE"]
-
-LOST = (
+LOST_ENTRIES_NOTE = (
     "the log has lost its oldest entries (ASTRA-sim keeps 11 files of 10 MB); "
     "what ran when is not known, only when ranks ended"
 )
-UNTOLD = (
+CPU_UNKNOWN_NOTE = (
     "the log does not say which nodes are work of the CPU, the workload does; without it only communication and delays "
     "are known"
 )
-TAKEN_FOR_GPU = (
+ASSUMED_GPU_NOTE = (
     "no two nodes computed at once, as in workloads of the profile gpu: all are taken for the GPU's; the workload "
     "would tell for certain"
 )
@@ -108,14 +105,16 @@ def log_statistics(log: SimulatorLog, programs: Mapping[int, EtProgram] | None =
     """
     here = {*np.unique(log.events.rank).tolist(), *log.finished}
     if programs and (strangers := sorted(here - set(programs))):
-        cause = f"is not of {_workload_of(programs)}, which has no rank {strangers[0]}"
+        cause = f"is not of {_workload_folder(programs)}, which has no rank {strangers[0]}"
         raise TraceError(log.path, cause, "name the workload that was run")
     known = programs or {}
     runs = [_RankRun(log, rank, known.get(rank)) for rank in sorted(here | set(known))]
     is_lost = any(run.lost_entries for run in runs)
     on_one_slot = all(run.computes_on_one_slot for run in runs)
-    unsure = TAKEN_FOR_GPU if on_one_slot else UNTOLD
-    notes = [note for condition, note in ((is_lost, LOST), (not programs and not is_lost, unsure)) if condition]
+    unsure = ASSUMED_GPU_NOTE if on_one_slot else CPU_UNKNOWN_NOTE
+    notes = [
+        note for condition, note in ((is_lost, LOST_ENTRIES_NOTE), (not programs and not is_lost, unsure)) if condition
+    ]
     for run in runs:
         notes += run.unfinished_lines(is_lost=is_lost)
     found = [run.statistics(is_lost=is_lost, on_one_slot=on_one_slot) for run in runs]
@@ -128,7 +127,7 @@ def statistics_document(found: LogStatistics) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-statistics/1", "ranks": ranks, "notes": found.notes}
 
 
-def _workload_of(programs: Mapping[int, EtProgram]) -> Path:
+def _workload_folder(programs: Mapping[int, EtProgram]) -> Path:
     return next(iter(programs.values())).file.path.parent
 
 
@@ -138,22 +137,22 @@ class _RankRun:
     def __init__(self, log: SimulatorLog, rank: int, program: EtProgram | None) -> None:
         self.rank, self.end, self._program = rank, log.finished.get(rank), program
         own = log.events.take(log.events.rank == rank)
-        self._issues = _by_node(log.path, own.take(own.is_issue))
-        self._callbacks = _by_node(log.path, own.take(~own.is_issue))
+        self._issues = _sorted_by_node(log.path, own.take(own.is_issue))
+        self._callbacks = _sorted_by_node(log.path, own.take(~own.is_issue))
         self._check_workload(log.path)
         _, began, ended = np.intersect1d(
             self._issues.node, self._callbacks.node, assume_unique=True, return_indices=True
         )
-        self._whole, self._ended = self._issues.take(began), self._callbacks.tick[ended]
+        self._completed, self._ended = self._issues.take(began), self._callbacks.tick[ended]
 
     @property
     def lost_entries(self) -> bool:
         """Whether the log lacks some of the rank's beginning: a rank issues its first node at once."""
-        without_issue = len(self._callbacks.node) > len(self._whole.node)
+        without_issue = len(self._callbacks.node) > len(self._completed.node)
         return without_issue or (len(self._issues.node) > 0 and int(self._issues.tick.min()) > 0)
 
     @cached_property
-    def _waiting(self) -> NodeIds:
+    def _never_ended(self) -> NodeIds:
         """The nodes that began and never ended."""
         return np.setdiff1d(self._issues.node, self._callbacks.node, assume_unique=True)
 
@@ -161,9 +160,9 @@ class _RankRun:
         """Tell what the rank did not do."""
         if self.end is None:
             yield f"npu {self.rank} never ended"
-        if len(self._waiting):
-            first = self._waiting[0]
-            yield f"npu {self.rank}: nodes that never ended: {len(self._waiting):,}, such as node {first}"
+        if len(self._never_ended):
+            first = self._never_ended[0]
+            yield f"npu {self.rank}: nodes that never ended: {len(self._never_ended):,}, such as node {first}"
         if self._program and not is_lost:
             absent = np.setdiff1d(self._program.ids, self._issues.node)
             if len(absent):
@@ -172,38 +171,38 @@ class _RankRun:
     @property
     def computes_on_one_slot(self) -> bool:
         """Whether no two nodes computed at once, but for delays."""
-        own = self._computes & ~self._whole.is_delay
-        return int((self._ended - self._whole.tick)[own].sum()) == self._when(own).total
+        own = self._computes & ~self._completed.is_delay
+        return int((self._ended - self._completed.tick)[own].sum()) == self._intervals(own).total
 
     def statistics(self, *, is_lost: bool, on_one_slot: bool) -> RankStatistics:
         """Count, and add up times where they are known."""
         nodes = len(self._program) if self._program else None
         began, ended = len(self._issues.node), len(self._callbacks.node)
-        counts = self.rank, self._recorded_rank(), self.end, nodes, began, ended, len(self._waiting)
+        counts = self.rank, self._recorded_rank(), self.end, nodes, began, ended, len(self._never_ended)
         if is_lost:
             return RankStatistics(*counts)
-        talk = self._when(np.isin(self._whole.kind, COMMUNICATION_TYPES))
-        is_delay, on_cpu = self._whole.is_delay, np.zeros(len(self._whole.node), np.bool_)
+        communication = self._intervals(np.isin(self._completed.kind, COMMUNICATION_TYPES))
+        is_delay, on_cpu = self._completed.is_delay, np.zeros(len(self._completed.node), np.bool_)
         if self._program:
-            place = np.searchsorted(self._program.ids, self._whole.node)
+            place = np.searchsorted(self._program.ids, self._completed.node)
             # The workload knows which nodes are events; in the log a kernel may look like a delay.
             is_delay = np.array(self._program.is_delay, np.bool_)[place]
             on_cpu = np.array(self._program.on_cpu, np.bool_)[place]
-        delays = self._when(self._computes & is_delay).total
+        delays = self._intervals(self._computes & is_delay).total
         if not self._program and not on_one_slot:
-            return RankStatistics(*counts, communication_ns=talk.total, delay_ns=delays)
+            return RankStatistics(*counts, communication_ns=communication.total, delay_ns=delays)
         on_gpu = self._computes & ~is_delay & ~on_cpu
-        gpu, kernels = self._when(on_gpu), self._when(on_gpu & ~self._whole.is_copy)
-        exposed = talk.subtract(kernels).total
+        gpu, kernels = self._intervals(on_gpu), self._intervals(on_gpu & ~self._completed.is_copy)
+        exposed = communication.subtract(kernels).total
         return RankStatistics(
             *counts,
             gpu_ns=gpu.total,
-            memory_ns=self._when(on_gpu & self._whole.is_copy).total,
-            communication_ns=talk.total,
-            overlap_ns=talk.total - exposed,
+            memory_ns=self._intervals(on_gpu & self._completed.is_copy).total,
+            communication_ns=communication.total,
+            overlap_ns=communication.total - exposed,
             exposed_communication_ns=exposed,
-            idle_ns=None if self.end is None else self.end - gpu.total - talk.subtract(gpu).total,
-            cpu_ns=self._when(self._computes & ~is_delay & on_cpu).total if self._program else None,
+            idle_ns=None if self.end is None else self.end - gpu.total - communication.subtract(gpu).total,
+            cpu_ns=self._intervals(self._computes & ~is_delay & on_cpu).total if self._program else None,
             delay_ns=delays,
         )
 
@@ -214,11 +213,11 @@ class _RankRun:
 
     @property
     def _computes(self) -> Bools:
-        found: Bools = self._whole.kind == COMPUTATION
+        found: Bools = self._completed.kind == COMPUTATION
         return found
 
-    def _when(self, rows: Bools) -> Intervals:
-        return union(self._whole.tick[rows], self._ended[rows])
+    def _intervals(self, rows: Bools) -> Intervals:
+        return union(self._completed.tick[rows], self._ended[rows])
 
     def _check_workload(self, path: Path) -> None:
         if not self._program:
@@ -232,7 +231,7 @@ class _RankRun:
                 raise TraceError(path, f"{cause} {events.node[~known][0]}", "name the workload that was run")
 
 
-def _by_node(path: Path, events: LogEvents) -> LogEvents:
+def _sorted_by_node(path: Path, events: LogEvents) -> LogEvents:
     order = np.argsort(events.node, kind="stable")
     events = events.take(order)
     again = events.node[1:] == events.node[:-1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.simulator.simulated import COPIES, DELAY
+from hta_graph.export.chakra.simulator.simulated import COPY_NAME_PREFIXES, DELAY
 from hta_graph.model import Bools, Ints
 from hta_graph.places.named_places import named_place
 from hta_graph.trace.allowance import TextLimit
@@ -129,7 +129,7 @@ def _read_entries(path: Path) -> tuple[LogEvents, dict[int, int]]:
 
 
 def _event_columns(entries: list[tuple[bytes, ...]]) -> LogEvents:
-    copies = tuple(name.encode() for name in COPIES)
+    copies = tuple(name.encode() for name in COPY_NAME_PREFIXES)
     event, rank, tick, node, name, kind = list(zip(*entries, strict=True))[:6] if entries else [()] * 6
     return LogEvents(
         np.array([item == b"issue" for item in event], np.bool_),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Group", "GroupChannel", "alone"]
+__all__ = ["Group", "GroupChannel", "single_rank_group"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Group:
         return f"group {self.name[:60]} [{listed}]" if self.name else f"the group [{listed}]"
 
 
-def alone(rank: int) -> Group:
+def single_rank_group(rank: int) -> Group:
     """Return the group in which a rank waits for nobody."""
     return Group("", (rank,))
 

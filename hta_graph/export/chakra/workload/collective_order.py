@@ -12,7 +12,7 @@ import numpy as np
 
 from hta_graph.export.chakra.simulator.dependency_order import topological_order
 from hta_graph.export.chakra.workload.channels import GroupChannel
-from hta_graph.export.chakra.workload.communications import KnownCommunication
+from hta_graph.export.chakra.workload.communications import Communication
 from hta_graph.job.matching.clocks.clock_evidence import Attendance
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, compared_clocks
 from hta_graph.job.matching.matched_ranks import MatchedChannel, match_ranks
@@ -21,9 +21,9 @@ from hta_graph.job.matching.rank_record import Label, Meeting, RankRecord
 from hta_graph.model import Ints
 from hta_graph.shown import some_of
 
-__all__ = ["Agreement", "RecordedRank", "agree"]
+__all__ = ["CommonSchedule", "RecordedRank", "common_schedule"]
 
-KnownPlace = tuple[int, int]
+CommunicationPlace = tuple[int, int]
 """A rank, and the place of a communication among its known ones."""
 
 
@@ -36,7 +36,7 @@ class RecordedRank:
 
     rank: int
     begin: int
-    known: Sequence[KnownCommunication]
+    known: Sequence[Communication]
     start: Ints
     end: Ints
 
@@ -49,38 +49,38 @@ class RecordedRank:
     def unmatched(self) -> RankRecord[GroupChannel]:
         """The same, where what the job's matcher brought together already is compared with nobody."""
         labels = zip(self.known, self.record.labels, strict=True)
-        return replace(self.record, labels=[label if item.meeting < 0 else Label(None) for item, label in labels])
+        return replace(self.record, labels=[label if item.match < 0 else Label(None) for item, label in labels])
 
     @property
     def attendance(self) -> Attendance:
         """What its collectives tell about its clock; in a broadcast not all wait for all."""
-        needed = [UNKNOWN if item.kind == "BROADCAST" or item.others else ALL for item in self.known]
+        needed = [UNKNOWN if item.kind == "BROADCAST" or item.peers else ALL for item in self.known]
         return Attendance(self.start, self.end, np.array(needed, np.int64), np.zeros(len(needed), np.bool_))
 
 
 @dataclass
-class Agreement:
+class CommonSchedule:
     """What the ranks have in common.
 
     ``number`` is a communication's number in its channel, ``size`` its bytes, ``duration`` its shortest recorded one
-    (ns): that of the rank that came last, which waited for nobody. ``alone`` is how long a collective was the only one
-    of its rank (ns). ``cut`` are each rank's places of communications
-    that not all recorded. ``order`` are each rank's places of collectives in the one order in which all ranks issue
-    theirs. ``clock`` is what to subtract from a rank's times: then they count from the beginning of the first
-    recording, and ranks that did something together can be compared. ``notes`` are for the user.
+    (ns): that of the rank that came last, which waited for nobody. ``exclusive_ns`` is how long a collective was the
+    only one of its rank. ``cut`` are each rank's places of communications that not all recorded. ``order`` are each
+    rank's places of collectives in the one order in which all ranks issue theirs. ``clock`` is what to subtract from a
+    rank's times: then they count from the beginning of the first recording, and ranks that share a communication can be
+    compared. ``notes`` are for the user.
     """
 
-    number: dict[KnownPlace, int] = field(default_factory=dict)
-    size: dict[KnownPlace, int] = field(default_factory=dict)
-    duration: dict[KnownPlace, int] = field(default_factory=dict)
-    alone: dict[KnownPlace, int] = field(default_factory=dict)
+    number: dict[CommunicationPlace, int] = field(default_factory=dict)
+    size: dict[CommunicationPlace, int] = field(default_factory=dict)
+    duration: dict[CommunicationPlace, int] = field(default_factory=dict)
+    exclusive_ns: dict[CommunicationPlace, int] = field(default_factory=dict)
     cut: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     order: dict[int, list[int]] = field(default_factory=dict)
     clock: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agreement:
+def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> CommonSchedule:
     """Bring the communications of all ranks together.
 
     Args:
@@ -91,41 +91,41 @@ def agree(ranks: Sequence[RecordedRank], clocks: JobClocks | None = None) -> Agr
         CollectiveError: the ranks disagree; the message names the ranks, which one, and what both are.
     """
     recorded = {item.rank: item for item in ranks}
-    agreed = Agreement()
+    schedule = CommonSchedule()
     collectives: list[Meeting] = []
     for matched in match_ranks([item.unmatched for item in ranks], strict=True):
         for rank, cut in matched.unmatched.items():
-            agreed.cut[rank] += cut
-        agreed.notes += _cut_notes(matched)
-        _settle_sizes(enumerate(matched.matches), recorded, agreed)
+            schedule.cut[rank] += cut
+        schedule.notes += _cut_notes(matched)
+        _settle_sizes(enumerate(matched.matches), recorded, schedule)
         if matched.channel.is_collective:
             collectives += matched.matches
-    met = _already_met(ranks)
-    _settle_sizes(met.items(), recorded, agreed)
-    collectives += [meeting for meeting in met.values() if all(map(_in_common_order, _items_of(meeting, recorded)))]
-    agreed.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
-    agreed.order = _one_order(recorded, collectives, agreed)
-    _settle_transfers(collectives, recorded, agreed)
-    return agreed
+    by_job = _already_matched(ranks)
+    _settle_sizes(by_job.items(), recorded, schedule)
+    collectives += [match for match in by_job.values() if all(map(_is_collective, _members_of(match, recorded)))]
+    schedule.clock = _common_clock(recorded, clocks or _compared_clocks(recorded, collectives))
+    schedule.order = _common_order(recorded, collectives, schedule)
+    _settle_transfers(collectives, recorded, schedule)
+    return schedule
 
 
-def _already_met(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
+def _already_matched(ranks: Sequence[RecordedRank]) -> dict[int, Meeting]:
     """Return what the job's matcher brought together, by number."""
-    met: dict[int, dict[int, int]] = defaultdict(dict)
+    matched: dict[int, dict[int, int]] = defaultdict(dict)
     for own in ranks:
         for at, item in enumerate(own.known):
-            if item.meeting >= 0:
-                met[item.meeting][own.rank] = at
-    return dict(met)
+            if item.match >= 0:
+                matched[item.match][own.rank] = at
+    return dict(matched)
 
 
-def _items_of(meeting: Meeting, recorded: Mapping[int, RecordedRank]) -> list[KnownCommunication]:
-    return [recorded[rank].known[at] for rank, at in meeting.items()]
+def _members_of(match: Meeting, recorded: Mapping[int, RecordedRank]) -> list[Communication]:
+    return [recorded[rank].known[at] for rank, at in match.items()]
 
 
-def _in_common_order(item: KnownCommunication) -> bool:
+def _is_collective(item: Communication) -> bool:
     """Tell whether a simulated rank waits in it until all others have come."""
-    return item.peer < 0 and not item.others
+    return item.peer < 0 and not item.peers
 
 
 def _compared_clocks(recorded: Mapping[int, RecordedRank], collectives: Sequence[Meeting]) -> JobClocks:
@@ -153,23 +153,25 @@ def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
 
 
 def _settle_sizes(
-    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], agreed: Agreement
+    together: Iterable[tuple[int, Meeting]], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
 ) -> None:
     """Give each communication its number, the most bytes and the shortest duration that any rank recorded."""
     uneven = 0
-    for number, meeting in together:
-        items = _items_of(meeting, recorded)
+    for number, match in together:
+        items = _members_of(match, recorded)
         sizes = {item.size for item in items}
-        duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in meeting.items())
+        duration = min(int(recorded[rank].end[at] - recorded[rank].start[at]) for rank, at in match.items())
         uneven += len(sizes) > 1
-        for item, place in zip(items, meeting.items(), strict=True):
-            agreed.number[place], agreed.size[place] = number, max(sizes)
-            agreed.duration[place] = item.transfer if item.meeting >= 0 else duration
+        for item, place in zip(items, match.items(), strict=True):
+            schedule.number[place], schedule.size[place] = number, max(sizes)
+            schedule.duration[place] = item.transfer if item.match >= 0 else duration
     if uneven:
-        agreed.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
+        schedule.notes.append(f"{uneven} all-to-alls with different bytes on different ranks get the most of them")
 
 
-def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], agreed: Agreement) -> None:
+def _settle_transfers(
+    collectives: Sequence[Meeting], recorded: Mapping[int, RecordedRank], schedule: CommonSchedule
+) -> None:
     """Take from each collective the time in which the one before it in the common order still ran.
 
     A rank of a simulator does one after the other:
@@ -179,23 +181,23 @@ def _settle_transfers(collectives: Sequence[Meeting], recorded: Mapping[int, Rec
 
     On CPUs members leave at different times, so each has its own time from when the last one could begin.
     """
-    begin: dict[KnownPlace, int] = {}
-    for rank, order in agreed.order.items():
+    begin: dict[CommunicationPlace, int] = {}
+    for rank, order in schedule.order.items():
         end, places = recorded[rank].end[order], [(rank, at) for at in order]
         before = np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
         could_begin = np.maximum(recorded[rank].start[order], np.minimum(before, end))
         begin |= dict(zip(places, could_begin.tolist(), strict=True))
-        agreed.alone |= dict(zip(places, (end - could_begin).tolist(), strict=True))
-    for meeting in collectives:
-        least = min(agreed.alone[place] for place in meeting.items())
-        last = max(begin[place] - agreed.clock[place[0]] for place in meeting.items())
-        for item, place in zip(_items_of(meeting, recorded), meeting.items(), strict=True):
-            left = begin[place] + agreed.alone[place] - agreed.clock[place[0]]
-            agreed.duration[place] = max(left - last, 0) if item.on_cpu else min(agreed.duration[place], least)
+        schedule.exclusive_ns |= dict(zip(places, (end - could_begin).tolist(), strict=True))
+    for match in collectives:
+        least = min(schedule.exclusive_ns[place] for place in match.items())
+        last = max(begin[place] - schedule.clock[place[0]] for place in match.items())
+        for item, place in zip(_members_of(match, recorded), match.items(), strict=True):
+            left = begin[place] + schedule.exclusive_ns[place] - schedule.clock[place[0]]
+            schedule.duration[place] = max(left - last, 0) if item.on_cpu else min(schedule.duration[place], least)
 
 
-def _one_order(
-    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], agreed: Agreement
+def _common_order(
+    recorded: Mapping[int, RecordedRank], together: Sequence[Meeting], schedule: CommonSchedule
 ) -> dict[int, list[int]]:
     """Put all ranks' collectives into one order: as launched where the ranks agree on that, else as they met.
 
@@ -207,33 +209,33 @@ def _one_order(
     Those of the CPU go in the order in which they ended, as far as no rank did them one after the other: of what
     Gloo's workers do at once the first to end is not held up by others.
     """
-    # Sorted by their meeting, a collective's place breaks ties between groups that no rank puts in order.
-    met, done = (
+    # Sorted by time, a collective's place breaks ties between groups that no rank puts in order.
+    began, ended = (
         [
-            max(int(getattr(recorded[rank], side)[at]) - agreed.clock[rank] for rank, at in one.items())
+            max(int(getattr(recorded[rank], side)[at]) - schedule.clock[rank] for rank, at in one.items())
             for one in together
         ]
         for side in ("start", "end")
     )
-    on_cpu = [any(item.on_cpu for item in _items_of(one, recorded)) for one in together]
-    by_meeting = sorted(range(len(together)), key=lambda at: done[at] if on_cpu[at] else met[at])
+    on_cpu = [any(item.on_cpu for item in _members_of(one, recorded)) for one in together]
+    by_time = sorted(range(len(together)), key=lambda at: ended[at] if on_cpu[at] else began[at])
     listed: dict[int, list[tuple[int, int]]] = {rank: [] for rank in recorded}
-    for place, at in enumerate(by_meeting):
+    for place, at in enumerate(by_time):
         for rank, own in together[at].items():
             listed[rank].append((own, place))
-    steps = [step for rank, items in listed.items() for step in _known_steps(recorded[rank], sorted(items))]
+    steps = [step for rank, items in listed.items() for step in _recorded_order(recorded[rank], sorted(items))]
     source, target = np.array(steps, np.int64).reshape(-1, 2).T
     order = topological_order(source, target, len(together))
     if len(order) < len(together):
-        agreed.notes.append(
+        schedule.notes.append(
             "ranks launch collectives of several groups in different orders; all issue them as they met"
         )
-        order = np.argsort([met[at] for at in by_meeting], kind="stable")
+        order = np.argsort([began[at] for at in by_time], kind="stable")
     rank_of = {place: at for at, place in enumerate(order.tolist())}
     return {rank: [own for own, place in sorted(items, key=lambda i: rank_of[i[1]])] for rank, items in listed.items()}
 
 
-def _known_steps(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _recorded_order(recorded: RecordedRank, items: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield what one rank did after what, of its collectives (place in its record, number among all) as launched."""
     if not any(recorded.known[own].on_cpu for own, _ in items):
         yield from ((a[1], b[1]) for a, b in pairwise(items))

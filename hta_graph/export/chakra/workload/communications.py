@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.simulated import SIMULATED
+from hta_graph.export.chakra.simulator.simulated import SUPPORTED_COMMUNICATION
 from hta_graph.export.chakra.workload.channels import Group, GroupChannel
 from hta_graph.export.chakra.workload.input_bytes import Arguments, input_bytes
 from hta_graph.graph import DependencyGraph
@@ -19,14 +19,14 @@ from hta_graph.trace.details import Details, read_details
 from hta_graph.trace.table import Trace
 
 __all__ = [
-    "KnownCommunication",
+    "Communication",
     "RankCommunications",
     "ReadDetails",
     "collective_kind",
-    "communications",
+    "gpu_communications",
 ]
 
-TYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+KIND_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
         (r"reduce_?scatter", "REDUCE_SCATTER"),
@@ -45,12 +45,12 @@ TYPES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 """What a name says, the first pattern that is found: of the collective, an annotation, an operator, or a kernel."""
 
-KEYS = (
+ARGUMENT_KEYS = (
     "Collective name", "In msg nelems", "dtype", "Process Group Name", "Process Group Ranks", "Group size",
     "Global rank start", "Global rank stride", "Seq", "Src Rank", "Dst Rank", "Input Dims", "Input dims", "Input type",
 )  # fmt: skip
 
-MOST_RANKS = 1 << 20
+MAX_RANKS = 1 << 20
 """A larger group is taken for a broken number."""
 
 ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
@@ -58,14 +58,14 @@ ReadDetails = Callable[[Trace, Sequence[str], Ids | Ints | Bools], Details]
 
 
 @dataclass(frozen=True)
-class KnownCommunication:
+class Communication:
     """What one rank does at once: ``size`` is the bytes of its input, ``peer`` the other rank of a SEND or RECV.
 
     ``event`` is the kernel (canonical row), ``sequence`` its recorded number within the group; -1 where there is none.
-    ``meeting`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
+    ``match`` is its number among all that the job's matcher brought together (-1: it is matched by its channel), and
     ``transfer`` how long it then took once those were there for whom it waits (ns). Of what ASTRA-sim cannot run that
     is all that is known (``is_recorded``); ``kind`` says how ranks wait: all in one collective, or with messages to or
-    from ``others``. ``on_cpu``: Gloo did it.
+    from ``peers``. ``on_cpu``: Gloo did it.
     """
 
     event: int
@@ -74,10 +74,10 @@ class KnownCommunication:
     group: Group
     peer: int = -1
     sequence: int = -1
-    meeting: int = -1
+    match: int = -1
     transfer: int = 0
     is_recorded: bool = False
-    others: tuple[int, ...] = ()
+    peers: tuple[int, ...] = ()
     on_cpu: bool = False
 
     def __str__(self) -> str:
@@ -110,13 +110,13 @@ class KnownCommunication:
 class RankCommunications:
     """A rank's communications in the order in which they were launched.
 
-    ``early`` are the kernels launched before the recording, of which nothing is known but their names; ``alone`` those
-    of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
+    ``before_recording`` are the kernels launched before it, of which nothing is known but their names; ``single_rank``
+    those of groups of one rank, which talk to nobody; ``unknown`` those of which something is missing, and what.
     """
 
-    known: list[KnownCommunication]
-    early: list[int]
-    alone: list[int]
+    known: list[Communication]
+    before_recording: list[int]
+    single_rank: list[int]
     unknown: list[tuple[int, str]]
 
     @property
@@ -124,14 +124,17 @@ class RankCommunications:
         """The events of known broadcasts."""
         return {item.event for item in self.known if item.kind == "BROADCAST"}
 
-    def beside(self, other: RankCommunications) -> RankCommunications:
+    def merged_with(self, other: RankCommunications) -> RankCommunications:
         """Return these, and then others of the same rank."""
         return RankCommunications(
-            self.known + other.known, self.early + other.early, self.alone + other.alone, self.unknown + other.unknown
+            self.known + other.known,
+            self.before_recording + other.before_recording,
+            self.single_rank + other.single_rank,
+            self.unknown + other.unknown,
         )
 
 
-def communications(
+def gpu_communications(
     graph: DependencyGraph, world: Sequence[int], details: ReadDetails = read_details
 ) -> RankCommunications:
     """Describe a rank's communication kernels.
@@ -156,7 +159,7 @@ def communications(
             if isinstance(described, str):
                 found.unknown.append((kernel, described))
             elif len(described.group.ranks) < 2:
-                found.alone.append(kernel)
+                found.single_rank.append(kernel)
             else:
                 found.known.append(described)
     return found
@@ -164,12 +167,12 @@ def communications(
 
 def _described_kernels(
     graph: DependencyGraph, kernels: Ints, calls: Ids, world: Sequence[int], read: ReadDetails
-) -> Iterator[tuple[int, KnownCommunication | str]]:
+) -> Iterator[tuple[int, Communication | str]]:
     # All arguments in one reading of the file: those of the kernels, then of their operators, then of annotations.
     operators = graph.operator_around[calls]
     annotations = graph.enclosing(calls, EventKind.ANNOTATION)
     rows = np.concatenate([kernels, operators, annotations])
-    details = read(graph.trace, KEYS, np.where(rows >= 0, rows, kernels[0]))
+    details = read(graph.trace, ARGUMENT_KEYS, np.where(rows >= 0, rows, kernels[0]))
     groups = _GroupFinder(details, graph.rank, world)
     for at, kernel in enumerate(kernels.tolist()):
         sources = [kernel, int(operators[at]), int(annotations[at])]
@@ -184,14 +187,14 @@ def _described_kernels(
 
 def _describe_kernel(
     event: int, names: Sequence[str], given: Sequence[Arguments], groups: _GroupFinder
-) -> KnownCommunication | str:
+) -> Communication | str:
     """Describe a kernel from what it, its operator and its annotation say, or tell what is missing."""
     kernel, operator, annotation = names
     recorded = [str(arguments.get("Collective name", "")) for arguments in given[:2]]
     kind = collective_kind([*recorded, annotation, operator, kernel])
     if not kind:
         return "neither recorded arguments nor names say which collective it is"
-    if kind not in SIMULATED:
+    if kind not in SUPPORTED_COMMUNICATION:
         return f"it is a {kind}, which ASTRA-sim does not run"
     size = input_bytes(kind, given)
     if size is None:
@@ -200,10 +203,10 @@ def _describe_kernel(
     group = groups.of(arguments)
     if group is None:
         return "the ranks of its group are not recorded"
-    peer = _other_rank(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
+    peer = _peer_rank(kind, arguments, annotation, group) if kind in ("SEND", "RECV") else -1
     if peer is None:
         return "its other rank is not recorded"
-    return KnownCommunication(event, kind, size, group, peer, _recorded_number(arguments.get("Seq")))
+    return Communication(event, kind, size, group, peer, _nonnegative_integer(arguments.get("Seq")))
 
 
 def collective_kind(names: Iterable[str]) -> str:
@@ -215,7 +218,7 @@ def collective_kind(names: Iterable[str]) -> str:
     ''
     """
     for name in names:
-        for pattern, kind in TYPES:
+        for pattern, kind in KIND_PATTERNS:
             if pattern.search(name):
                 # A SendRecv kernel runs sends, receives and all-to-alls alike: another name has to tell.
                 if kind:
@@ -224,13 +227,13 @@ def collective_kind(names: Iterable[str]) -> str:
     return ""
 
 
-def _recorded_number(value: object) -> int:
+def _nonnegative_integer(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else -1
 
 
-def _other_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
+def _peer_rank(kind: str, arguments: Arguments, annotation: str, group: Group) -> int | None:
     """Return the other rank of a message: recorded as it is, in annotations by its number within the group."""
-    recorded = _recorded_number(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
+    recorded = _nonnegative_integer(arguments.get("Dst Rank" if kind == "SEND" else "Src Rank"))
     if recorded >= 0:
         return recorded
     match = PEER.search(annotation)
@@ -243,8 +246,8 @@ class _GroupFinder:
 
     def __init__(self, details: Details, rank: int | None, world: Sequence[int]) -> None:
         # Not all ranks of the job need be given; but a size that does not hold the given ones is of another job.
-        size = _recorded_number(details.distributed.get("world_size"))
-        self._world = tuple(range(size)) if max(world, default=-1) < size <= MOST_RANKS else tuple(world)
+        size = _nonnegative_integer(details.distributed.get("world_size"))
+        self._world = tuple(range(size)) if max(world, default=-1) < size <= MAX_RANKS else tuple(world)
         configured = details.distributed.get("pg_config")
         self._by_name = {
             str(entry.get("pg_name")): entry.get("ranks")
@@ -266,7 +269,7 @@ class _GroupFinder:
         for listed in (listed_ranks(arguments.get("Process Group Ranks")), listed_ranks(self._by_name.get(name))):
             if listed and (not isinstance(size, int) or len(listed) == size):
                 return listed
-        start, stride = (_recorded_number(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
-        if start >= 0 and stride > 0 and 0 < _recorded_number(size) <= MOST_RANKS:
-            return [start + at * stride for at in range(_recorded_number(size))]
+        start, stride = (_nonnegative_integer(arguments.get(f"Global rank {key}")) for key in ("start", "stride"))
+        if start >= 0 and stride > 0 and 0 < _nonnegative_integer(size) <= MAX_RANKS:
+            return [start + at * stride for at in range(_nonnegative_integer(size))]
         return self._world if size in (None, len(self._world)) else None

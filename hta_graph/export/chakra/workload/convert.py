@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import HtaGraphError, Remedy, TraceError
-from hta_graph.export.chakra.files.et_file import framed
+from hta_graph.export.chakra.files.et_file import length_prefixed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
     NAMES_FILE,
@@ -39,21 +39,21 @@ from hta_graph.export.chakra.files.et_folder import (
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.executor import Execution
 from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
-from hta_graph.export.chakra.workload.channels import GroupChannel, alone
-from hta_graph.export.chakra.workload.collective_order import RecordedRank, agree
-from hta_graph.export.chakra.workload.communications import KnownCommunication
+from hta_graph.export.chakra.workload.channels import Group, GroupChannel, single_rank_group
+from hta_graph.export.chakra.workload.collective_order import CommonSchedule, RecordedRank, common_schedule
+from hta_graph.export.chakra.workload.communications import Communication
 from hta_graph.export.chakra.workload.conversion_notes import (
     broadcast_notes,
     early_notes,
-    met_notes,
+    matching_notes,
     overlap_notes,
     unknown_line,
 )
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
-from hta_graph.export.chakra.workload.et_nodes import metadata
-from hta_graph.export.chakra.workload.exchanges import Numbers
-from hta_graph.export.chakra.workload.met_communications import MetCommunications, met_communications
-from hta_graph.export.chakra.workload.rank_work import FinishedRank, RankInput, RankWork
+from hta_graph.export.chakra.workload.et_nodes import metadata_message
+from hta_graph.export.chakra.workload.exchanges import SimulatorIds
+from hta_graph.export.chakra.workload.met_communications import MatchedCommunications, matched_communications
+from hta_graph.export.chakra.workload.rank_work import RankInput, RankWorkload, ScheduledRank
 from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
@@ -64,13 +64,13 @@ __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "
 
 SCHEMA = "hta-graph/chakra-et/1"
 
-ASK_LESS = Remedy("missing='as-compute' asks less of the ranks", "--missing-ranks as-compute asks less of the ranks")
-FULL_PROFILE = Remedy("profile='full' simulates its CPU work", "--profile full simulates its CPU work")
-GO_ON = Remedy(
+COPY_REMEDY = Remedy("missing='as-compute' asks less of the ranks", "--missing-ranks as-compute asks less of the ranks")
+PROFILE_REMEDY = Remedy("profile='full' simulates its CPU work", "--profile full simulates its CPU work")
+UNKNOWN_REMEDY = Remedy(
     "unknown='as-recorded' keeps where ranks meet and how long that took, 'as-compute' only the time",
     "--unknown-collectives as-recorded keeps where ranks meet and how long that took, as-compute only the time",
 )
-GIVE_ALL = Remedy(
+MISSING_REMEDY = Remedy(
     "give all traces, or go on with missing='as-recorded' (communication with them takes as long as it did), "
     "'as-compute' (it becomes compute nodes) or 'copy' (they do what the lowest given rank does)",
     "give all traces, or go on with --missing-ranks as-recorded (communication with them takes as long as it did), "
@@ -129,7 +129,7 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
     ranks = [item.rank for item in listed]
     if not ranks or len(set(ranks)) < len(ranks):
         raise ConversionError("give each rank once" if ranks else "give at least one rank")
-    works = [RankWork(item, ranks) for item in listed]
+    works = [RankWorkload(item, ranks) for item in listed]
     workload = _Workload(works, options)
     copies = {
         workload.name(rank): (workload.name(ranks[0]), workload.copied_metadata(rank)) for rank in workload.copied
@@ -140,7 +140,7 @@ def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOpt
         target,
         workload.files(),
         copies,
-        lambda folder: seen.append(_checked_run(folder, options)),
+        lambda folder: seen.append(_check_and_run(folder, options)),
         force=options.force,
     )
     return Conversion(list(workload.converted(seen[0])), workload.notes)
@@ -152,7 +152,7 @@ def conversion_document(conversion: Conversion) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-convert/1", "ranks": ranks, "notes": conversion.notes}
 
 
-def _checked_run(folder: EtFolder, options: ConvertOptions) -> Execution:
+def _check_and_run(folder: EtFolder, options: ConvertOptions) -> Execution:
     """Check what was written, and run it.
 
     Raises:
@@ -163,92 +163,107 @@ def _checked_run(folder: EtFolder, options: ConvertOptions) -> Execution:
         first, count = result.findings[0], len(result.findings)
         others = f" (the first of {count} findings)" if count > 1 else ""
         says = f"{folder.path}: ASTRA-sim would not run this{others}: {first}"
-        raise ConversionError(says, ASK_LESS if options.missing == "copy" else "")
+        raise ConversionError(says, COPY_REMEDY if options.missing == "copy" else "")
     return result.execution
 
 
 class _Workload:
-    """All ranks, brought together."""
+    """All ranks, brought together; ``copied`` are the ranks without a trace that do what the lowest given one does."""
 
-    def __init__(self, works: Sequence[RankWork], options: ConvertOptions) -> None:
+    def __init__(self, works: Sequence[RankWorkload], options: ConvertOptions) -> None:
         self._options = options
         self.notes: list[str] = []
+        self.copied: list[int] = []
         self._clocks: JobClocks | None = None
         # What waits for nobody and takes as long as it did, by rank.
-        self._lone: dict[int, set[int]] = {work.rank: set(work.found.early) for work in works}
+        self._standalone: dict[int, set[int]] = {work.rank: set(work.communications.before_recording) for work in works}
+        recorded = self._recorded_ranks(works)
+        schedule = common_schedule(recorded, self._clocks)
+        self.notes += [*early_notes(works), *schedule.notes, *broadcast_notes(recorded)]
+        self._npu = self._rank_numbers(works)
+        self._groups = self._group_numbers(recorded, schedule)
+        ids = SimulatorIds(self._groups, self._npu)
+        self._scheduled = [
+            work.scheduled(own, schedule, options, ids, self._standalone[work.rank])
+            for work, own in zip(works, recorded, strict=True)
+        ]
+        self.notes += overlap_notes(self._scheduled, options.overlap)
+
+    def _recorded_ranks(self, works: Sequence[RankWorkload]) -> list[RecordedRank]:
+        """Return the communications of each rank that the workload has, with their times."""
         known = self._communications(works)
         recorded = [work.recorded(known[work.rank]) for work in works]
         # What has no partner is not known any more; but whose trace is not given is missing there too.
-        found = [work.recorded(work.found.known) for work in works] if self._clocks is not None else recorded
+        found = [work.recorded(work.communications.known) for work in works] if self._clocks is not None else recorded
         missing = missing_ranks(own.record for own in found)
-        self.copied = sorted(missing) if options.missing == "copy" else []
-        if missing:
-            recorded = self._with_missing(works, recorded, missing)
-        agreed = agree(recorded, self._clocks)
-        self.notes += [*early_notes(works), *agreed.notes, *broadcast_notes(recorded)]
-        # ASTRA-sim numbers ranks from 0 without gaps; those that were recorded may have any numbers.
-        self._npu = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
-        if any(rank != npu for rank, npu in self._npu.items()):
-            self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
-        used = [item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in agreed.number]
-        used += [
-            alone(own.rank)
-            for own in recorded
-            if self._lone[own.rank] or agreed.cut[own.rank] or any(item.meeting >= 0 for item in own.known)
-        ]
-        # ASTRA-sim knows groups by numbers from 1; these are in the order in which the ranks use them.
-        self._groups = {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
-        self._finished = [
-            work.finished(own, agreed, options, Numbers(self._groups, self._npu), self._lone[work.rank])
-            for work, own in zip(works, recorded, strict=True)
-        ]
-        self.notes += overlap_notes(self._finished, options.overlap)
+        self.copied = sorted(missing) if self._options.missing == "copy" else []
+        return self._with_missing(works, recorded, missing) if missing else recorded
 
-    def _communications(self, works: Sequence[RankWork]) -> dict[int, list[KnownCommunication]]:
+    def _rank_numbers(self, works: Sequence[RankWorkload]) -> dict[int, int]:
+        """Number the ranks: ASTRA-sim wants them from 0 without gaps; those that were recorded may have any numbers."""
+        numbers = {rank: npu for npu, rank in enumerate(sorted([work.rank for work in works] + self.copied))}
+        if any(rank != npu for rank, npu in numbers.items()):
+            self.notes.append(f"ranks are renumbered from 0 for the simulator; {NAMES_FILE} tells which is which")
+        return numbers
+
+    def _group_numbers(self, recorded: Sequence[RecordedRank], schedule: CommonSchedule) -> dict[Group, str]:
+        """Number the groups from 1, as ASTRA-sim knows them, in the order in which the ranks use them."""
+        used = [
+            item.group for own in recorded for at, item in enumerate(own.known) if (own.rank, at) in schedule.number
+        ]
+        used += [
+            single_rank_group(own.rank)
+            for own in recorded
+            if self._standalone[own.rank] or schedule.cut[own.rank] or any(item.match >= 0 for item in own.known)
+        ]
+        return {group: str(key) for key, group in enumerate(dict.fromkeys(used), start=1)}
+
+    def _communications(self, works: Sequence[RankWorkload]) -> dict[int, list[Communication]]:
         """Return each rank's communications; tell of those that are not known.
 
         Raises:
             ConversionError: there are some, and nobody said what to do.
         """
-        keeps = self._options.unknown == "as-recorded"
+        as_recorded = self._options.unknown == "as-recorded"
         for work in works:
-            self._refuse_nothing(work)
-            if alone_ones := int(np.count_nonzero(~work.on_cpu[work.found.alone])):
+            self._refuse_empty(work)
+            if single_rank := int(np.count_nonzero(~work.on_cpu[work.communications.single_rank])):
                 self.notes.append(
-                    f"rank {work.rank}: {alone_ones:,} collectives of groups of one rank stay compute nodes"
+                    f"rank {work.rank}: {single_rank:,} collectives of groups of one rank stay compute nodes"
                 )
             if work.unknown_kernels and self._options.unknown == "error":
-                raise ConversionError(unknown_line(work), GO_ON)
-            if work.unknown_kernels and not keeps:
+                raise ConversionError(unknown_line(work), UNKNOWN_REMEDY)
+            if work.unknown_kernels and not as_recorded:
                 self.notes.append(f"{unknown_line(work)}; taken as compute")
-        met = self._met(works, as_recorded=keeps)
-        if met is None:
-            return {work.rank: work.found.known for work in works}
-        self._clocks = met.clocks
-        if keeps:
+        matched = self._match_by_job(works, as_recorded=as_recorded)
+        if matched is None:
+            return {work.rank: work.communications.known for work in works}
+        self._clocks = matched.clocks
+        if as_recorded:
             for work in works:
-                self._lone[work.rank] |= met.unmatched[work.rank]
-        self.notes += [note for work in works for note in met_notes(work, met, keeps=keeps)]
-        return met.known
+                self._standalone[work.rank] |= matched.unmatched[work.rank]
+        self.notes += [note for work in works for note in matching_notes(work, matched, as_recorded=as_recorded)]
+        return matched.known
 
-    def _met(self, works: Sequence[RankWork], *, as_recorded: bool) -> MetCommunications | None:
+    def _match_by_job(self, works: Sequence[RankWorkload], *, as_recorded: bool) -> MatchedCommunications | None:
         """Ask the job's matcher where order and contents alone do not tell."""
         if not any(
-            work.on_cpu.any() or (as_recorded and (work.found.unknown or work.found.broadcasts)) for work in works
+            work.on_cpu.any() or (as_recorded and (work.communications.unknown or work.communications.broadcasts))
+            for work in works
         ):
             return None
-        found, members = ({work.rank: getattr(work, name) for work in works} for name in ("found", "members"))
-        return met_communications(found, members, as_recorded=as_recorded)
+        found, members = ({work.rank: getattr(work, name) for work in works} for name in ("communications", "members"))
+        return matched_communications(found, members, as_recorded=as_recorded)
 
-    def _refuse_nothing(self, work: RankWork) -> None:
+    def _refuse_empty(self, work: RankWorkload) -> None:
         if not len(work.nodes):
             nothing = "holds nothing to simulate: no operator, no call that launches or waits, no GPU activity"
             raise TraceError(work.graph.path, nothing)
         if self._options.profile == "gpu" and not work.graph.is_gpu.any():
-            raise TraceError(work.graph.path, "holds no GPU activity", FULL_PROFILE)
+            raise TraceError(work.graph.path, "holds no GPU activity", PROFILE_REMEDY)
 
     def _with_missing(
-        self, works: Sequence[RankWork], recorded: Sequence[RecordedRank], missing: Mapping[int, GroupChannel]
+        self, works: Sequence[RankWorkload], recorded: Sequence[RecordedRank], missing: Mapping[int, GroupChannel]
     ) -> list[RecordedRank]:
         """Leave out what goes to missing ranks, or let these be copies.
 
@@ -257,42 +272,42 @@ class _Workload:
         """
         rank, channel = next(iter(missing.items()))
         listed = some_of(list(map(str, sorted(missing))))
-        if self._options.missing == "copy" and (asked := self._on_cpu_with(missing, works)):
+        if self._options.missing == "copy" and (on_cpu := self._on_cpu_with(missing, works)):
             raise ConversionError(
-                f"{asked.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "
+                f"{on_cpu.graph.path}: communicates on the CPU with ranks that are missing ({listed}), and when a copy "
                 "would come there is not known",
-                ASK_LESS,
+                COPY_REMEDY,
             )
         if self._options.missing == "copy":
             self.notes.append(f"without a trace: {listed}; they do what rank {works[0].rank} does")
             return list(recorded)
         if self._options.missing == "error":
             raise ConversionError(
-                f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", GIVE_ALL
+                f"{works[0].graph.path}: missing ranks: {listed}; rank {rank} is in {channel}", MISSING_REMEDY
             )
-        keeps = self._options.missing == "as-recorded"
-        becomes = "takes as long as it did" if keeps else "becomes compute nodes"
+        as_recorded = self._options.missing == "as-recorded"
+        becomes = "takes as long as it did" if as_recorded else "becomes compute nodes"
         if any(work.on_cpu.any() for work in works):
             becomes += ", on the CPU time of the thread that waited for it"
         self.notes.append(f"without a trace: {listed}; communication with them {becomes}")
-        if keeps:
+        if as_recorded:
             for own in recorded:
-                self._lone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
+                self._standalone[own.rank] |= {item.event for item in own.known if missing.keys() & item.partners}
         kept = [[item for item in own.known if not missing.keys() & item.partners] for own in recorded]
         return [work.recorded(items) for work, items in zip(works, kept, strict=True)]
 
     @staticmethod
-    def _on_cpu_with(missing: Mapping[int, GroupChannel], works: Sequence[RankWork]) -> RankWork | None:
+    def _on_cpu_with(missing: Mapping[int, GroupChannel], works: Sequence[RankWorkload]) -> RankWorkload | None:
         """Return a rank that communicates on the CPU with missing ones, if any does."""
         for work in works:
-            if any(item.on_cpu and missing.keys() & item.partners for item in work.found.known):
+            if any(item.on_cpu and missing.keys() & item.partners for item in work.communications.known):
                 return work
         return None
 
     def copied_metadata(self, rank: int) -> bytes:
         """Return the metadata of a rank without a trace: nobody measured how long it took."""
-        lowest = self._finished[0].work
-        return metadata(rank=rank, copy_of=lowest.rank, **self._known())
+        lowest = self._scheduled[0].work
+        return metadata_message(rank=rank, copy_of=lowest.rank, **self._known())
 
     def _known(self) -> dict[str, str | int]:
         return {"schema": SCHEMA, "profile": self._options.profile, "world_size": len(self._npu)}
@@ -304,7 +319,7 @@ class _Workload:
     def files(self) -> dict[str, Iterable[bytes]]:
         """Return the files by name, as pieces."""
         files: dict[str, Iterable[bytes]] = {
-            self.name(rank.work.rank): framed(rank.messages(**self._known())) for rank in self._finished
+            self.name(rank.work.rank): length_prefixed(rank.messages(**self._known())) for rank in self._scheduled
         }
         files[GROUPS_FILE] = [
             _json_bytes(
@@ -322,11 +337,11 @@ class _Workload:
 
     def converted(self, execution: Execution) -> Iterator[ConvertedRank]:
         """Tell of each rank how it ran."""
-        by_rank = {rank.work.rank: rank for rank in self._finished}
-        lowest = self._finished[0]
+        by_rank = {rank.work.rank: rank for rank in self._scheduled}
+        lowest = self._scheduled[0]
         for rank, npu in self._npu.items():
             # A rank without a trace is a copy of the lowest one.
-            own: FinishedRank = by_rank.get(rank, lowest)
+            own: ScheduledRank = by_rank.get(rank, lowest)
             ends, measured = execution.end[npu], own.measured_ns if rank in by_rank else None
             yield ConvertedRank(npu, rank, len(ends), measured, max(ends), own.delay_ns(CPU), own.delay_ns(COMPUTE))
 

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
+from hta_graph.export.chakra.simulator.et_program import COLLECTIVE, COMPUTATION
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, CPU, DELAY
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ints
 
-__all__ = ["Exchange", "Numbering", "metadata", "node_messages"]
+__all__ = ["CommAttributes", "NodeIds", "metadata_message", "node_messages"]
 
-Exchanges = Mapping[int, "Exchange"]
+CommAttributesByNode = Mapping[int, "CommAttributes"]
 """What each communication does, by its place among the nodes."""
 
 Describe = Callable[[int, Any], None]
@@ -25,7 +26,7 @@ Describe = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True)
-class Exchange:
+class CommAttributes:
     """A communication as the simulator needs it; ``group`` is the key of its group of ranks.
 
     ``transfer`` is how long it took without waiting for others (ns). ``tag`` is its number in its channel, so that
@@ -43,14 +44,14 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Numbering:
+class NodeIds:
     """Ids from 1, in the order in which nodes start: a node's own, and that of the delay before it (0: none)."""
 
     node: Ints
     delay: Ints
 
     @classmethod
-    def of(cls, times: ReplayTimes) -> Numbering:
+    def of(cls, times: ReplayTimes) -> NodeIds:
         """Number nodes and delays; a simulator gives a free slot to the lowest id."""
         has_delay = times.own_node
         node, delay = np.empty(len(has_delay), np.int64), np.zeros(len(has_delay), np.int64)
@@ -59,7 +60,7 @@ class Numbering:
         return cls(node, delay)
 
 
-def metadata(**known: str | int) -> bytes:
+def metadata_message(**known: str | int) -> bytes:
     """Make a file's first message: text and whole numbers by name."""
     message = GlobalMetadata()
     for name, value in known.items():
@@ -71,7 +72,7 @@ def metadata(**known: str | int) -> bytes:
 
 
 def node_messages(
-    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, exchanges: Exchanges, describe: Describe
+    graph: DependencyGraph, nodes: Nodes, times: ReplayTimes, attributes: CommAttributesByNode, describe: Describe
 ) -> Iterator[bytes]:
     """Yield a rank's nodes by ascending id.
 
@@ -79,10 +80,10 @@ def node_messages(
         graph: where they come from.
         nodes: what they are and what they wait for.
         times: how long they take.
-        exchanges: what each communication (by its place) does.
+        attributes: those of each communication, by its place.
         describe: adds inputs and outputs of an operator (canonical row, -1: none) to a message.
     """
-    writer = _NodeWriter(graph, nodes, times, exchanges, describe)
+    writer = _NodeWriter(graph, nodes, times, attributes, describe)
     for at in times.order.tolist():
         yield from writer.messages(at)
     yield from writer.closing_messages(times)
@@ -96,16 +97,16 @@ class _NodeWriter:
         graph: DependencyGraph,
         nodes: Nodes,
         times: ReplayTimes,
-        exchanges: Exchanges,
+        attributes: CommAttributesByNode,
         describe: Describe,
     ) -> None:
-        numbering = Numbering.of(times)
-        self._exchanges, self._describe = exchanges, describe
+        numbering = NodeIds.of(times)
+        self._attributes, self._describe = attributes, describe
         events = graph.event_table
         # Columns become lists at once, for nodes are written one by one and single elements of arrays are slow to read.
         self._id, self._delay_id = numbering.node.tolist(), numbering.delay.tolist()
-        self._dependencies = _ids_waited_for(nodes, numbering)
-        self._held_by = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
+        self._dependencies = _dependency_ids(nodes, numbering)
+        self._slot_holder = np.where(times.after >= 0, numbering.node[times.after], 0).tolist()
         self._slot, self._row, self._operator = nodes.slot.tolist(), nodes.row.tolist(), nodes.operator.tolist()
         names = [name.encode("utf-8", "replace").decode() for name in graph.names]
         self._name = [names[code] for code in events.name[nodes.row].tolist()]
@@ -118,7 +119,7 @@ class _NodeWriter:
         self._lane = nodes.lane.tolist()
         awaited = set(nodes.source.tolist())
         self._final_messages = [
-            at for at, exchange in exchanges.items() if exchange.kind in ("SEND", "RECV") and at not in awaited
+            at for at, comm in attributes.items() if comm.kind in ("SEND", "RECV") and at not in awaited
         ]
 
     def messages(self, at: int) -> Iterator[bytes]:
@@ -132,15 +133,15 @@ class _NodeWriter:
             on_cpu = self._slot[at] == CPU
             yield self._delay_message(self._delay_id[at], at, start - 1000 * delay, 1000 * delay, on_cpu=on_cpu)
             sources = [*sources, self._delay_id[at]]
-        elif (holder := self._held_by[at]) and holder not in sources:
+        elif (holder := self._slot_holder[at]) and holder not in sources:
             sources = [*sources, holder]
         node = Node(id=self._id[at], name=self._name[at], data_deps=sources, start_time_micros=max(start, 0) // 1000)
         add = node.attr.add
         add(name="is_cpu_op", bool_val=self._slot[at] == CPU)
         if self._slot[at] >= COMMUNICATION:
-            self._add_exchange(node, self._exchanges[at])
+            self._add_comm_attributes(node, self._attributes[at])
         else:
-            node.type = _COMPUTE
+            node.type = COMPUTATION
         node.duration_micros = self._micros[at]
         add(name="start_nanos", int64_val=start)
         add(name="duration_nanos", int64_val=self._end[at] - start)
@@ -177,7 +178,7 @@ class _NodeWriter:
         Of host time ``idle`` (ns) is the part that is no work.
         """
         sources = self._dependencies[at]
-        if (holder := self._held_by[at]) and holder not in sources:
+        if (holder := self._slot_holder[at]) and holder not in sources:
             sources = [*sources, holder]
         node = _delay_node(number, sources, start, duration, on_cpu=on_cpu)
         node.duration_micros = self._delay_micros[at] + (self._micros[at] if self._row[at] < 0 else 0)
@@ -188,28 +189,25 @@ class _NodeWriter:
         return bytes(node.SerializeToString())
 
     @staticmethod
-    def _add_exchange(node: Any, exchange: Exchange) -> None:
-        node.name = exchange.name or node.name
-        node.type = NODE_TYPES.get(f"COMM_{exchange.kind}_NODE", _COLLECTIVE)
+    def _add_comm_attributes(node: Any, comm: CommAttributes) -> None:
+        node.name = comm.name or node.name
+        node.type = NODE_TYPES.get(f"COMM_{comm.kind}_NODE", COLLECTIVE)
         add = node.attr.add
-        if node.type == _COLLECTIVE:
-            add(name="comm_type", int64_val=COLLECTIVES[exchange.kind])
-        add(name="comm_size", int64_val=exchange.size)
-        add(name="pg_name", string_val=exchange.group)
-        add(name="comm_tag", int32_val=exchange.tag)
-        add(name="transfer_nanos", int64_val=exchange.transfer)
-        if exchange.source >= 0:
-            add(name="comm_src", int32_val=exchange.source)
-            add(name="comm_dst", int32_val=exchange.target)
-
-
-_COMPUTE, _COLLECTIVE = NODE_TYPES["COMP_NODE"], NODE_TYPES["COMM_COLL_NODE"]
+        if node.type == COLLECTIVE:
+            add(name="comm_type", int64_val=COLLECTIVES[comm.kind])
+        add(name="comm_size", int64_val=comm.size)
+        add(name="pg_name", string_val=comm.group)
+        add(name="comm_tag", int32_val=comm.tag)
+        add(name="transfer_nanos", int64_val=comm.transfer)
+        if comm.source >= 0:
+            add(name="comm_src", int32_val=comm.source)
+            add(name="comm_dst", int32_val=comm.target)
 
 
 def _delay_node(number: int, sources: list[int], start: int, duration: int, *, on_cpu: bool) -> Any:
     """Make a node of idle time from its start and duration (ns)."""
     node = Node(
-        id=number, name=DELAY, type=_COMPUTE, data_deps=sources,
+        id=number, name=DELAY, type=COMPUTATION, data_deps=sources,
         start_time_micros=max(start, 0) // 1000, duration_micros=duration // 1000,
     )  # fmt: skip
     node.attr.add(name="is_cpu_op", bool_val=on_cpu)
@@ -227,7 +225,7 @@ def _lane_numbers(graph: DependencyGraph, lane: int) -> list[tuple[str, int]]:
     return [("tid", int(number))] if number.isdecimal() and len(number) < 19 else []
 
 
-def _ids_waited_for(nodes: Nodes, numbering: Numbering) -> list[list[int]]:
+def _dependency_ids(nodes: Nodes, numbering: NodeIds) -> list[list[int]]:
     """List the ids that each node waits for, ascending."""
     ids = numbering.node[nodes.source]
     order = np.lexsort((ids, nodes.target))

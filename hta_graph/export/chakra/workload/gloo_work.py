@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.simulated import SIMULATED
+from hta_graph.export.chakra.simulator.simulated import SUPPORTED_COMMUNICATION
 from hta_graph.export.chakra.workload.channels import Group
 from hta_graph.export.chakra.workload.communications import (
-    KnownCommunication,
+    Communication,
     RankCommunications,
     ReadDetails,
     collective_kind,
@@ -19,10 +19,10 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.rank_record import listed_ranks
 
-__all__ = ["gloo_work"]
+__all__ = ["gloo_communications"]
 
 
-def gloo_work(graph: DependencyGraph, members: RankMembers, details: ReadDetails) -> RankCommunications:
+def gloo_communications(graph: DependencyGraph, members: RankMembers, details: ReadDetails) -> RankCommunications:
     """Describe what a rank did with others on its CPU, in order of start.
 
     Args:
@@ -32,19 +32,19 @@ def gloo_work(graph: DependencyGraph, members: RankMembers, details: ReadDetails
     """
     own = members.take(np.flatnonzero(~members.on_gpu))
     found = RankCommunications([], [], [], [])
-    for described in _described_rows(graph, own, details) if len(own) else ():
+    for described in _described_gloo_rows(graph, own, details) if len(own) else ():
         if isinstance(described, tuple):
             found.unknown.append(described)
         elif len(described.group.ranks) < 2:
-            found.alone.append(described.event)
+            found.single_rank.append(described.event)
         else:
             found.known.append(described)
     return found
 
 
-def _described_rows(
+def _described_gloo_rows(
     graph: DependencyGraph, own: RankMembers, read: ReadDetails
-) -> Iterator[KnownCommunication | tuple[int, str]]:
+) -> Iterator[Communication | tuple[int, str]]:
     keys = ("Input Dims", "Input type")
     arguments = read(graph.trace, keys, own.row)
     said = zip(
@@ -54,7 +54,7 @@ def _described_rows(
     for row, name, group, ranks, needed, inputs in said:
         kind, sizes = collective_kind([name]), tensor_sizes(dict(zip(keys, inputs, strict=True)))
         listed = Group(str(group or ""), tuple(listed_ranks(ranks)))
-        if kind not in SIMULATED:
+        if kind not in SUPPORTED_COMMUNICATION:
             yield row, f"it is a {kind or name}, which ASTRA-sim does not run"
         elif not listed.ranks:
             yield row, "the ranks of its group are not recorded"
@@ -64,4 +64,4 @@ def _described_rows(
             yield row, "its other rank is not recorded"
         else:
             peer = needed if kind in ("SEND", "RECV") else -1
-            yield KnownCommunication(row, kind, sum(sizes), listed, peer, on_cpu=True)
+            yield Communication(row, kind, sum(sizes), listed, peer, on_cpu=True)

@@ -12,10 +12,10 @@ from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Bools, Ints
 
-__all__ = ["with_host_lane"]
+__all__ = ["contract_host_nodes"]
 
 
-def with_host_lane(nodes: Nodes) -> Nodes:
+def contract_host_nodes(nodes: Nodes) -> Nodes:
     """Join the CPU nodes of each thread between launches, waits and hand-offs; leave out what no GPU work waits for.
 
     The nodes that stand for several are no one event's: their ``row`` and ``operator`` are -1.
@@ -25,7 +25,7 @@ def with_host_lane(nodes: Nodes) -> Nodes:
         host lane   |----|------|---------|          |-------|
     """
     on_cpu = nodes.slot == CPU
-    previous, following = nodes.next_on_lane
+    previous, following = nodes.lane_successors
     crosses = nodes.lane[nodes.source] != nodes.lane[nodes.target]
     gives, takes = np.zeros((2, len(nodes)), np.bool_)
     gives[nodes.source[crosses]], takes[nodes.target[crosses]] = True, True
@@ -37,11 +37,11 @@ def with_host_lane(nodes: Nodes) -> Nodes:
     order = np.argsort(nodes.lane, kind="stable")
     group = np.empty(len(nodes), np.int64)
     group[order] = np.cumsum(begins[order]) - 1
-    contracted = _contracted(nodes, order, group, on_cpu)
-    return contracted.keep((contracted.slot != CPU) | _awaited_by_gpu(contracted))
+    contracted = _joined_groups(nodes, order, group, on_cpu)
+    return contracted.select((contracted.slot != CPU) | _awaited_by_gpu(contracted))
 
 
-def _contracted(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nodes:
+def _joined_groups(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nodes:
     first = order[np.unique(group[order], return_index=True)[1]]
     last = order[len(order) - 1 - np.unique(group[order][::-1], return_index=True)[1]]
     columns: dict[str, Any] = {f.name: getattr(nodes, f.name)[first] for f in fields(nodes)[:-2]}
@@ -50,7 +50,9 @@ def _contracted(nodes: Nodes, order: Ints, group: Ints, on_cpu: Bools) -> Nodes:
     for name in ("row", "operator"):
         columns[name] = np.where(host, -1, columns[name]).astype(columns[name].dtype)
     nothing = np.empty(0, np.int64)
-    return Nodes(**columns, source=nothing, target=nothing).depending((group[nodes.source], group[nodes.target]))
+    return Nodes(**columns, source=nothing, target=nothing).with_dependencies(
+        (group[nodes.source], group[nodes.target])
+    )
 
 
 def _awaited_by_gpu(nodes: Nodes) -> Bools:

@@ -13,7 +13,7 @@ __all__ = ["Arguments", "input_bytes", "tensor_sizes"]
 Arguments = dict[str, Any]
 """What the profiler recorded of an event, by its own keys."""
 
-MOST_ELEMENTS = 1 << 53
+MAX_ELEMENTS = 1 << 53
 """A larger tensor is taken for a broken number."""
 
 
@@ -26,7 +26,7 @@ def input_bytes(kind: str, given: Sequence[Arguments]) -> int | None:
     """
     for arguments in given[:2]:
         count, width = arguments.get("In msg nelems"), element_bytes(arguments.get("dtype"))
-        if isinstance(count, int) and 0 <= count <= MOST_ELEMENTS and width:
+        if isinstance(count, int) and 0 <= count <= MAX_ELEMENTS and width:
             return count * width
     if annotated := tensor_sizes(given[2]):
         return sum(annotated)
@@ -48,4 +48,4 @@ def tensor_sizes(arguments: Arguments) -> list[int]:
         (shape, element_bytes(kind)) for shape, kind in zip(shapes, types, strict=False) if isinstance(shape, list)
     ]
     whole = [(shape, width) for shape, width in listed if shape and all(isinstance(side, int) for side in shape)]
-    return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MOST_ELEMENTS]
+    return [count * width for shape, width in whole if width and 0 < (count := math.prod(shape)) <= MAX_ELEMENTS]

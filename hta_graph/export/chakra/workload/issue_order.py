@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hta_graph.export.chakra.simulator.dependency_order import causes_first
+from hta_graph.export.chakra.simulator.dependency_order import dependencies_first
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
@@ -19,4 +19,4 @@ def issue_order(nodes: Nodes, due: Ints | None = None) -> Ints:
     right after that one. Nodes that wait for themselves through others are left out.
     """
     order = np.lexsort((nodes.issued, nodes.start if due is None else due))
-    return causes_first(order, nodes.source, nodes.target)
+    return dependencies_first(order, nodes.source, nodes.target)

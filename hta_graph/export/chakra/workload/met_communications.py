@@ -11,34 +11,34 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.export.chakra.workload.channels import Group
-from hta_graph.export.chakra.workload.communications import KnownCommunication, RankCommunications
+from hta_graph.export.chakra.workload.communications import Communication, RankCommunications
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.rank_members import ALL, NOBODY, RankMembers
 from hta_graph.model import Ints
 
-__all__ = ["MetCommunications", "met_communications"]
+__all__ = ["MatchedCommunications", "matched_communications"]
 
-MEETING, MEETING_BYTES = "ALL_GATHER", 64
+RENDEZVOUS_KIND, RENDEZVOUS_BYTES = "ALL_GATHER", 64
 """What ranks do to wait for each other: of all that ASTRA-sim runs it costs least; of fewer than 4 bytes it hangs."""
 
 
 @dataclass(frozen=True)
-class MetCommunications:
+class MatchedCommunications:
     """Per rank its communications, matched where order alone does not tell, and how many of them are as recorded.
 
     ``unmatched`` are the events (canonical rows) that have no partner, of which something is unknown or on the CPU.
     """
 
-    known: dict[int, list[KnownCommunication]]
+    known: dict[int, list[Communication]]
     recorded: dict[int, int]
     unmatched: dict[int, set[int]]
     clocks: JobClocks
 
 
-def met_communications(
+def matched_communications(
     found: Mapping[int, RankCommunications], members: Mapping[int, RankMembers], *, as_recorded: bool
-) -> MetCommunications:
+) -> MatchedCommunications:
     """Match what is unknown and what ran on CPUs with all other communications, as analyses do.
 
     On the CPU ends scatter too much for order and contents alone. Where one rank does not know what it did, it is as
@@ -53,31 +53,31 @@ def met_communications(
     known = {rank: {item.event: item for item in own.known} for rank, own in found.items()}
     unknown = {rank: {row for row, _ in own.unknown} for rank, own in found.items()}
     on_cpu = {rank: set(own.row[~own.on_gpu].tolist()) for rank, own in members.items()}
-    met: dict[int, dict[int, KnownCommunication]] = {rank: {} for rank in found}
+    matched_items: dict[int, dict[int, Communication]] = {rank: {} for rank in found}
     for number in range(len(matched)):
-        meeting = _Meeting.of(number, matched, members, known)
-        if as_recorded and meeting.asks_for_recording(unknown):
-            items = meeting.as_recorded()
-        elif meeting.any_among(on_cpu) and meeting.is_whole(found):
-            items = meeting.as_known()
+        match = _MatchedGroup.of(number, matched, members, known)
+        if as_recorded and match.needs_recorded_time(unknown):
+            items = match.as_recorded()
+        elif match.any_event_in(on_cpu) and match.is_complete(found):
+            items = match.as_known()
         else:
             continue
-        for rank, item in zip(meeting.ranks, items, strict=True):
-            met[rank][item.event] = item
-    return MetCommunications(
+        for rank, item in zip(match.ranks, items, strict=True):
+            matched_items[rank][item.event] = item
+    return MatchedCommunications(
         {
-            rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in met[rank]]
-            + [*met[rank].values()]
+            rank: [item for row, item in own.items() if row not in on_cpu[rank] and row not in matched_items[rank]]
+            + [*matched_items[rank].values()]
             for rank, own in known.items()
         },
-        {rank: sum(item.is_recorded for item in own.values()) for rank, own in met.items()},
-        {rank: (unknown[rank] | (known[rank].keys() & on_cpu[rank])) - met[rank].keys() for rank in found},
+        {rank: sum(item.is_recorded for item in own.values()) for rank, own in matched_items.items()},
+        {rank: (unknown[rank] | (known[rank].keys() & on_cpu[rank])) - matched_items[rank].keys() for rank in found},
         matched.clocks,
     )
 
 
 @dataclass(frozen=True)
-class _Meeting:
+class _MatchedGroup:
     """What several ranks did together: per member its rank, event, what is known of it, whom it waits for, its times.
 
     ``start`` and ``end`` of the work are in the job's time (ns).
@@ -86,7 +86,7 @@ class _Meeting:
     number: int
     ranks: list[int]
     rows: list[int]
-    items: list[KnownCommunication | None]
+    items: list[Communication | None]
     needed: list[int]
     start: Ints
     end: Ints
@@ -99,8 +99,8 @@ class _Meeting:
         number: int,
         matched: Collectives,
         members: Mapping[int, RankMembers],
-        known: Mapping[int, Mapping[int, KnownCommunication]],
-    ) -> _Meeting:
+        known: Mapping[int, Mapping[int, Communication]],
+    ) -> _MatchedGroup:
         end = matched.first[number + 1] if number + 1 < len(matched) else len(matched.number)
         at = slice(matched.first[number], end)
         ranks, places = matched.rank[at].tolist(), matched.place[at].tolist()
@@ -118,17 +118,17 @@ class _Meeting:
         start = (matched.arrival if is_message else matched.start)[at]
         return cls(number, ranks, rows, items, needed, start, matched.end[at], on_gpu, is_message)
 
-    def any_among(self, rows: Mapping[int, Collection[int]]) -> bool:
+    def any_event_in(self, rows: Mapping[int, Collection[int]]) -> bool:
         """Tell whether any member's event is one of these."""
         return any(row in rows[rank] for rank, row in zip(self.ranks, self.rows, strict=True))
 
-    def asks_for_recording(self, unknown: Mapping[int, Collection[int]]) -> bool:
+    def needs_recorded_time(self, unknown: Mapping[int, Collection[int]]) -> bool:
         """Tell whether a simulator could not compute it, and all members take part in the workload."""
         members = list(zip(self.ranks, self.rows, self.items, strict=True))
-        asks = self.any_among(unknown) or any(item is not None and item.kind == "BROADCAST" for item in self.items)
-        return asks and all(item is not None or row in unknown[rank] for rank, row, item in members)
+        needs = self.any_event_in(unknown) or any(item is not None and item.kind == "BROADCAST" for item in self.items)
+        return needs and all(item is not None or row in unknown[rank] for rank, row, item in members)
 
-    def is_whole(self, given: Collection[int]) -> bool:
+    def is_complete(self, given: Collection[int]) -> bool:
         """Tell whether all members know what they did, and none that is given is missing."""
         items = [item for item in self.items if item is not None]
         if len(items) < len(self.items) or len({item.group.ranks for item in items}) > 1:
@@ -136,7 +136,7 @@ class _Meeting:
         ranks = {items[0].peer, *self.ranks} if self.is_message else items[0].group.ranks
         return set(ranks) & set(given) <= set(self.ranks)
 
-    def as_known(self) -> list[KnownCommunication]:
+    def as_known(self) -> list[Communication]:
         """Return what is known of it, with how long the transfer took each member."""
         transfers = self._transfers()
         if self.is_message:
@@ -145,31 +145,34 @@ class _Meeting:
             transfers = np.full(2, max(int(self.end[receives].max() - self.start[np.invert(receives)].min()), 0))
         items = [item for item in self.items if item is not None]
         return [
-            replace(item, meeting=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
+            replace(item, match=self.number, transfer=ns) for item, ns in zip(items, transfers.tolist(), strict=True)
         ]
 
-    def as_recorded(self) -> list[KnownCommunication]:
+    def as_recorded(self) -> list[Communication]:
         """Return it as the simulator only replays it."""
         group = Group("", tuple(sorted(self.ranks)))
-        ways = _ways_to_wait(self.ranks, self.needed)
+        roles = _send_receive_roles(self.ranks, self.needed)
         transfers = self._transfers()
-        if self.on_gpu and not ways:
+        if self.on_gpu and not roles:
             # The kernel of the rank that came last waited for nobody, whatever the clocks say.
             transfers = np.full(len(transfers), (self.end - self.start).min())
         return [
-            KnownCommunication(
+            Communication(
                 row,
                 kind,
-                MEETING_BYTES,
+                RENDEZVOUS_BYTES,
                 group,
-                meeting=self.number,
+                match=self.number,
                 transfer=ns,
                 is_recorded=True,
-                others=others,
+                peers=peers,
                 on_cpu=not self.on_gpu,
             )
-            for row, ns, (kind, others) in zip(
-                self.rows, transfers.tolist(), [ways.get(rank, (MEETING, ())) for rank in self.ranks], strict=True
+            for row, ns, (kind, peers) in zip(
+                self.rows,
+                transfers.tolist(),
+                [roles.get(rank, (RENDEZVOUS_KIND, ())) for rank in self.ranks],
+                strict=True,
             )
         ]
 
@@ -185,14 +188,14 @@ class _Meeting:
         return transfers
 
 
-def _ways_to_wait(ranks: Sequence[int], needed: Sequence[int]) -> dict[int, tuple[str, tuple[int, ...]]]:
+def _send_receive_roles(ranks: Sequence[int], needed: Sequence[int]) -> dict[int, tuple[str, tuple[int, ...]]]:
     """Return who sends to whom, and who receives from whom, where not all wait for all; else nothing.
 
-    >>> _ways_to_wait([0, 1, 2], [0, 0, 0])
+    >>> _send_receive_roles([0, 1, 2], [0, 0, 0])
     {0: ('SEND', (1, 2)), 1: ('RECV', (0,)), 2: ('RECV', (0,))}
-    >>> _ways_to_wait([0, 1, 2], [NOBODY, NOBODY, ALL])
+    >>> _send_receive_roles([0, 1, 2], [NOBODY, NOBODY, ALL])
     {0: ('SEND', (2,)), 1: ('SEND', (2,)), 2: ('RECV', (0, 1))}
-    >>> _ways_to_wait([0, 1], [ALL, ALL])
+    >>> _send_receive_roles([0, 1], [ALL, ALL])
     {}
     """
     awaited = {one for one in needed if one >= 0}

@@ -1,4 +1,4 @@
-"""A graph as nodes that a simulator runs: pieces of CPU work and GPU activities, and what each depends on."""
+"""A graph as nodes that a simulator runs: segments of CPU work and GPU activities, and what each depends on."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from hta_graph.columns import picked
-from hta_graph.export.chakra.simulator.dependency_order import causes_first
+from hta_graph.export.chakra.simulator.dependency_order import dependencies_first
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.cpu_work import HOLDING, CpuWork
+from hta_graph.export.chakra.workload.cpu_work import BLOCKING_EDGES, CpuSegments
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import BETWEEN_ACTIVITIES, Bools, Codes, EdgeKind, Ids, Ints
 
-__all__ = ["Nodes", "Pairs", "nodes_of"]
+__all__ = ["Nodes", "Pairs", "nodes_from_graph"]
 
 Pairs = tuple[Ints, Ints]
 """Dependencies: the nodes that are waited for, and those that wait."""
@@ -44,20 +44,20 @@ class Nodes:
         return len(self.slot)
 
     @property
-    def next_on_lane(self) -> Pairs:
+    def lane_successors(self) -> Pairs:
         """Each node and the next one on its thread or stream."""
         order = np.argsort(self.lane, kind="stable")
         same = np.flatnonzero(np.diff(self.lane[order]) == 0)
         return order[same], order[same + 1]
 
-    def keep(self, kept: Bools) -> Nodes:
+    def select(self, mask: Bools) -> Nodes:
         """Return some of the nodes, and the dependencies between them."""
-        number = np.cumsum(kept) - 1
-        inside = kept[self.source] & kept[self.target]
-        columns: dict[str, Any] = {f.name: getattr(self, f.name)[kept] for f in fields(self)[:-2]}
+        number = np.cumsum(mask) - 1
+        inside = mask[self.source] & mask[self.target]
+        columns: dict[str, Any] = {f.name: getattr(self, f.name)[mask] for f in fields(self)[:-2]}
         return Nodes(**columns, source=number[self.source[inside]], target=number[self.target[inside]])
 
-    def depending(self, *more: Pairs) -> Nodes:
+    def with_dependencies(self, *more: Pairs) -> Nodes:
         """Return the same nodes with more dependencies; each pair stands once, by target and source."""
         source = np.concatenate([self.source, *(pairs[0] for pairs in more)])
         target = np.concatenate([self.target, *(pairs[1] for pairs in more)])
@@ -67,36 +67,38 @@ class Nodes:
         return replace(self, source=key % size, target=key // size)
 
 
-def nodes_of(graph: DependencyGraph, is_communication: Bools) -> Nodes:
+def nodes_from_graph(graph: DependencyGraph, is_communication: Bools) -> Nodes:
     """Make a graph's nodes; ``is_communication`` marks events.
 
     Every order becomes a dependency of a node's beginning on another one's end. Activities of one stream follow each
     other even where they overlap a little (programmatic dependent launch, graph branches shown on one stream).
     """
-    events, work = graph.event_table, CpuWork(graph)
-    activities = _in_order_of_causes(graph, work)
+    events, cpu = graph.event_table, CpuSegments(graph)
+    activities = _activities_in_causal_order(graph, cpu)
     calls = graph.launching_call[activities]
-    launcher = np.where(calls >= 0, work.launching(calls), _calling_pieces(graph, work)[activities])
+    launcher = np.where(calls >= 0, cpu.launching_segment(calls), _requesting_segments(graph, cpu)[activities])
     slot = np.where(is_communication[activities], COMMUNICATION, COMPUTE)
     nodes = Nodes(
-        slot=np.append(np.full(len(work), CPU), slot).astype(np.int8),
-        lane=np.append(work.lane, events.lane[activities]),
-        row=np.append(work.row, activities).astype(np.int32),
-        operator=np.append(work.operator, np.where(calls >= 0, graph.operator_around[calls], -1)).astype(np.int32),
-        start=np.append(work.start, events.start[activities]),
-        end=np.append(work.end, events.end[activities]),
-        issued=_places_of_issue(work, launcher, events.start[activities]),
+        slot=np.append(np.full(len(cpu), CPU), slot).astype(np.int8),
+        lane=np.append(cpu.lane, events.lane[activities]),
+        row=np.append(cpu.row, activities).astype(np.int32),
+        operator=np.append(cpu.operator, np.where(calls >= 0, graph.operator_around[calls], -1)).astype(np.int32),
+        start=np.append(cpu.start, events.start[activities]),
+        end=np.append(cpu.end, events.end[activities]),
+        issued=_issue_numbers(cpu, launcher, events.start[activities]),
         source=np.empty(0, np.int64),
         target=np.empty(0, np.int64),
     )
-    on_lanes = nodes.next_on_lane
+    on_lanes = nodes.lane_successors
     # A node can wait for another's end only. What an activity lets go when it starts had the work before it done.
     before = np.full(len(nodes), -1, np.int64)
     before[on_lanes[1]] = on_lanes[0]
-    return nodes.depending(_in_turn(nodes, graph), *_reasons_to_wait(graph, work, activities, before))
+    return nodes.with_dependencies(
+        _lane_dependencies(nodes, graph), *_edge_dependencies(graph, cpu, activities, before)
+    )
 
 
-def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
+def _activities_in_causal_order(graph: DependencyGraph, cpu: CpuSegments) -> Ints:
     """Return the activities in the order in which they ran, which is that of their times where clocks agree.
 
     Where they do not, an activity can seem to run before what it waited for. By time it would then come first on its
@@ -104,76 +106,76 @@ def _in_order_of_causes(graph: DependencyGraph, work: CpuWork) -> Ints:
     """
     activities = np.flatnonzero(graph.is_activity)
     activities = activities[np.argsort(graph.place(activities))]
-    everything = np.arange(len(work) + len(activities))
-    on_threads = np.flatnonzero(np.diff(work.lane) == 0)
-    pairs = [(on_threads, on_threads + 1), *_reasons_to_wait(graph, work, activities, everything)]
+    everything = np.arange(len(cpu) + len(activities))
+    on_threads = np.flatnonzero(np.diff(cpu.lane) == 0)
+    pairs = [(on_threads, on_threads + 1), *_edge_dependencies(graph, cpu, activities, everything)]
     source, target = (np.concatenate(sides) for sides in zip(*pairs, strict=True))
-    by_place = np.argsort(np.append(work.place, graph.place(activities)), kind="stable")
-    order = causes_first(by_place, source, target)
+    by_place = np.argsort(np.append(cpu.place, graph.place(activities)), kind="stable")
+    order = dependencies_first(by_place, source, target)
     if len(order) < len(everything):
         # What waits for itself has no place; why will be told of the nodes, and which.
         order = by_place
-    return activities[order[order >= len(work)] - len(work)]
+    return activities[order[order >= len(cpu)] - len(cpu)]
 
 
-def _in_turn(nodes: Nodes, graph: DependencyGraph) -> Pairs:
+def _lane_dependencies(nodes: Nodes, graph: DependencyGraph) -> Pairs:
     """Link what follows each other on a thread or stream; messages of one thread are under way at the same time."""
-    source, target = nodes.next_on_lane
+    source, target = nodes.lane_successors
     beside = graph.lanes.is_communication[nodes.lane[source]] & (nodes.start[target] < nodes.end[source])
     return source[~beside], target[~beside]
 
 
-def _calling_pieces(graph: DependencyGraph, work: CpuWork) -> Ints:
-    """Return for each event that ran on the CPU with other ranks the piece that asked for it; -1 for all others."""
-    pieces = np.full(len(graph.event_table), -1, np.int64)
+def _requesting_segments(graph: DependencyGraph, cpu: CpuSegments) -> Ints:
+    """Return for each event that ran on the CPU with other ranks the segment that asked for it; -1 for all others."""
+    segments = np.full(len(graph.event_table), -1, np.int64)
     if graph.lanes.is_communication.any():
         edges = graph.edges_of(EdgeKind.THREAD_HANDOFF, EdgeKind.THREAD_ORDER)
-        asks = np.flatnonzero(graph.is_activity[edges.target] & ~graph.is_activity[edges.source])
-        pieces[edges.target[asks]] = work.until(edges.source[asks], at_end=edges.from_end[asks])
-    return pieces
+        requests = np.flatnonzero(graph.is_activity[edges.target] & ~graph.is_activity[edges.source])
+        segments[edges.target[requests]] = cpu.segment_before(edges.source[requests], at_end=edges.from_end[requests])
+    return segments
 
 
-def _places_of_issue(work: CpuWork, launcher: Ints, start: Ints) -> Ints:
+def _issue_numbers(cpu: CpuSegments, launcher: Ints, start: Ints) -> Ints:
     """Return the place of each node in the order of issue; ``launcher`` and ``start`` are the activities'."""
     launched = launcher >= 0
-    piece = np.append(np.arange(len(work)), launcher)
-    time = np.append(work.start, np.where(launched, np.append(work.end, 0)[launcher], np.iinfo(np.int64).min))
-    order = np.lexsort((np.append(work.start, start), np.append(np.zeros(len(work)), np.ones(len(start))), piece, time))
+    segment = np.append(np.arange(len(cpu)), launcher)
+    time = np.append(cpu.start, np.where(launched, np.append(cpu.end, 0)[launcher], np.iinfo(np.int64).min))
+    order = np.lexsort((np.append(cpu.start, start), np.append(np.zeros(len(cpu)), np.ones(len(start))), segment, time))
     issued = np.empty(len(order), np.int64)
     issued[order] = np.arange(len(order))
     return issued
 
 
-def _reasons_to_wait(graph: DependencyGraph, work: CpuWork, activities: Ints, started: Ints) -> list[Pairs]:
+def _edge_dependencies(graph: DependencyGraph, cpu: CpuSegments, activities: Ints, started: Ints) -> list[Pairs]:
     """Return what nodes wait for by the graph's edges; ``started`` is the node that stands for each node's start."""
     node = np.full(len(graph.event_table), -1, np.int64)
-    node[activities] = np.arange(len(work), len(work) + len(activities))
+    node[activities] = np.arange(len(cpu), len(cpu) + len(activities))
     launch = graph.edges_of(EdgeKind.LAUNCH)
     # That work ends no earlier than other work says nothing about when it begins.
     between = graph.edges_of(*BETWEEN_ACTIVITIES)
     begins = ~between.to_end
     forward = graph.edges_of(EdgeKind.FORWARD_BACKWARD)
     pairs = [
-        (work.launching(launch.source), node[launch.target]),
-        (_calling_pieces(graph, work)[activities], node[activities]),
+        (cpu.launching_segment(launch.source), node[launch.target]),
+        (_requesting_segments(graph, cpu)[activities], node[activities]),
         (node[between.source[begins]], node[between.target[begins]]),
-        _held_by_work(graph, work, node, started),
+        _blocking_dependencies(graph, cpu, node, started),
         (
-            work.until(forward.source, at_end=forward.from_end),
-            work.since(forward.target, at_end=forward.to_end),
+            cpu.segment_before(forward.source, at_end=forward.from_end),
+            cpu.segment_after(forward.target, at_end=forward.to_end),
         ),
     ]
     known = [(source >= 0) & (target >= 0) for source, target in pairs]
     return [(source[kept], target[kept]) for (source, target), kept in zip(pairs, known, strict=True)]
 
 
-def _held_by_work(graph: DependencyGraph, work: CpuWork, node: Ints, started: Ints) -> Pairs:
-    """Link what held a thread to the piece that begins with the wait.
+def _blocking_dependencies(graph: DependencyGraph, cpu: CpuSegments, node: Ints, started: Ints) -> Pairs:
+    """Link what held a thread to the segment that begins with the wait.
 
     An activity's start holds it where the launch queue is full, or the host polls the kernel.
     """
-    edges = graph.edges_of(*HOLDING)
+    edges = graph.edges_of(*BLOCKING_EDGES)
     activity = node[edges.source]
     held_by = np.where(edges.from_end, activity, picked(started, activity))
-    held_by = np.where(activity >= 0, held_by, work.until(edges.source, at_end=edges.from_end))
-    return held_by, work.holding(edges.target, at_end=edges.to_end)
+    held_by = np.where(activity >= 0, held_by, cpu.segment_before(edges.source, at_end=edges.from_end))
+    return held_by, cpu.waiting_segment(edges.target, at_end=edges.to_end)

@@ -8,13 +8,13 @@ from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Bools
 
-__all__ = ["without"]
+__all__ = ["remove_nodes"]
 
 Frontier = dict[int, int]
 """Per thread or stream the last kept node that something waits for: that one's predecessors there are implied."""
 
 
-def without(nodes: Nodes, removed: Bools) -> Nodes:
+def remove_nodes(nodes: Nodes, removed: Bools) -> Nodes:
     """Take nodes out; what depended on one depends on what that one depended on, directly or through others."""
     if not removed.any():
         return nodes
@@ -26,7 +26,7 @@ def without(nodes: Nodes, removed: Bools) -> Nodes:
         for before in behind[gone].values()
     ]
     pairs = np.array(bridges, np.int64).reshape(-1, 2)
-    return nodes.depending((pairs[:, 0], pairs[:, 1])).keep(~removed)
+    return nodes.with_dependencies((pairs[:, 0], pairs[:, 1])).select(~removed)
 
 
 def _frontiers_behind(nodes: Nodes, removed: Bools) -> dict[int, Frontier]:

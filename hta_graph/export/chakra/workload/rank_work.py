@@ -11,23 +11,23 @@ import numpy as np
 
 from hta_graph.columns import picked
 from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, CPU
-from hta_graph.export.chakra.workload.collective_order import Agreement, RecordedRank
+from hta_graph.export.chakra.workload.collective_order import CommonSchedule, RecordedRank
 from hta_graph.export.chakra.workload.communications import (
-    KnownCommunication,
+    Communication,
     ReadDetails,
-    communications,
+    gpu_communications,
 )
 from hta_graph.export.chakra.workload.convert_options import ConvertOptions
-from hta_graph.export.chakra.workload.et_nodes import Exchange, metadata, node_messages
-from hta_graph.export.chakra.workload.exchanges import Numbers, RankExchanges
-from hta_graph.export.chakra.workload.gloo_work import gloo_work
-from hta_graph.export.chakra.workload.host_lane import with_host_lane
+from hta_graph.export.chakra.workload.et_nodes import CommAttributes, metadata_message, node_messages
+from hta_graph.export.chakra.workload.exchanges import RankCommAttributes, SimulatorIds
+from hta_graph.export.chakra.workload.gloo_work import gloo_communications
+from hta_graph.export.chakra.workload.host_lane import contract_host_nodes
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
-from hta_graph.export.chakra.workload.order_error import order_error
-from hta_graph.export.chakra.workload.pruning import without
+from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_from_graph
+from hta_graph.export.chakra.workload.order_error import cycle_error
+from hta_graph.export.chakra.workload.pruning import remove_nodes
 from hta_graph.export.chakra.workload.replay_times import ReplayTimes, replay_times
-from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
+from hta_graph.export.chakra.workload.shared_time import exclusive_work, overlap_ns
 from hta_graph.graph import DependencyGraph
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.matching.rank_members import RankMembers
@@ -37,10 +37,10 @@ from hta_graph.printable import encodable
 from hta_graph.trace.details import read_details
 from hta_graph.trace.vocabulary import MESSAGE_ROWS
 
-__all__ = ["FinishedRank", "RankInput", "RankWork", "Tensors"]
+__all__ = ["HostDetails", "RankInput", "RankWorkload", "ScheduledRank"]
 
 
-class Tensors(Protocol):
+class HostDetails(Protocol):
     """What a host trace adds to a rank."""
 
     def dependencies(self, nodes: Nodes) -> Pairs:
@@ -56,36 +56,38 @@ class RankInput:
 
     rank: int
     graph: DependencyGraph
-    tensors: Tensors | None = None
+    tensors: HostDetails | None = None
     details: ReadDetails = read_details
 
 
-class RankWork:
+class RankWorkload:
     """A rank's nodes and its communications."""
 
-    def __init__(self, given: RankInput, world: Sequence[int]) -> None:
-        self.rank, self._given, self._tensors = given.rank, given.graph, given.tensors
-        self.graph = graph = given.graph
-        self.found = communications(graph, world, given.details)
+    def __init__(self, rank_input: RankInput, world: Sequence[int]) -> None:
+        self.rank, self._recorded_graph, self._tensors = rank_input.rank, rank_input.graph, rank_input.tensors
+        self.graph = graph = rank_input.graph
+        self.communications = gpu_communications(graph, world, rank_input.details)
         self.on_cpu = np.zeros(len(graph.event_table), np.bool_)
         if graph.marks.gloo_collective.any():
             self.graph = graph = with_host_communication(graph, self.members)
-            self.found = self.found.beside(gloo_work(graph, self.members, given.details))
+            self.communications = self.communications.merged_with(
+                gloo_communications(graph, self.members, rank_input.details)
+            )
             self.on_cpu = graph.lanes.is_communication[graph.event_table.lane]
-        nodes = nodes_of(graph, graph.marks.communicates | self.on_cpu)
-        nodes = without(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._lanes_of_workers()))
-        nodes = self._from_calls_on(nodes)
-        self.nodes = nodes.depending(given.tensors.dependencies(nodes)) if given.tensors else nodes
+        nodes = nodes_from_graph(graph, graph.marks.communicates | self.on_cpu)
+        nodes = remove_nodes(nodes, (nodes.slot == CPU) & np.isin(nodes.lane, self._gloo_worker_lanes()))
+        nodes = self._messages_from_calls(nodes)
+        self.nodes = nodes.with_dependencies(rank_input.tensors.dependencies(nodes)) if rank_input.tensors else nodes
 
     @property
     def unknown_kernels(self) -> list[tuple[int, str]]:
         """The communication kernels of which something is not known, and what."""
-        return [(row, why) for row, why in self.found.unknown if not self.on_cpu[row]]
+        return [(row, why) for row, why in self.communications.unknown if not self.on_cpu[row]]
 
-    def _lanes_of_workers(self) -> Ids:
+    def _gloo_worker_lanes(self) -> Ids:
         """Return the threads whose work is the communication itself: Gloo's workers, not who sends and receives."""
         rows = np.flatnonzero(self.on_cpu & ~self._is_message)
-        lanes: Ids = self._given.event_table.lane[rows]
+        lanes: Ids = self._recorded_graph.event_table.lane[rows]
         return lanes
 
     @property
@@ -93,7 +95,7 @@ class RankWork:
         codes = [code for code, name in enumerate(self.graph.names) if name in MESSAGE_ROWS]
         return self.on_cpu & np.isin(self.graph.event_table.name, codes)
 
-    def _from_calls_on(self, nodes: Nodes) -> Nodes:
+    def _messages_from_calls(self, nodes: Nodes) -> Nodes:
         """Let messages of the CPU begin with their calls, in which their rows begin late."""
         messages = np.flatnonzero((nodes.slot == COMMUNICATION) & picked(self._is_message, nodes.row, otherwise=False))
         if not len(messages):
@@ -106,14 +108,14 @@ class RankWork:
     @property
     def members(self) -> RankMembers:
         """What the rank did with others, as the job's matcher looks at it."""
-        return read_members(self._given)
+        return read_members(self._recorded_graph)
 
     @property
     def begin(self) -> int:
         """When the recording began (ns)."""
         return int(self.nodes.start.min(initial=np.iinfo(np.int64).max))
 
-    def recorded(self, known: Sequence[KnownCommunication]) -> RecordedRank:
+    def recorded(self, known: Sequence[Communication]) -> RecordedRank:
         """Return some of the rank's communications, in the order in which they were launched, with their times."""
         events = self.graph.event_table
         rows = np.array([item.event for item in known], np.int64)
@@ -123,58 +125,66 @@ class RankWork:
         rows, known = rows[order], [known[at] for at in order.tolist()]
         return RecordedRank(self.rank, self.begin, known, events.start[rows], events.end[rows])
 
-    def finished(
+    def scheduled(
         self,
         recorded: RecordedRank,
-        agreed: Agreement,
+        schedule: CommonSchedule,
         options: ConvertOptions,
-        numbers: Numbers,
-        lone: Collection[int] = (),
-    ) -> FinishedRank:
+        ids: SimulatorIds,
+        standalone: Collection[int] = (),
+    ) -> ScheduledRank:
         """Put the collectives in order, and find out how long each node takes.
 
-        What not every rank recorded waits for nobody, like the ``lone`` events: it takes as long as it did.
+        What not every rank recorded waits for nobody, like the ``standalone`` events: it takes as long as it did.
 
         Raises:
             CollectiveError: the common order contradicts what this rank waited for.
             CycleError: nodes wait for each other without it.
         """
-        cut = {recorded.known[at].event for at in agreed.cut[self.rank]}
-        lone = {event for event in {*cut, *lone} if not self.on_cpu[event]}
-        met = {item.event for item in recorded.known} - cut
-        kept = self._in_common_order([recorded.known[at].event for at in agreed.order[self.rank]], met | lone)
+        cut = {recorded.known[at].event for at in schedule.cut[self.rank]}
+        standalone = {event for event in {*cut, *standalone} if not self.on_cpu[event]}
+        matched = {item.event for item in recorded.known} - cut
+        ordered = self._in_common_order(
+            [recorded.known[at].event for at in schedule.order[self.rank]], matched | standalone
+        )
         if options.profile == "gpu":
-            kept = with_host_lane(kept)
-        exchanges = RankExchanges.of(kept, self.graph, recorded, agreed, numbers, lone)
+            ordered = contract_host_nodes(ordered)
+        attributes = RankCommAttributes.of(ordered, self.graph, recorded, schedule, ids, standalone)
         if self.on_cpu.any():
             ours = [(item, (self.rank, at)) for at, item in enumerate(recorded.known) if item.on_cpu]
-            alone = {item.event: agreed.alone[place] for item, place in ours if place in agreed.alone}
-            exchanges = exchanges.on_host(alone, {i.event for i, _ in ours if i.kind == "SEND" and not i.is_recorded})
-        nodes, work = exchanges.nodes, exchanges.work
+            exclusive_ns = {
+                item.event: schedule.exclusive_ns[place] for item, place in ours if place in schedule.exclusive_ns
+            }
+            attributes = attributes.on_host(
+                exclusive_ns, {i.event for i, _ in ours if i.kind == "SEND" and not i.is_recorded}
+            )
+        nodes, work = attributes.nodes, attributes.work
         if options.overlap == "share":
-            work = np.minimum(work, shared_out(nodes))
-        origin = agreed.clock[self.rank]
+            work = np.minimum(work, exclusive_work(nodes))
+        origin = schedule.clock[self.rank]
         # A thread that at last waits for others on the CPU has no node of its own for that; the recording went on.
         end = int((self.nodes if options.profile == "full" else nodes).end.max(initial=origin))
-        return FinishedRank(self, nodes, replay_times(nodes, work, origin, end), exchanges.by_place, origin, end)
+        return ScheduledRank(self, nodes, replay_times(nodes, work, origin, end), attributes.by_node, origin, end)
 
-    def _in_common_order(self, collectives: Sequence[int], talking: Collection[int]) -> Nodes:
+    def _in_common_order(self, collectives: Sequence[int], communicating: Collection[int]) -> Nodes:
         """Let collectives follow each other in the common order, whatever their streams (events, canonical rows).
 
-        Of what was taken for communication only the ``talking`` events communicate: other work of the GPU computes
-        (groups of one rank, unknown kinds), and what ran on the CPU stays time of the thread that waited for it.
+        Of what was taken for communication only the ``communicating`` events communicate: other work of the GPU
+        computes (groups of one rank, unknown kinds), and what ran on the CPU stays time of the thread that waited for
+        it.
         """
-        silent = (self.nodes.slot == COMMUNICATION) & ~np.isin(self.nodes.row, np.array([*talking], np.int64))
-        on_cpu = silent & picked(self.on_cpu, self.nodes.row, otherwise=False)
-        slot = np.where(silent & ~on_cpu, COMPUTE, self.nodes.slot).astype(np.int8)
+        others = ~np.isin(self.nodes.row, np.array([*communicating], np.int64))
+        others &= self.nodes.slot == COMMUNICATION
+        on_cpu = others & picked(self.on_cpu, self.nodes.row, otherwise=False)
+        slot = np.where(others & ~on_cpu, COMPUTE, self.nodes.slot).astype(np.int8)
         nodes = replace(self.nodes, slot=slot)
-        talks = np.flatnonzero(slot == COMMUNICATION)
-        node = dict(zip(nodes.row[talks].tolist(), talks.tolist(), strict=True))
+        places = np.flatnonzero(slot == COMMUNICATION)
+        node = dict(zip(nodes.row[places].tolist(), places.tolist(), strict=True))
         chain = np.array([node[event] for event in collectives], np.int64)
-        chained = nodes.depending((chain[:-1], chain[1:]))
+        chained = nodes.with_dependencies((chain[:-1], chain[1:]))
         if len(issue_order(chained)) < len(chained):
-            raise order_error(self.graph, nodes, chained)
-        return without(chained, on_cpu)
+            raise cycle_error(self.graph, nodes, chained)
+        return remove_nodes(chained, on_cpu)
 
     def describe(self, operator: int, node: Any) -> None:
         """Add what a host trace says about an operator."""
@@ -183,13 +193,13 @@ class RankWork:
 
 
 @dataclass(frozen=True)
-class FinishedRank:
+class ScheduledRank:
     """All that a rank's file holds; from ``origin`` to ``end`` the simulation lasts (ns, the rank's clock)."""
 
-    work: RankWork
+    work: RankWorkload
     nodes: Nodes
     times: ReplayTimes
-    exchanges: dict[int, Exchange]
+    attributes: dict[int, CommAttributes]
     origin: int
     end: int
 
@@ -211,12 +221,12 @@ class FinishedRank:
         """How much longer the nodes of CPU, GPU and communication took than the time in which any ran (ns)."""
         slots = {"CPU": CPU, "GPU": COMPUTE, "communication": COMMUNICATION}
         # What Gloo's workers did at once has been shared out.
-        nodes = self.nodes.keep(~picked(self.work.on_cpu, self.nodes.row, otherwise=False))
+        nodes = self.nodes.select(~picked(self.work.on_cpu, self.nodes.row, otherwise=False))
         return {name: overlap_ns(nodes, slot) for name, slot in slots.items()}
 
     def messages(self, **more: str | int) -> Iterator[bytes]:
         """Yield the file's messages; ``more`` goes into its metadata."""
         graph = self.work.graph
         known: dict[str, str | int] = {"trace": encodable(Path(graph.path.name)), "rank": self.work.rank}
-        yield metadata(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
-        yield from node_messages(graph, self.nodes, self.times, self.exchanges, self.work.describe)
+        yield metadata_message(**known, origin_nanos=self.origin, measured_nanos=self.measured_ns, **more)
+        yield from node_messages(graph, self.nodes, self.times, self.attributes, self.work.describe)

@@ -14,16 +14,16 @@ from hta_graph.model import Bools, Ids, Ints
 
 __all__ = ["ReplayTimes", "due_times", "replay_times", "rounded_microseconds"]
 
-LONGEST_LATENCY_NS = 20_000
+MAX_LATENCY_NS = 20_000
 """Nothing above this counts as the usual way from a launch to the GPU (recorded: 3 to 12 µs)."""
 
 USUAL_LATENCY = 0.1
 """The share of launches that are at least as quick as the usual one: what is above it are delays of single kernels."""
 
-SHORTEST_DELAY_NS = 10_000
+MIN_DELAY_NS = 10_000
 """A slot idles for at least so long before a delay is written: until then nodes start early by as much."""
 
-FINEST_DELAY = 5_000
+MIN_DELAY_DIVISOR = 5_000
 """In short recordings a delay is written from this part of their length on."""
 
 
@@ -66,7 +66,7 @@ def due_times(nodes: Nodes) -> Ints:
     if not binding.any():
         return nodes.start
     latency = (nodes.start[nodes.target] - nodes.end[nodes.source])[binding]
-    usual = min(int(np.quantile(latency, USUAL_LATENCY, method="lower")), LONGEST_LATENCY_NS)
+    usual = min(int(np.quantile(latency, USUAL_LATENCY, method="lower")), MAX_LATENCY_NS)
     return np.where(on_cpu, nodes.start, nodes.start - usual)
 
 
@@ -94,7 +94,7 @@ def replay_times(nodes: Nodes, work: Ints, origin: int, end: int) -> ReplayTimes
     order = issue_order(nodes, due)
     micros = rounded_microseconds(nodes.lane, work)
     span = end - origin
-    least = min(SHORTEST_DELAY_NS, span // FINEST_DELAY)
+    least = min(MIN_DELAY_NS, span // MIN_DELAY_DIVISOR)
     into = np.argsort(nodes.target, kind="stable")
     first = np.searchsorted(nodes.target[into], np.arange(len(nodes) + 1)).tolist()
     before = nodes.source[into].tolist()

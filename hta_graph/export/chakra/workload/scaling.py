@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.errors import HtaGraphError
-from hta_graph.export.chakra.files.et_file import EtFile, attributes, framed
+from hta_graph.export.chakra.files.et_file import EtFile, attributes, length_prefixed
 from hta_graph.export.chakra.files.et_folder import (
     GROUPS_FILE,
     NAMES_FILE,
@@ -28,16 +28,15 @@ from hta_graph.export.chakra.files.et_folder import (
     check_target,
     write_folder,
 )
-from hta_graph.export.chakra.files.schema import NODE_TYPES, GlobalMetadata
+from hta_graph.export.chakra.files.schema import GlobalMetadata
 from hta_graph.export.chakra.simulator.check import check
-from hta_graph.export.chakra.simulator.check_nodes import LONGEST_NODE_NS
-from hta_graph.export.chakra.simulator.et_program import is_delay
+from hta_graph.export.chakra.simulator.check_nodes import MAX_NODE_NS
+from hta_graph.export.chakra.simulator.et_program import COMPUTATION, is_delay
 from hta_graph.export.chakra.workload.replay_times import rounded_microseconds
 from hta_graph.export.targets import check_new_folder
 
 __all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
-COMPUTATION = NODE_TYPES["COMP_NODE"]
 Lane = tuple[object, ...]
 """A node's thread or stream, in its numbers."""
 
@@ -106,7 +105,7 @@ def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction,
     check_new_folder(target, folder.path.iterdir())
     changed = ScaledNodes()
     files: dict[str, Iterable[bytes]] = {
-        f"{folder.prefix}.{rank}.et": framed(_scaled_messages(file, _Factors(gpu, cpu), changed))
+        f"{folder.prefix}.{rank}.et": length_prefixed(_scaled_messages(file, _Factors(gpu, cpu), changed))
         for rank, file in folder.files.items()
     }
     kept = {name: folder.path / name for name in (GROUPS_FILE, NAMES_FILE)}
@@ -148,7 +147,7 @@ def _scaled_durations(file: EtFile, factors: _Factors, changed: ScaledNodes) -> 
         idle = known.get("idle_nanos", 0)
         idle = min(max(idle, 0), exact) if isinstance(idle, int) else 0
         scaled = idle + round((exact - idle) * factor)
-        if scaled > LONGEST_NODE_NS:
+        if scaled > MAX_NODE_NS:
             raise ScaleError(
                 f"{file.path}: node {node.id} would take more than 104 days, longer than ASTRA-sim can wait; "
                 "give a smaller factor"

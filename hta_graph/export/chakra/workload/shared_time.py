@@ -11,7 +11,7 @@ from hta_graph.export.chakra.simulator.simulated import COMMUNICATION, COMPUTE, 
 from hta_graph.export.chakra.workload.nodes import Nodes
 from hta_graph.model import Ints
 
-__all__ = ["overlap_ns", "shared_out"]
+__all__ = ["exclusive_work", "overlap_ns"]
 
 
 def overlap_ns(nodes: Nodes, slot: int) -> int:
@@ -20,7 +20,7 @@ def overlap_ns(nodes: Nodes, slot: int) -> int:
     return int((nodes.end - nodes.start)[own].sum()) - union(nodes.start[own], nodes.end[own]).total
 
 
-def shared_out(nodes: Nodes) -> Ints:
+def exclusive_work(nodes: Nodes) -> Ints:
     """Take from each node the time at which busier threads or streams of its slot worked; return what is left (ns).
 
     busiest stream    |=====|   |=======|

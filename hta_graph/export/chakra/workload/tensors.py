@@ -10,7 +10,7 @@ import numpy as np
 from hta_graph.columns import laid_out
 from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.export.chakra.simulator.simulated import CPU
-from hta_graph.export.chakra.workload.cpu_work import CpuWork
+from hta_graph.export.chakra.workload.cpu_work import CpuSegments
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes, Pairs
 from hta_graph.graph import DependencyGraph
@@ -18,7 +18,7 @@ from hta_graph.model import Ids, Ints
 
 __all__ = ["HostNodes", "HostTensors"]
 
-ATTRIBUTES = ("rf_id", "fw_parent", "seq_id", "scope", "fw_tid")
+HOST_ATTRIBUTES = ("rf_id", "fw_parent", "seq_id", "scope", "fw_tid")
 """Numbers of a host node that its nodes keep."""
 
 
@@ -50,7 +50,7 @@ class HostTensors:
         for side, found in ((node.inputs, self._host.inputs(row)), (node.outputs, self._host.outputs(row))):
             side.values, side.shapes, side.types = map(_encodable_text, (found.values, found.shapes, found.types))
         known = self._host.attributes(row)
-        for name in ATTRIBUTES:
+        for name in HOST_ATTRIBUTES:
             if isinstance(number := known.get(name), int) and number < 2**63:
                 node.attr.add(name=name, int64_val=number)
         node.attr.add(name="op_schema", string_val=_encodable_text(known.get("op_schema", "")))
@@ -62,8 +62,8 @@ class HostTensors:
         another thread or stream did earlier than it was ready is left out: such a tensor was written in place.
         """
         writer, reader = self._tensors_passed()
-        work = CpuWork(self._graph)
-        on_cpu = work.until(writer, at_end=True), work.since(reader, at_end=False)
+        work = CpuSegments(self._graph)
+        on_cpu = work.segment_before(writer, at_end=True), work.segment_after(reader, at_end=False)
         on_gpu = self._on_gpu(nodes, writer, reader)
         source, target = (np.concatenate(sides) for sides in zip(on_cpu, on_gpu, strict=True))
         known = (source >= 0) & (target >= 0)

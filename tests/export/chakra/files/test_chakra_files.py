@@ -11,15 +11,15 @@ import pytest
 from hypothesis import strategies as st
 
 from hta_graph.algorithms.time.intervals import union
-from hta_graph.export.chakra.files.et_file import framed, read_et
+from hta_graph.export.chakra.files.et_file import length_prefixed, read_et
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, GlobalMetadata, Node
-from hta_graph.export.chakra.simulator.dependency_order import cycle_in, topological_order
+from hta_graph.export.chakra.simulator.dependency_order import find_cycle, topological_order
 from hta_graph.export.chakra.simulator.simulated import COMPUTE, CPU
 from hta_graph.export.chakra.workload.issue_order import issue_order
 from hta_graph.export.chakra.workload.nodes import Nodes
-from hta_graph.export.chakra.workload.pruning import without
+from hta_graph.export.chakra.workload.pruning import remove_nodes
 from hta_graph.export.chakra.workload.replay_times import replay_times
-from hta_graph.export.chakra.workload.shared_time import overlap_ns, shared_out
+from hta_graph.export.chakra.workload.shared_time import exclusive_work, overlap_ns
 from tests.support.depth import for_all
 
 SCALARS = (
@@ -68,7 +68,7 @@ def test_messages_of_any_length_come_back(tmp_path: Path, size: int) -> None:
     nodes = [Node(id=at, name="x" * size) for at in range(3)]
     path = tmp_path / "trace.0.et"
     messages = [GlobalMetadata(version="1").SerializeToString(), *(node.SerializeToString() for node in nodes)]
-    path.write_bytes(b"".join(framed(messages)))
+    path.write_bytes(b"".join(length_prefixed(messages)))
     assert list(read_et(path).nodes()) == nodes
 
 
@@ -94,7 +94,7 @@ def nodes_in_lanes(draw: st.DrawFn) -> Nodes:
 @for_all(nodes_in_lanes(), st.data(), examples=800)
 def test_pruning_keeps_who_depends_on_whom(nodes: Nodes, data: st.DataObject) -> None:
     removed = np.array(data.draw(st.lists(st.booleans(), min_size=len(nodes), max_size=len(nodes))))
-    kept = without(nodes, removed)
+    kept = remove_nodes(nodes, removed)
     assert kept.row.tolist() == np.flatnonzero(~removed).tolist()
     before, after = (
         networkx.DiGraph(list(zip(n.row[n.source].tolist(), n.row[n.target].tolist(), strict=True)))
@@ -110,7 +110,7 @@ def test_pruning_keeps_who_depends_on_whom(nodes: Nodes, data: st.DataObject) ->
 
 @for_all(nodes_in_lanes(), examples=800)
 def test_time_that_is_shared_out_is_that_of_the_slot(nodes: Nodes) -> None:
-    work = shared_out(nodes)
+    work = exclusive_work(nodes)
     assert (work >= 0).all()
     assert (work <= nodes.end - nodes.start).all()
     for slot in (CPU, COMPUTE):
@@ -137,7 +137,7 @@ def test_circles_are_found(pairs: list[tuple[int, int]]) -> None:
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
     source, target = np.array(pairs, np.int64).reshape(-1, 2).T
     graph = networkx.DiGraph(pairs)
-    circle = cycle_in(source, target, 10)
+    circle = find_cycle(source, target, 10)
     assert bool(circle) == (not networkx.is_directed_acyclic_graph(graph))
     if circle:
         assert circle[0] == min(circle)

@@ -44,7 +44,7 @@ def test_every_known_version_gives_the_same_columns(schema: str, tmp_path: Path)
     assert host.thread.tolist() == [0, 1, 1, 1, 2, 2]
     assert host.forward_thread.tolist() == [0, 0, 0, 0, 0, 1]
     assert host.sequence.tolist() == [-1, -1, 5, -1, -1, 5]
-    assert host.forward_parent.tolist() == [0, 0, 0, 0, 0, 3]
+    assert host.attributes(5)["fw_parent"] == 3
     assert host.is_operator.tolist() == [False, False, True, True, False, True]
     assert host.is_thread.tolist() == [False, True, False, False, True, False]
     values = host.inputs(2)

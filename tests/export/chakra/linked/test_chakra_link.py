@@ -26,9 +26,9 @@ from hta_graph.export.chakra.host.host_matching import match_host_trace
 from hta_graph.export.chakra.host.host_nodes import LAYOUTS
 from hta_graph.export.chakra.host.host_trace import read_host_trace
 from hta_graph.export.chakra.linked.linked_json import linked_json
-from hta_graph.export.chakra.linked.linked_trace import LinkedTrace, NodeDependencies, _NodeNumbers, link_traces
-from hta_graph.export.chakra.linked.node_waits import NodeWaits
-from hta_graph.export.chakra.linked.placement import Placement
+from hta_graph.export.chakra.linked.linked_trace import LinkedTrace, NodeDependencies, _NodeIds, link_traces
+from hta_graph.export.chakra.linked.node_waits import EventDependencies
+from hta_graph.export.chakra.linked.placement import NodePlacement
 from hta_graph.export.sync_dependencies import SyncDependencies
 from tests.simulator import Dialect, random_program, simulate, to_bytes, write
 from tests.simulator.programs import Family
@@ -654,9 +654,9 @@ def test_of_two_nodes_at_one_instant_the_later_one_may_wait(tmp_path: Path) -> N
     host.op("one")
     host.op("two", tid=2)
     found = linked(trace, host, tmp_path)
-    numbers = _NodeNumbers(Placement(found.graph, found.matching), found.host, found.matching)
+    numbers = _NodeIds(NodePlacement(found.graph, found.matching), found.host, found.matching)
     ends = found.matching.event[[2, 4]]
-    both = NodeWaits(np.concatenate([ends, ends]), np.concatenate([ends[::-1], ends]))
+    both = EventDependencies(np.concatenate([ends, ends]), np.concatenate([ends[::-1], ends]))
     assert pairs(numbers.dependencies(both)) == {(2, 4)}
     assert numbers.back_in_time == 3
 

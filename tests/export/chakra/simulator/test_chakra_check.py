@@ -14,7 +14,7 @@ import pytest
 
 from analyses.command_line.cli import main
 from hta_graph.errors import TraceError
-from hta_graph.export.chakra.files.et_file import framed, read_et
+from hta_graph.export.chakra.files.et_file import length_prefixed, read_et
 from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.files.schema import COLLECTIVES, NODE_TYPES, Node
 from hta_graph.export.chakra.simulator.check import RULES, check
@@ -44,7 +44,7 @@ def changed(work: Path, rank: int, change: Callable[[list[Any]], None]) -> None:
     file = read_et(path)
     nodes = list(file.nodes())
     change(nodes)
-    path.write_bytes(b"".join(framed([file.messages[0], *(node.SerializeToString() for node in nodes)])))
+    path.write_bytes(b"".join(length_prefixed([file.messages[0], *(node.SerializeToString() for node in nodes)])))
 
 
 def one(nodes: list[Any], kind: str, at: int = 0) -> Any:
@@ -286,14 +286,14 @@ def test_without_communication_no_groups_file_is_needed(tmp_path: Path) -> None:
 def test_a_node_in_the_place_of_the_metadata_is_found(work: Path) -> None:
     """A reader would skip it, and what waits for it would wait for ever."""
     path = work / "trace.1.et"
-    path.write_bytes(b"".join(framed(read_et(path).messages[1:])))
+    path.write_bytes(b"".join(length_prefixed(read_et(path).messages[1:])))
     findings = check(read_folder(work)).findings
     assert (findings[0].file, findings[0].rule) == ("trace.1.et", "no-metadata")
 
 
 def test_metadata_without_attributes_is_metadata(work: Path) -> None:
     path = work / "trace.1.et"
-    path.write_bytes(b"".join(framed([b"", *read_et(path).messages[1:]])))
+    path.write_bytes(b"".join(length_prefixed([b"", *read_et(path).messages[1:]])))
     assert check(read_folder(work)).findings == []
 
 

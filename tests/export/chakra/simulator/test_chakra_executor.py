@@ -63,7 +63,7 @@ def test_two_groups_in_opposite_orders_wait_for_ever() -> None:
     programs = [program((COMMUNICATION, 5, []), (COMMUNICATION, 5, []), collective=order) for order in orders]
     found = execute(dict(enumerate(programs)), {"1": [0, 1], "2": [0, 1]})
     assert found.stalled == {0: [0, 1], 1: [0, 1]}
-    assert found.met == {("1", 0): [(0, 0)], ("2", 0): [(1, 0)]}
+    assert found.pending_collectives == {("1", 0): [(0, 0)], ("2", 0): [(1, 0)]}
 
 
 def test_a_receive_takes_no_slot_and_ends_when_the_message_has_arrived() -> None:
@@ -82,7 +82,7 @@ def test_a_message_may_arrive_before_it_is_expected() -> None:
 
 def test_a_message_that_never_comes_is_told() -> None:
     found = execute({0: program((NO_SLOT, 1, []), receives={0: (1, 0, 3)}), 1: program((CPU, 1, []))}, {})
-    assert found.unsent == {(1, 0, 3): [(0, 0)]}
+    assert found.pending_receives == {(1, 0, 3): [(0, 0)]}
     assert found.stalled == {0: [0], 1: []}
 
 

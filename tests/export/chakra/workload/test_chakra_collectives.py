@@ -14,7 +14,7 @@ from hta_graph.export.chakra.files.et_folder import EtFolder, read_folder
 from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.simulate import simulate
 from hta_graph.export.chakra.workload.channels import Group
-from hta_graph.export.chakra.workload.communications import KnownCommunication, communications
+from hta_graph.export.chakra.workload.communications import Communication, gpu_communications
 from hta_graph.export.chakra.workload.convert import ConversionError
 from hta_graph.job.matching.agreeing_shifts import CollectiveError
 from tests.support.builder import TraceBuilder
@@ -40,9 +40,9 @@ def exchanges(folder: EtFolder, rank: int = 0) -> list[Found]:
     return [node for node in communicating(folder, rank) if not waits_for_nobody(folder, node)]
 
 
-def described(tmp_path: Path, trace: TraceBuilder) -> list[KnownCommunication] | list[tuple[int, str]]:
+def described(tmp_path: Path, trace: TraceBuilder) -> list[Communication] | list[tuple[int, str]]:
     graph = hg.build_graph(hg.read_trace(trace.write(tmp_path / "trace.json")))
-    found = communications(graph, [0, 1])
+    found = gpu_communications(graph, [0, 1])
     return found.known or found.unknown
 
 
@@ -64,7 +64,7 @@ def test_the_recorded_name_tells_the_collective(tmp_path: Path, recorded: str, k
     trace = RankBuilder(0, 2)
     trace.collective(0, (5, 50), 1, kind=recorded, name="ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)")
     (found,) = described(tmp_path, trace)
-    assert found == KnownCommunication(1, kind, 4_000, Group("0", (0, 1)))
+    assert found == Communication(1, kind, 4_000, Group("0", (0, 1)))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_bytes_are_those_of_the_input(tmp_path: Path, dtype: str, size: int) -> 
     trace = RankBuilder(0, 2)
     trace.collective(0, (5, 50), 1, kind="_allgather_base", nelems=10, dtype=dtype, **{"Out msg nelems": 20})
     (found,) = described(tmp_path, trace)
-    assert isinstance(found, KnownCommunication)
+    assert isinstance(found, Communication)
     assert found.size == size
 
 
@@ -87,7 +87,7 @@ def test_what_is_recorded_on_the_operator_counts_where_the_kernel_says_nothing(t
            "Group size": 2, "Global rank start": 0, "Global rank stride": 1},
     )  # fmt: skip
     trace.launch(ALL_REDUCE, (1, 3), (5, 50), 1, stream=24)
-    assert described(tmp_path, trace) == [KnownCommunication(2, "ALL_REDUCE", 40, Group("7", (0, 1)), sequence=3)]
+    assert described(tmp_path, trace) == [Communication(2, "ALL_REDUCE", 40, Group("7", (0, 1)), sequence=3)]
 
 
 def test_without_arguments_the_annotation_and_the_shapes_tell(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_without_arguments_the_annotation_and_the_shapes_tell(tmp_path: Path) ->
         args={"Input Dims": [[6, 8], []], "Input type": ["c10::BFloat16", "Scalar"]},
     )  # fmt: skip
     trace.launch(SEND_RECV, (2, 4), (5, 50), 1, stream=24)
-    assert described(tmp_path, trace) == [KnownCommunication(3, "ALL_TO_ALL", 96, Group("", (0, 1)))]
+    assert described(tmp_path, trace) == [Communication(3, "ALL_TO_ALL", 96, Group("", (0, 1)))]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_of_an_operators_tensors_one_is_the_input(tmp_path: Path, operator: str,
     trace.op(operator, 0, 20, **{"Input Dims": dims, "Input type": types})
     trace.launch("ncclDevKernel_Generic", (2, 4), (5, 50), 1, stream=24)
     (found,) = described(tmp_path, trace)
-    assert isinstance(found, KnownCommunication)
+    assert isinstance(found, Communication)
     assert found.size == size
 
 
@@ -142,7 +142,7 @@ def test_a_broken_size_of_the_world_is_not_taken(tmp_path: Path) -> None:
     trace = RankBuilder(0, 1 << 40)
     trace.collective(0, (5, 50), 1, ranks=(), group="", **{"Process Group Ranks": None, "Group size": None})
     (found,) = described(tmp_path, trace)
-    assert isinstance(found, KnownCommunication)
+    assert isinstance(found, Communication)
     assert found.group == Group("", (0, 1))
 
 
@@ -151,7 +151,7 @@ def test_a_groups_ranks_may_stand_in_the_header_only(tmp_path: Path) -> None:
     trace.header["distributedInfo"]["pg_config"] = [{"pg_name": "3", "ranks": [0, 2]}]
     trace.collective(0, (5, 50), 1, group="3", **{"Process Group Ranks": "[0, ...]", "Group size": 2})
     (found,) = described(tmp_path, trace)
-    assert isinstance(found, KnownCommunication)
+    assert isinstance(found, Communication)
     assert found.group == Group("3", (0, 2))
 
 

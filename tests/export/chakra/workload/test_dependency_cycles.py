@@ -22,7 +22,7 @@ from hta_graph.export.chakra.simulator.check import check
 from hta_graph.export.chakra.simulator.simulated import CPU
 from hta_graph.export.chakra.workload.convert import convert
 from hta_graph.export.chakra.workload.issue_order import issue_order
-from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_of
+from hta_graph.export.chakra.workload.nodes import Nodes, Pairs, nodes_from_graph
 from hta_graph.export.chakra.workload.order_error import CycleError
 from hta_graph.export.chakra.workload.rank_work import RankInput
 from hta_graph.export.chakra.workload.tensors import HostTensors
@@ -44,7 +44,7 @@ TRACES = [*shared_traces(), *sorted((SHARED / "traces_more").rglob("*.json.gz"))
 
 def check_order(graph: DependencyGraph) -> Nodes:
     """Check that nodes can be put in an order, and that those of a thread or stream follow each other in it."""
-    found = nodes_of(graph, graph.marks.communicates)
+    found = nodes_from_graph(graph, graph.marks.communicates)
     assert min(found.source.min(initial=0), found.target.min(initial=0)) == 0
     order = issue_order(found)
     assert len(order) == len(found)
@@ -110,9 +110,9 @@ def test_tensors_close_no_circle(first: int, count: int) -> None:
     for number in range(first, first + count):
         with contextlib.suppress(hg.HtaGraphError):
             graph = graph_of(in_disorder(number))
-            found = nodes_of(graph, graph.marks.communicates)
+            found = nodes_from_graph(graph, graph.marks.communicates)
             tensors = HostTensors(graph, RandomTensors(random.Random(number)), np.arange(len(graph.event_table)))
-            with_tensors = found.depending(tensors.dependencies(found))
+            with_tensors = found.with_dependencies(tensors.dependencies(found))
             assert len(issue_order(with_tensors)) == len(found)
             added += len(with_tensors.source) - len(found.source)
     assert added > count

@@ -80,8 +80,8 @@ def test_ranks_still_wait_for_each_other_and_compute_meanwhile(tmp_path: Path) -
 
 def scaled_first(tmp_path: Path, folder: EtFolder) -> EtFolder:
     """Let rank 1 multiply 40 µs longer; whoever meets it ends so much later."""
-    from hta_graph.export.chakra.files.et_file import framed
-    from hta_graph.export.chakra.workload.et_nodes import metadata
+    from hta_graph.export.chakra.files.et_file import length_prefixed
+    from hta_graph.export.chakra.workload.et_nodes import metadata_message
 
     target = tmp_path / "slower"
     target.mkdir()
@@ -92,7 +92,7 @@ def scaled_first(tmp_path: Path, folder: EtFolder) -> EtFolder:
             if node.name == "gemm" and rank == 1:
                 node.duration_micros += 40
         with (target / f"trace.{rank}.et").open("wb") as written:
-            written.writelines(framed([metadata(), *(node.SerializeToString() for node in listed)]))
+            written.writelines(length_prefixed([metadata_message(), *(node.SerializeToString() for node in listed)]))
     return read_folder(target)
 
 

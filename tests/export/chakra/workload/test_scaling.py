@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hta_graph.errors import OutputError
-from hta_graph.export.chakra.files.et_file import attributes, framed
+from hta_graph.export.chakra.files.et_file import attributes, length_prefixed
 from hta_graph.export.chakra.files.et_folder import read_folder
 from hta_graph.export.chakra.files.schema import NODE_TYPES
 from hta_graph.export.chakra.simulator.check import check
@@ -205,7 +205,7 @@ def test_a_file_without_nanoseconds_scales_in_microseconds(tmp_path: Path) -> No
         del node.attr[:]
         node.attr.extend(kept)
         stripped.append(node.SerializeToString())
-    path.write_bytes(b"".join(framed(stripped)))
+    path.write_bytes(b"".join(length_prefixed(stripped)))
     scale_workload(read_folder(work), tmp_path / "scaled", TWO, ONE)
     kernels = [node.duration_micros for node, _ in nodes_of_rank(tmp_path / "scaled") if node.name == "gemm"]
     before = [node.duration_micros for node, _ in nodes_of_rank(work) if node.name == "gemm"]
