@@ -74,16 +74,17 @@ def prove(scenario: str, backend: str, seed: int) -> Score:
         recorded = record_job(job, Recording(ids=bool(seed % 2)), Path(folder))
         found = hg.read_job(recorded.paths)
         causes, members = WaitCauses(found), found.members
-        charges = causes.charge()
+        attributed = causes.attribute()
         names = {(delay.rank, delay.name) for delay in recorded.delays()}
-    score = Score(jobs=1, waited_ns=int(charges.caused.sum()), unknown_ns=int(charges.caused[charges.doing < 0].sum()))
+    unknown = int(attributed.caused[attributed.activity < 0].sum())
+    score = Score(jobs=1, waited_ns=int(attributed.caused.sum()), unknown_ns=unknown)
     if int(members.wait[members.number >= 0].sum()) != score.waited_ns:
         score.unbalanced.append(case)
     if not names or not _causes_most(scenario, shape, job):
         return score
     score.asked = 1
-    known = charges.take(charges.doing >= 0)
-    first = (int(known.rank[0]), causes.doings.name[known.doing[0]]) if len(known) else None
+    known = attributed.take(attributed.activity >= 0)
+    first = (int(known.rank[0]), causes.activities.name[known.activity[0]]) if len(known) else None
     score.named_first, score.rank_first = int(first in names), int(first is not None and first[0] in dict(names))
     if first not in names:
         score.others.append(f"{case}: {first} instead of {sorted(names)}")
@@ -121,9 +122,9 @@ def said_of(scenario: str, backend: str, seed: int) -> Counter[str]:
             return counts
         rank, meanwhile = said.evidence["rank"], said.evidence["meanwhile"]
         causes = WaitCauses(job)
-        charges = causes.charge()
-    first = causes.doings.name[charges.doing[0]] if len(charges) and charges.doing[0] >= 0 else None
-    cause = (int(charges.rank[0]), first) if len(charges) else None
+        attributed = causes.attribute()
+    first = causes.activities.name[attributed.activity[0]] if len(attributed) and attributed.activity[0] >= 0 else None
+    cause = (int(attributed.rank[0]), first) if len(attributed) else None
     counts.update(["told", f"meanwhile {_judged(meanwhile and (rank, meanwhile[0]['name']), names)}"])
     counts.update([f"first cause {_judged(cause, names)}"])
     if longer_text(said, facts):

@@ -1125,7 +1125,7 @@ COLUMNS = (
     ),
     Mutation(
         "files that take more than it seems are not read again",
-        "hta_graph/job/pool.py",
+        "hta_graph/job/readings.py",
         "return self.memory is not None and isinstance(self.answer, TooLargeError)",
         "return False",
         ("tests/job/test_large_ranks.py",),
@@ -1189,7 +1189,7 @@ COLUMNS = (
     Mutation(
         "who was late already is late by what it does now",
         "hta_graph/job/causes/excess.py",
-        "= 0 if both.held else left_later",
+        "= 0 if both.is_synchronized else left_later",
         "= 0",
         CAUSES,
     ),
@@ -1567,7 +1567,7 @@ COLUMNS = (
     Mutation(
         "of equal ones, one of which was lost, any is taken without a word",
         "hta_graph/job/matching/ambiguous_meetings.py",
-        "if matched.channel.by == ORDER and together and any(matched.cut.values()):",
+        "if matched.channel.by == ORDER and matches and any(matched.unmatched.values()):",
         "if matched.channel.by != ORDER:",
         ("tests/job/matching/test_left_out.py",),
     ),
@@ -2107,7 +2107,7 @@ SKELETONS = (
     ),
     of_skeletons(
         "windows of a skeleton are in the rank's own time",
-        "algorithms/skeleton/whole_answers",
+        "graph/rank_summary",
         '"start_ns": record["start_ns"] - ahead,',
         '"start_ns": record["start_ns"],',
     ),

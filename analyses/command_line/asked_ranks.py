@@ -160,7 +160,7 @@ class AskedRanks:
             (found,) = few.values()
             self._say_alone(found)
             return replace(self, inputs=[found.path]).one_graph()
-        self._number_by_flight(few)
+        few = self._numbered_by_flight(few)
         return self._job_reader(question).job(few)
 
     def _say_alone(self, graph: DependencyGraph) -> None:
@@ -186,23 +186,28 @@ class AskedRanks:
         question = few(self.many_ranks) if few is not None and self.many_ranks else None
         graphs = dict(self.graphs_by_rank(members=members, skeleton=question))
         if len(graphs) > 1:
-            self._number_by_flight(graphs)
+            graphs = self._numbered_by_flight(graphs)
         return graphs if question is None else self._job_reader(question).in_one_time(graphs)[0]
 
-    def _number_by_flight(self, graphs: dict[int, DependencyGraph]) -> None:
+    def _numbered_by_flight(self, graphs: dict[int, DependencyGraph]) -> dict[int, DependencyGraph]:
         """Use the dumps that were named, else those beside the traces, as far as they can be read."""
         from hta_graph.errors import TraceError
         from hta_graph.job.matching.flight.flight_recorder import flight_files
-        from hta_graph.job.matching.flight.recorded_flights import number_by_flight
+        from hta_graph.job.matching.flight.recorded_flights import numbered_by_flight
 
         dumps = given_places(self.flight) or flight_files(self.inputs)
+        if not dumps:
+            return graphs
         try:
-            if dumps and not number_by_flight(graphs, dumps) and self.flight:
-                say("not every rank has a flight recorder's dump: none is used")
+            found, is_complete = numbered_by_flight(graphs, dumps)
         except TraceError as error:
             if self.flight:
                 raise
             say(f"{error.on_command_line}; going on without the flight recorder")
+            return graphs
+        if not is_complete and self.flight:
+            say("not every rank has a flight recorder's dump: none is used")
+        return found
 
     def one_graph(self) -> DependencyGraph:
         """Build the graph of the rank asked for, else of the lowest that can be read."""

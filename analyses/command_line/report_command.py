@@ -91,11 +91,11 @@ def _report_of_many(job: JobGraph, stretch: Stretch, options: argparse.Namespace
     from analyses.paths.verdict import verdict_document
     from analyses.scope import in_window
     from hta_graph.algorithms.time.critical_path import critical_path
-    from hta_graph.job.many_ranks import whole_ranks
+    from hta_graph.graph.job_graph import whole_ranks
 
     window, patterns = stretch.window(job=[job.graph(part.rank) for part in job.parts]), options.data_load
     many = many_ranks(job, window, patterns)
-    graphs = whole_ranks(job)(many.shown_as)
+    graphs = whole_ranks(job, many.shown_as)
     paths = {rank: critical_path(graph, window, data_load=patterns) for rank, graph in graphs.items()}
     if options.json:
         write_json(options.json, verdict_document(paths, many.path, many.shown_as), options.left_out)

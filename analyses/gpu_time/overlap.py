@@ -155,7 +155,7 @@ def _exposed_times(scope: Scope, work: Activities, hiding: Intervals) -> dict[st
 def _recorded_arguments(graph: DependencyGraph) -> dict[int, tuple[Any, ...]]:
     """Return what the trace says about each communication kernel (canonical row)."""
     found = read_communication_kernels(graph)
-    columns = [map(_number_or_text, found.said[key]) for key in RECORDED.values()]
+    columns = [map(_number_or_text, found.arguments[key]) for key in RECORDED.values()]
     return dict(zip(found.row.tolist(), zip(*columns, strict=True), strict=True))
 
 

@@ -105,7 +105,7 @@ def _said_of(graph: DependencyGraph) -> pd.DataFrame:
 
 
 def _kernel_said(members: RankMembers, at: int) -> dict[str, Any]:
-    said = {key: values[at] for key, values in members.said.items()}
+    said = {key: values[at] for key, values in members.arguments.items()}
     size = said["Group size"]
     ranks = size if isinstance(size, int) else len(listed_ranks(said["Process Group Ranks"]))
     return {
@@ -148,7 +148,7 @@ def _squeezed(name: Any) -> str:
 
 def _uneven(graph: DependencyGraph, members: RankMembers) -> set[int]:
     """Return the places of the all-to-alls whose parts are unequal, or may be: the kernel does not tell."""
-    may_be = [at for at, name in enumerate(members.said["Collective name"]) if "alltoallv" in _squeezed(name)]
+    may_be = [at for at, name in enumerate(members.arguments["Collective name"]) if "alltoallv" in _squeezed(name)]
     if not may_be:
         return set()
     rows: Ids = members.row[may_be]

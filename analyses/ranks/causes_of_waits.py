@@ -66,7 +66,7 @@ def _job_of(matched: Sequence[Matched]) -> JobGraph:
 
 def _causes_in(item: Matched, job: JobGraph, found: WaitCauses) -> pd.DataFrame:
     """List the causes of one stretch's waits."""
-    charges = found.charge(_members_in(item, job))
+    charges = found.attribute(_members_in(item, job))
     frame = pd.DataFrame({**found.columns_of(charges), "scope": item.label})
     return frame.astype({"rank": "Int64"})
 

@@ -89,7 +89,7 @@ def _collectives_of(item: Matched) -> pd.DataFrame:
 
 def _recorded_of(own: RankMembers, place: int) -> dict[str, Any]:
     """Return what a rank's trace says about one of its communications."""
-    said = {key: values[place] for key, values in own.said.items()}
+    said = {key: values[place] for key, values in own.arguments.items()}
     elements = [count for count in (said["In msg nelems"], said["Out msg nelems"]) if isinstance(count, int)]
     size, is_message = said["Group size"], said["Collective name"] in MESSAGES
     return {

@@ -113,11 +113,11 @@ def notes_on(scopes: Sequence[Scope], matched: Sequence[Matched]) -> list[str]:
             alone,
             f"{alone:,} sends, receives and rooted collectives do not say whom they concern: they count no wait",
         ),
-        (found.alone, f"{found.alone:,} {ALONE}"),
+        (found.without_partner, f"{found.without_partner:,} {ALONE}"),
         (not compared, "no collective is recorded on all ranks of its group here; record the same steps on all ranks"),
     )
     clocks = _clocks_set_back(found.offsets)
-    clocks += [_named_unfit(meeting, scopes, own) for meeting in found.unfit[:NAMED]]
+    clocks += [_named_unfit(meeting, scopes, own) for meeting in found.rejected[:NAMED]]
     return [text for holds, text in said if holds] + clocks + [CLOCKS] * bool(compared and not found.offsets)
 
 

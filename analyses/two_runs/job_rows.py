@@ -74,7 +74,7 @@ def _rank_rows(paths: Sequence[CriticalPath], causes: pd.DataFrame) -> pd.DataFr
 def _cause_rows(job: JobGraph, every: Sequence[Bools]) -> pd.DataFrame:
     """Charge the waits of each stretch to what late ranks did."""
     found = WaitCauses(job)
-    parts = [pd.DataFrame({"stretch": at, **found.columns_of(found.charge(waits))}) for at, waits in enumerate(every)]
+    parts = [pd.DataFrame({"stretch": at, **found.columns_of(found.attribute(own))}) for at, own in enumerate(every)]
     frame = pd.concat(parts, ignore_index=True)
     texts = {key: frame[key].fillna("").astype(object) for key in CAUSE_KEYS[1:]}
     frame = frame.assign(rank=pd.to_numeric(frame["rank"]).fillna(-1).astype(np.int64), **texts)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import rustworkx
 
-__all__ = ["BUILD_DIAGNOSTICS", "DIAGNOSTICS", "DependencyGraph", "EventName", "KeptColumns", "RankPart"]
+__all__ = ["BUILD_DIAGNOSTICS", "DIAGNOSTICS", "DependencyGraph", "EventName", "KeptColumns", "RankPart", "RankSource"]
 
 BUILD_DIAGNOSTICS: dict[str, str] = {
     "activities_without_launch": "GPU activities whose launching call is not in the file (orphans)",
@@ -66,6 +67,8 @@ DIAGNOSTICS: dict[str, str] = {**READING_DIAGNOSTICS, **BUILD_DIAGNOSTICS}
 EventName = int | tuple[int, int]
 """An event's ``event_index``; of a job its rank and that."""
 
+Table = TypeVar("Table")
+
 
 @dataclass(frozen=True)
 class RankPart:
@@ -86,6 +89,20 @@ class RankPart:
         return np.where(np.asarray(rows) >= 0, np.asarray(rows) - self.first_row, -1)
 
 
+class RankSource(Protocol):
+    """Answers for a graph that holds few rows of its ranks where a question takes all: their files are read once more.
+
+    What else it is asked stands where the answers are known: critical paths, replay.
+    """
+
+    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+        """Return the whole graphs of some ranks.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more, or has changed.
+        """
+
+
 class DependencyGraph:
     """One rank's events and the reasons why each could not have happened earlier.
 
@@ -93,14 +110,24 @@ class DependencyGraph:
     entry per event in canonical order (:attr:`event_table`); there an event is its row.
     """
 
+    source: RankSource | None = None
+    """Who answers what takes all rows, where the graph holds few of each rank; None where it has them."""
+
     def __init__(
-        self, trace: Trace, timeline: Timeline, edges: EdgeTable, notes: dict[str, int], wait_calls: WaitCalls
+        self,
+        trace: Trace,
+        timeline: Timeline,
+        edges: EdgeTable,
+        notes: dict[str, int],
+        wait_calls: WaitCalls,
+        attached: Iterable[object] = (),
     ) -> None:
         self._trace = trace
         self._timeline = timeline
         self._edges = edges
         self._notes = notes
         self._wait_calls = wait_calls
+        self._attached = {type(table): table for table in attached}
         self.answers: dict[Callable[[Any], Any], Any] = {}
         """Answers that algorithms gave and that are kept with the graph."""
 
@@ -116,6 +143,25 @@ class DependencyGraph:
             for kind, counts in self.edge_counts().items()
         ]
         return html_table(repr(self), ["edge", *(evidence.label for evidence in Evidence), "meaning"], rows)
+
+    # -- what was found elsewhere --------------------------------------------------------------------------------------
+
+    def attached(self, kind: type[Table]) -> Table | None:
+        """Return the table of a kind that goes with the graph: what its job or another process found of the rank."""
+        found: Table | None = self._attached.get(kind)  # type: ignore[assignment]
+        return found
+
+    def with_attached(self, *tables: object) -> Self:
+        """Return the same graph with further tables beside it; one replaces another of its kind."""
+        found = copy(self)
+        found._attached = self._attached | {type(table): table for table in tables}  # noqa: SLF001 - its own copy
+        found.answers = {}
+        return found
+
+    @property
+    def attached_tables(self) -> tuple[object, ...]:
+        """All tables that go with the graph."""
+        return tuple(self._attached.values())
 
     # -- the trace, and its events as columns --------------------------------------------------------------------------
 

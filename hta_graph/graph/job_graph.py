@@ -9,7 +9,7 @@ rank 0   ...──[all-reduce ~~~~~~~~~~~|====]──...      ~ waiting, = trans
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import numpy as np
 
 from hta_graph.columns import Columns, freeze, picked
 from hta_graph.errors import QueryError, Remedy
-from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart
+from hta_graph.graph.dependency_graph import DependencyGraph, EventName, RankPart, RankSource
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.points import event_of, is_end
 from hta_graph.graph.timeline import Timeline
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import networkx
     import pandas as pd
 
-__all__ = ["Clocks", "JobGraph", "Members", "hosts_apart"]
+__all__ = ["Clocks", "JobGraph", "Members", "hosts_apart", "whole_ranks"]
 
 
 def hosts_apart(told: Mapping[int, str | None]) -> dict[int, str]:
@@ -98,8 +98,11 @@ class JobGraph(DependencyGraph):
         doubtful: Ints,
         notes: dict[str, int],
         wait_calls: WaitCalls,
+        attached: Iterable[object] = (),
+        source: RankSource | None = None,
     ) -> None:
-        super().__init__(trace, timeline, edges, notes, wait_calls)
+        super().__init__(trace, timeline, edges, notes, wait_calls, attached)
+        self.source = source
         self._parts = tuple(parts)
         self._originals = tuple(originals)
         self.members = members
@@ -401,3 +404,12 @@ class JobGraph(DependencyGraph):
             notes=self._notes,
             wait_calls=kept.wait_calls,
         )
+
+
+def whole_ranks(job: JobGraph, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+    """Return the whole graphs of some ranks of a job; where it holds few rows their files are read once more.
+
+    Raises:
+        HtaGraphError: a file cannot be read once more, or has changed.
+    """
+    return {rank: job.graph(rank) for rank in ranks} if job.source is None else job.source.whole_ranks(ranks)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["known_answer", "remember", "remembered"]
+__all__ = ["remembered"]
 
 Known = TypeVar("Known")
 
@@ -31,13 +31,3 @@ def remembered(question: Callable[[Subject], Known]) -> Callable[[Subject], Know
         return answer
 
     return ask
-
-
-def known_answer(question: Callable[[Subject], Known], subject: Subject) -> Known | None:
-    """Return the answer to a remembered question if it has been asked before."""
-    return subject.answers.get(question.__wrapped__)  # type: ignore[attr-defined]
-
-
-def remember(question: Callable[[Any], object], subject: _Remembers, answer: object) -> None:
-    """Give the answer to a remembered question, so that it need not be found again."""
-    subject.answers[question.__wrapped__] = answer  # type: ignore[attr-defined]

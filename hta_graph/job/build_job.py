@@ -11,7 +11,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.joining.join_ranks import graphs_by_rank, join_ranks
 from hta_graph.job.many_ranks import JobReader
 from hta_graph.job.matching.flight.flight_recorder import flight_files
-from hta_graph.job.matching.flight.recorded_flights import number_by_flight
+from hta_graph.job.matching.flight.recorded_flights import numbered_by_flight
 from hta_graph.job.reading import Progress, Readers, Report, read_graphs
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
@@ -38,8 +38,7 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path]
         QueryError: there is no graph, two are of one rank, or they are of different jobs.
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed; or a dump is none.
     """
-    by_rank = graphs_by_rank(graphs)
-    _number_by_dumps(by_rank, flight)
+    by_rank = _numbered_by_dumps(graphs_by_rank(graphs), flight)
     return _told(join_ranks(by_rank.values()))
 
 
@@ -87,17 +86,23 @@ def read_job(
     with allowed_memory(memory):
         if question is None:
             return build_job(graphs, flight=dumps)
-        few = graphs_by_rank(graphs)
+        few: Mapping[int, DependencyGraph] = graphs_by_rank(graphs)
         if len(few) == 1:
             return _told(join_ranks(few.values()))
-        _number_by_dumps(few, dumps)
+        few = _numbered_by_dumps(few, dumps)
         readers = Readers(jobs, memory, cluster, say)
         return _told(JobReader(readers, question, salvage, lambda _: nullcontext(progress)).job(few))
 
 
-def _number_by_dumps(graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Path]) -> None:
-    if dumps and not number_by_flight(graphs, given_places(dumps)):
+def _numbered_by_dumps(
+    graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Path]
+) -> Mapping[int, DependencyGraph]:
+    if not dumps:
+        return graphs
+    found, is_complete = numbered_by_flight(graphs, given_places(dumps))
+    if not is_complete:
         tell("not every rank has a flight recorder's dump: none is used")
+    return found
 
 
 def _told(job: JobGraph) -> JobGraph:

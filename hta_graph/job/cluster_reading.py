@@ -4,51 +4,68 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Self
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.engines.engine import answers, engine, tasks_at_once
-from hta_graph.job.engines.tasks import renamed_error
+from hta_graph.job.engines.tasks import decoded_answer, renamed_error
 from hta_graph.job.graph_bytes import read_graph
-from hta_graph.job.memory import memory_share, peak_bytes
+from hta_graph.job.memory import memory_share, peak_bytes, processor_count
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.rank_task import file_task
+from hta_graph.job.readings import Reading, take_answers
 from hta_graph.places.named_places import full_name, is_remote
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import Say
 
-__all__ = ["read_on_cluster"]
+__all__ = ["ClusterPool"]
 
 
-def read_on_cluster(
-    files: Sequence[RankFile],
-    cluster: str,
-    jobs: int | None,
-    memory: int | None,
-    *,
-    asked: Callable[[RankFile], RankQuestion],
-    say: Say,
-    progress: Callable[[int, int], None],
-) -> Generator[DependencyGraph | HtaGraphError, None, None]:
-    """Yield the graph of each file, or its error, in the files' order; each may take so much memory (bytes)."""
-    sound = [file for file in files if not file.error]
-    tasks = [file_task(_seen_from_afar(file), asked(file), memory=memory) for file in sound]
-    broken = len(files) - len(sound)
-    with engine(cluster=cluster, jobs=jobs, count=len(tasks), say=say) as executor:
+class ClusterPool:
+    """Files that Dask's workers read.
+
+    Args:
+        files: those that will be read.
+        cluster: ``local``, or the address of a scheduler.
+        jobs: how many workers to start; of a running cluster, how many files it is given at once.
+        memory: how much (bytes) each file may take.
+        say: is called with a line that says where the dashboard is.
+
+    Raises:
+        ClusterError: the cluster cannot be reached, or cannot run these tasks.
+        MissingExtraError: Dask is not installed.
+    """
+
+    def __init__(self, files: Sequence[RankFile], cluster: str, jobs: int | None, memory: int | None, say: Say) -> None:
+        from hta_graph.job.engines.dask_cluster import DaskEngine  # only who reads on a cluster needs it
+
+        sound = [file for file in files if not file.error]
         # Graphs wait here for their turn, and take less than reading them does.
         room = (memory_share() if memory is None else memory) // max(
             (peak_bytes(file.path) for file in sound), default=1
         )
-        most = max(1, min(tasks_at_once(executor), room))
-        found = answers(executor, tasks, at_once=most, progress=lambda done, _: progress(broken + done, len(files)))
-        with closing(found):
-            for file in files:
-                yield file.error or _graph_of(file, next(found))
+        self._cluster = DaskEngine(cluster, jobs, len(sound), processor_count(), say)
+        self.at_once = max(1, min(self._cluster.at_once, room))
+        """How many files are asked for and not yet handed out."""
+
+    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+        """Let a worker read a file, with so much memory (bytes)."""
+        return Reading(file, future=self._cluster.submit(file_task(_seen_from_afar(file), asked, memory=memory)))
+
+    def wait(self, readings: Iterable[Reading]) -> None:
+        """Wait until at least one worker has answered, and take the answers."""
+        for reading, answer in take_answers(readings):
+            reading.answer = _graph_of(reading.file, decoded_answer(answer))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.shutdown()
 
 
 def _seen_from_afar(file: RankFile) -> RankFile:

@@ -12,17 +12,14 @@ from typing import Any, Protocol, get_origin, get_type_hints
 import numpy as np
 
 from hta_graph.algorithms.skeleton.hops import HopPieces
-from hta_graph.algorithms.skeleton.whole_answers import WholeAnswers, whole_answers, with_answers
 from hta_graph.columns import freeze
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.remembered import known_answer, remember
+from hta_graph.graph.rank_summary import WholeAnswers
 from hta_graph.graph.timeline import Timeline
-from hta_graph.job.causes.rank_ways import RankWays, known_ways
+from hta_graph.job.causes.rank_ways import RankWays
 from hta_graph.job.matching.rank_members import RankMembers
-from hta_graph.job.matching.read_members import read_members
-from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
-from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
+from hta_graph.job.replays.replay_answer import ReplayAnswer
 from hta_graph.places.named_places import full_name, named_place
 from hta_graph.trace.table import Trace
 
@@ -32,14 +29,14 @@ Column = np.ndarray[Any, Any]
 Described = dict[str, dict[str, Any]]
 
 
-ANSWERS: dict[str, tuple[Any, Any]] = {
-    "members": (read_members, RankMembers),
-    "whole": (whole_answers, WholeAnswers),
-    "ways": (known_ways, RankWays),
-    "pieces": (pieces_on_rank, HopPieces),
-    "replay": (replay_answer, ReplayAnswer),
+ATTACHED: dict[str, type[Any]] = {
+    "members": RankMembers,
+    "whole": WholeAnswers,
+    "ways": RankWays,
+    "pieces": HopPieces,
+    "replay": ReplayAnswer,
 }
-"""What goes with a graph if somebody has asked for it: the question, and the table that answers it."""
+"""The tables that go with a graph where it has them."""
 
 
 class Source(Protocol):
@@ -53,7 +50,7 @@ def graph_pieces(graph: DependencyGraph) -> Iterator[bytes | memoryview]:
     """Yield a graph's bytes, piece by piece; what else is known of it goes with it."""
     trace = graph.trace
     columns: list[Column] = []
-    answers = {name: known_answer(question, graph) for name, (question, _) in ANSWERS.items()}
+    answers = {name: graph.attached(kind) for name, kind in ATTACHED.items()}
     head = {
         "trace": _describe_table(trace, columns),
         "edges": _describe_table(graph.edge_table, columns),
@@ -76,12 +73,8 @@ def read_graph(head: dict[str, Any], source: Source) -> DependencyGraph:
     trace: Trace = _read_table(Trace, head["trace"], source)
     edges: EdgeTable = _read_table(EdgeTable, head["edges"], source)
     calls: WaitCalls = _read_table(WaitCalls, head["wait_calls"], source)
-    graph = DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls)
-    for name, described in head["answers"].items():
-        question, kind = ANSWERS[name]
-        remember(question, graph, _read_table(kind, described, source))
-    known = known_answer(whole_answers, graph)
-    return graph if known is None else with_answers(graph, known)
+    attached = [_read_table(ATTACHED[name], described, source) for name, described in head["answers"].items()]
+    return DependencyGraph(trace, Timeline(trace), edges, head["notes"], calls, attached)
 
 
 def _describe_table(table: Any, columns: list[Column]) -> Described:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
+from typing import Any
 
-from hta_graph.algorithms.replay.prediction import replay_elsewhere
-from hta_graph.algorithms.skeleton.whole_answers import fingerprint, whole_answers
-from hta_graph.algorithms.time.windows import ResolvedWindow
+from hta_graph.algorithms.time.critical_path import CriticalPath
+from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.errors import HtaGraphError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remember, remembered
-from hta_graph.job.matching.collective_times import Collectives, match_collectives, matched_with
-from hta_graph.job.matching.rank_waits import known_waits, waits_of_rank
+from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
+from hta_graph.job.joining.join_ranks import join_ranks
+from hta_graph.job.matching.collective_times import Collectives, MatchedRanks, match_collectives
+from hta_graph.job.matching.rank_waits import waits_of_rank
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.reading import Progress, Readers, read_files
-from hta_graph.job.replays.job_replay import JobReplay
+from hta_graph.job.replays.job_replay import AskReplays, JobReplay
 from hta_graph.job.replays.replay_question import ReplayQuestion
-from hta_graph.job.skeletons.job_paths import job_of_skeletons
+from hta_graph.job.skeletons.job_paths import AskExcerpts, JobPaths
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, file_has_changed
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["MANY_RANKS", "JobReader", "doings_of_each", "whole_ranks"]
+__all__ = ["MANY_RANKS", "JobReader", "SummarySource", "doings_of_each"]
 
 MANY_RANKS = 32
 """Of more ranks than this the asking process holds skeletons."""
@@ -40,10 +41,53 @@ def doings_of_each(ranks: int) -> int:
     return max(FEWEST_DOINGS, DOINGS // max(ranks, 1))
 
 
-@remembered
-def whole_ranks(job: JobGraph) -> Callable[[Iterable[int]], dict[int, DependencyGraph]]:
-    """Return who gives the whole graphs of some ranks of a job; of one of skeletons their files are read once more."""
-    return lambda ranks: {rank: job.graph(rank) for rank in ranks}
+class SummarySource:
+    """Answers for a job of skeletons what takes all rows of its ranks: their files are read once more.
+
+    Args:
+        skeletons: by rank, in order.
+        matched: what the ranks did together.
+        annotations: those whose windows the skeletons know (:class:`SkeletonQuestion`).
+        excerpts: asks the whole graphs where paths lead.
+        replays: asks the whole graphs what a replay needs.
+        whole: reads the whole graphs of some ranks.
+    """
+
+    def __init__(
+        self,
+        skeletons: Mapping[int, DependencyGraph],
+        matched: Collectives,
+        annotations: tuple[dict[str, Any], ...],
+        *,
+        excerpts: AskExcerpts,
+        replays: AskReplays,
+        whole: Callable[[Iterable[int]], dict[int, DependencyGraph]],
+    ) -> None:
+        self.job = join_ranks(skeletons.values(), matched=matched, source=self)
+        """The job, which is asked as one of whole ranks is."""
+        self._matched, self._annotations = matched, annotations
+        self._paths, self._replays, self._whole = JobPaths(self.job, matched, excerpts), replays, whole
+
+    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+        """Return the whole graphs of some ranks.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more, or has changed.
+        """
+        return self._whole(ranks)
+
+    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+        """Return the paths of windows.
+
+        Raises:
+            QueryError: the job has no such window.
+            HtaGraphError: a file cannot be read once more.
+        """
+        return self._paths.paths(windows, data_load)
+
+    def replay(self, window: ResolvedWindow, asked: str) -> JobReplay:
+        """Return the replay of a window, given with how it was asked for."""
+        return JobReplay(self.job, window, asked, self._annotations, self._matched, self._replays)
 
 
 @dataclass(frozen=True)
@@ -85,12 +129,11 @@ class JobReader:
         for rank, graph in again.items():
             _refuse_changed(skeletons[rank], graph)
             # What a dump of the flight recorder numbered stays so.
-            remember(read_members, graph, replace(read_members(graph), said=read_members(skeletons[rank]).said))
+            numbered = replace(read_members(graph), arguments=read_members(skeletons[rank]).arguments)
+            again[rank] = graph.with_attached(numbered)
         timed = {**skeletons, **again}
-        known = timed.keys(), matched
-        for graph in timed.values():
-            remember(matched_with, graph, known)
-        return timed, matched
+        known = MatchedRanks(timed.keys(), matched)
+        return {rank: graph.with_attached(known) for rank, graph in timed.items()}, matched
 
     def job(self, skeletons: Mapping[int, DependencyGraph]) -> JobGraph:
         """Join skeletons to a job whose paths the ranks' files tell when they are asked for.
@@ -116,26 +159,21 @@ class JobReader:
                 lambda rank: RankQuestion(self.salvage, members=True, replay=question(rank)),
             )
 
-        job = job_of_skeletons(timed, matched, ask)
-
-        def replay(window: ResolvedWindow, asked: str) -> JobReplay:
-            return JobReplay(job, window, asked, self.question.annotations, matched, ask_replay)
-
         def read_whole(ranks: Iterable[int]) -> dict[int, DependencyGraph]:
             return self._whole({rank: timed[rank] for rank in ranks}, matched)
 
-        remember(replay_elsewhere, job, replay)
-        remember(whole_ranks, job, read_whole)
-        return job
+        source = SummarySource(
+            timed, matched, self.question.annotations, excerpts=ask, replays=ask_replay, whole=read_whole
+        )
+        return source.job
 
     def _whole(self, skeletons: Mapping[int, DependencyGraph], matched: Collectives) -> dict[int, DependencyGraph]:
         asked = RankQuestion(self.salvage, members=True)
         found = self._asked_again("reading ranks whole", skeletons, lambda _: asked)
         for rank, graph in found.items():
             _refuse_changed(skeletons[rank], graph)
-            # Compared with each other alone the few that are read would seem to wait for nobody.
-            remember(known_waits, graph, waits_of_rank(graph, rank, matched))
-        return found
+        # Compared with each other alone the few that are read would seem to wait for nobody.
+        return {rank: graph.with_attached(waits_of_rank(graph, rank, matched)) for rank, graph in found.items()}
 
     def _asked_again(
         self, doing: str, graphs: Mapping[int, DependencyGraph], asked: Callable[[int], RankQuestion]
@@ -162,5 +200,5 @@ def _refuse_changed(before: DependencyGraph, after: DependencyGraph) -> None:
 
 def _content_of(graph: DependencyGraph) -> str:
     """Return what tells whether a file holds what it held, of a skeleton that of its whole graph."""
-    known = whole_answers(graph)
+    known = graph.attached(WholeAnswers)
     return fingerprint(graph) if known is None else known.content

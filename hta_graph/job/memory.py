@@ -1,7 +1,8 @@
-"""How much memory there is for reading, and how much reading a file takes."""
+"""How much memory and how many processors there are for reading, and how much reading a file takes."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.trace.allowance import PEAK_OF_A_PROCESS, PEAK_PER_TEXT, available_memory
 from hta_graph.trace.peek import text_size
 
-__all__ = ["graph_bytes", "memory_share", "peak_bytes"]
+__all__ = ["graph_bytes", "memory_share", "peak_bytes", "processor_count"]
 
 MARGIN = 1.25
 """A text may be longer than it is likely to be: one that takes still more is read a second time, alone."""
@@ -23,6 +24,14 @@ SHARE = 0.6
 def peak_bytes(path: Path) -> int:
     """Estimate how much memory a process takes at most that reads a file and builds its graph."""
     return PEAK_OF_A_PROCESS + int(MARGIN * PEAK_PER_TEXT * text_size(path))
+
+
+def processor_count() -> int:
+    """Return how many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
 
 
 def memory_share() -> int:

@@ -93,7 +93,7 @@ def rank_graph(read: Callable[[], Trace], asked: RankQuestion) -> DependencyGrap
         return compose_graph(read())
     with kept_text():
         graph = compose_graph(read())
-        read_members(graph)
+        graph = graph.with_attached(read_members(graph))
         if asked.skeleton:
             return make_skeleton(graph, asked.skeleton)
         if asked.replay:

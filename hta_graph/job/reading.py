@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, Self, cast
 from weakref import finalize
 
 from hta_graph.build import tell_faults
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.graph import DependencyGraph
-from hta_graph.job.engines.engine import processor_count
-from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
+from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes, processor_count
 from hta_graph.job.rank_graph import RankQuestion, graph_of_file, rank_graph
+from hta_graph.job.readings import GraphOrError, Reading, ReadingEngine
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
 from hta_graph.places.together import in_order
@@ -25,15 +25,10 @@ from hta_graph.trace.peek import text_size
 from hta_graph.trace.rank_files import RankFile, choose_ranks, expand
 from hta_graph.trace.read import Say, find_ranks, read_only, tell_repairs
 
-if TYPE_CHECKING:
-    from hta_graph.job.pool import Reading
-
 __all__ = ["AskedOf", "Progress", "Readers", "Report", "read_files", "read_graphs"]
 
 AskedOf = Callable[[RankFile], RankQuestion]
 """What is asked of each file."""
-GraphOrError = DependencyGraph | HtaGraphError
-
 Progress = Callable[[int, int], None]
 """Is called with how many files are done, and of how many."""
 Report = Callable[[HtaGraphError], None]
@@ -152,15 +147,17 @@ def _read(
     if not files:
         progress(0, 0)
     elif readers.cluster is not None:
-        from hta_graph.job.cluster_reading import read_on_cluster
+        from hta_graph.job.cluster_reading import ClusterPool
 
-        yield from read_on_cluster(
-            files, readers.cluster, readers.jobs, readers.memory, asked=asked, say=readers.say, progress=progress
-        )
+        cluster = ClusterPool(files, readers.cluster, readers.jobs, readers.memory, readers.say)
+        yield from _in_order(files, asked, cluster, _AtOnce(cluster.at_once, readers.memory), progress)
     elif (processes := _worthwhile_processes(files, readers.jobs)) > 1:
-        yield from _in_processes(files, processes, readers.memory, asked, progress)
+        from hta_graph.job.pool import Pool
+
+        memory = memory_share() if readers.memory is None else readers.memory
+        yield from _in_order(files, asked, Pool(), _Memory(processes, memory, readers.memory), progress)
     else:
-        yield from _read_here(files, readers.memory, asked, progress)
+        yield from _in_order(files, asked, _Inline(), _AtOnce(1, readers.memory), progress)
 
 
 def _read_alone(path: Path, ranks: Collection[int] | None, memory: int | None, asked: RankQuestion) -> DependencyGraph:
@@ -212,14 +209,21 @@ def _graphs_or_reports(
         raise TraceError(inputs, "no sound trace among these files")
 
 
-def _read_here(
-    files: Sequence[RankFile], memory: int | None, asked: AskedOf, progress: Progress
-) -> Generator[GraphOrError, None, None]:
-    """Read one file after the other in this process."""
-    for done, file in enumerate(files):
-        progress(done, len(files))
-        yield _read_or_error(file, memory, asked(file))
-    progress(len(files), len(files))
+class _Inline:
+    """Files that this process reads, one after the other."""
+
+    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+        """Read a file, with so much memory (bytes)."""
+        return Reading(file, _read_or_error(file, memory, asked))
+
+    def wait(self, readings: Iterable[Reading]) -> None:
+        """Nothing is waited for: what was begun is done."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def _read_or_error(file: RankFile, memory: int | None, asked: RankQuestion) -> GraphOrError:
@@ -233,26 +237,66 @@ def _read_or_error(file: RankFile, memory: int | None, asked: RankQuestion) -> G
         return out_of_memory(file.path)
 
 
-class _Memory:
-    """What is used of a limit: by processes that read, by graphs that wait for their turn, by graphs handed out."""
+class _Room(Protocol):
+    """Tells how much may be read at once."""
 
-    def __init__(self, limit: int) -> None:
+    @property
+    def limit(self) -> int | None:
+        """How much (bytes) a file may take that is read alone, if somebody said so."""
+
+    def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
+        """Tell whether one more file may be read; one always may."""
+
+    def share(self, file: RankFile) -> int | None:
+        """Return how much (bytes) a file may take beside others, if that is less than alone."""
+
+    def give(self, answer: GraphOrError) -> GraphOrError:
+        """Note that a graph is handed out."""
+
+
+@dataclass(frozen=True)
+class _AtOnce:
+    """So many files are read, or wait for their turn; each may take the same."""
+
+    most: int
+    limit: int | None
+
+    def has_room(self, _: RankFile, readings: Collection[Reading]) -> bool:
+        return sum(not reading.file.error for reading in readings) < self.most
+
+    def share(self, _: RankFile) -> int | None:
+        return None
+
+    def give(self, answer: GraphOrError) -> GraphOrError:
+        return answer
+
+
+class _Memory:
+    """So many processes, and memory: what those take that read, graphs that wait for their turn, graphs handed out."""
+
+    def __init__(self, processes: int, memory: int, limit: int | None) -> None:
         self.limit = limit
+        self._processes, self._memory = processes, memory
         self._needed: dict[Path, int] = {}
         self._given = 0
 
-    def give(self, answer: GraphOrError | None) -> GraphOrError:
+    def give(self, answer: GraphOrError) -> GraphOrError:
         """Note that a graph is handed out; it counts for as long as it is in use."""
         if isinstance(answer, DependencyGraph):
             size = graph_bytes(answer)
             self._given += size
             finalize(answer, self._take_back, size).atexit = False
-        return cast("GraphOrError", answer)
+        return answer
 
     def _take_back(self, size: int) -> None:
         self._given -= size
 
-    def needed(self, file: RankFile) -> int:
+    def share(self, file: RankFile) -> int | None:
+        """Return how much a file may take that is likely to take less than all."""
+        needed = self._needed_for(file)
+        return needed if needed < self._memory else None
+
+    def _needed_for(self, file: RankFile) -> int:
         """Return what reading a file is likely to take at most."""
         if file.path not in self._needed:
             self._needed[file.path] = peak_bytes(file.path)
@@ -260,44 +304,46 @@ class _Memory:
 
     def has_room(self, file: RankFile, readings: Collection[Reading]) -> bool:
         """Tell whether one more file may be read; one always may."""
+        if sum(reading.answer is None for reading in readings) >= self._processes:
+            return False
         used = self._given + sum(map(self._taken, readings))
-        return not readings or used + self.needed(file) <= self.limit
+        return not readings or used + self._needed_for(file) <= self._memory
 
     def _taken(self, reading: Reading) -> int:
         """Return what a process takes that reads, or the graph that it made."""
         if reading.answer is None:
-            return self.needed(reading.file)
+            return self._needed_for(reading.file)
         return graph_bytes(reading.answer) if isinstance(reading.answer, DependencyGraph) else 0
 
 
-def _in_processes(
-    files: Sequence[RankFile], processes: int, limit: int | None, asked: AskedOf, progress: Progress
+def _in_order(
+    files: Sequence[RankFile], asked: AskedOf, engine: ReadingEngine, room: _Room, progress: Progress
 ) -> Generator[GraphOrError, None, None]:
-    """Read files in processes, as many at once as memory allows; the answers come in the files' order."""
-    from hta_graph.job.pool import Pool, Reading
-
-    memory = _Memory(memory_share() if limit is None else limit)
+    """Read files, as many at once as there is room for; the answers come in the files' order."""
     waiting = deque(files)
     readings: deque[Reading] = deque()
-    with Pool() as pool:
+    with engine:
         while waiting or readings:
             busy = sum(reading.answer is None for reading in readings)
             progress(len(files) - len(waiting) - busy, len(files))
             again = next((at for at, reading in enumerate(readings) if reading.deserves_more), None)
             if again is not None and not busy:
-                readings[again] = pool.read(readings[again].file, asked(readings[again].file), memory=limit)
-            elif again is None and waiting and busy < processes and memory.has_room(waiting[0], readings):
-                file = waiting.popleft()
-                needed = memory.needed(file)
-                if file.error:
-                    readings.append(Reading(file, file.error))
-                elif needed < memory.limit:
-                    readings.append(replace(pool.read(file, asked(file), memory=needed), memory=needed))
-                else:
-                    readings.append(pool.read(file, asked(file), memory=limit))
+                readings[again] = engine.read(readings[again].file, asked(readings[again].file), memory=room.limit)
+            elif again is None and waiting and room.has_room(waiting[0], readings):
+                readings.append(_begun(waiting.popleft(), asked, engine, room))
             elif readings[0].answer is not None and not readings[0].deserves_more:
                 # Answers come in any order; the oldest question's is given first, later ones wait in memory.
-                yield memory.give(readings.popleft().answer)
+                yield room.give(cast("GraphOrError", readings.popleft().answer))
             else:
-                pool.wait(readings)
+                engine.wait(readings)
     progress(len(files), len(files))
+
+
+def _begun(file: RankFile, asked: AskedOf, engine: ReadingEngine, room: _Room) -> Reading:
+    """Begin to read a file, beside others with no more memory than it is likely to take."""
+    if file.error:
+        return Reading(file, file.error)
+    share = room.share(file)
+    if share is None:
+        return engine.read(file, asked(file), memory=room.limit)
+    return replace(engine.read(file, asked(file), memory=share), memory=share)

@@ -28,7 +28,7 @@ from hta_graph.trace.rank_files import RankFile
 
 __all__ = ["SkeletonCache", "import_parquet", "kept_skeletons"]
 
-FORMAT = 5
+FORMAT = 6
 """Is counted up where skeletons, or how they are kept, change."""
 MOST_MISSED = 8
 """If of so many files no skeleton is kept, those of the others hardly are."""
@@ -160,6 +160,4 @@ def _content(file: RankFile) -> Iterator[bytes]:
 def _with_path(graph: DependencyGraph, path: Path) -> DependencyGraph:
     trace = replace(graph.trace, path=path)
     notes = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
-    renamed = DependencyGraph(trace, graph.timeline, graph.edge_table, notes, graph.wait_calls)
-    renamed.answers.update(graph.answers)
-    return renamed
+    return DependencyGraph(trace, graph.timeline, graph.edge_table, notes, graph.wait_calls, graph.attached_tables)

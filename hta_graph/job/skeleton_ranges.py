@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import WholeAnswers, whole_answers
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import known_answer
-from hta_graph.job.causes.rank_ways import RankWays, known_ways
+from hta_graph.graph.rank_summary import WholeAnswers
+from hta_graph.job.causes.rank_ways import RankWays
 from hta_graph.job.matching.rank_members import RankMembers
-from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import EdgeKind, EventKind, Rule
 
 __all__ = ["numbers_name_something"]
@@ -28,14 +26,14 @@ def numbers_name_something(graph: DependencyGraph) -> bool:
 
 def _all(graph: DependencyGraph) -> Iterator[Range]:
     yield from _of_graph(graph)
-    answers, members, ways = (known_answer(question, graph) for question in (whole_answers, read_members, known_ways))
-    if isinstance(answers, WholeAnswers):
+    answers, members, activity = graph.attached(WholeAnswers), graph.attached(RankMembers), graph.attached(RankWays)
+    if answers is not None:
         yield answers.rows, 0, answers.size
-    if isinstance(members, RankMembers):
+    if members is not None:
         yield members.row, -1, len(graph.event_table)
         yield members.call, -1, len(graph.event_table)
-        if isinstance(ways, RankWays):
-            yield from _of_ways(ways, len(members))
+        if activity is not None:
+            yield from _of_activity(activity, len(members))
 
 
 def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
@@ -49,10 +47,10 @@ def _of_graph(graph: DependencyGraph) -> Iterator[Range]:
         yield column, 0, 2 * size
 
 
-def _of_ways(ways: RankWays, members: int) -> Iterator[Range]:
-    yield ways.ways.member, 0, max(members, 1)
-    yield ways.ways.before, -1, len(ways.ways)
-    yield ways.queued, -1, len(ways.queued)
-    yield ways.done.walk, 0, len(ways.ways) + len(ways.queued)
-    for column in (ways.transfer, ways.done.doing):
-        yield column, 0, len(ways.name)
+def _of_activity(activity: RankWays, members: int) -> Iterator[Range]:
+    yield activity.walks.member, 0, max(members, 1)
+    yield activity.walks.before, -1, len(activity.walks)
+    yield activity.queued, -1, len(activity.queued)
+    yield activity.done.walk, 0, len(activity.walks) + len(activity.queued)
+    for column in (activity.transfer, activity.done.activity):
+        yield column, 0, len(activity.name)

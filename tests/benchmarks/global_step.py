@@ -66,7 +66,7 @@ def measure(job: MadeJob) -> dict[str, dict[str, float]]:
     return {
         "seconds": stages.seconds,
         "peak": stages.peak,
-        "found": {"collectives": len(found), "members": len(found.number), "alone": found.alone},
+        "found": {"collectives": len(found), "members": len(found.number), "alone": found.without_partner},
     }
 
 

@@ -11,10 +11,9 @@ import pytest
 
 import hta_graph as hg
 from hta_graph.errors import HtaGraphError, TooLargeError, TraceError
-from hta_graph.job import pool as processes
 from hta_graph.job import rank_graph, reading
-from hta_graph.job.pool import Reading
 from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.readings import Reading
 from hta_graph.trace import read
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
@@ -128,7 +127,7 @@ class Short:
 def test_a_file_that_takes_more_than_it_seems_is_read_again_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "Pool", Short)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Short)
     monkeypatch.setattr(Short, "asked", [], raising=False)
     monkeypatch.setattr(reading, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(reading, "graph_bytes", lambda _: 0)
@@ -142,7 +141,7 @@ def test_a_file_that_takes_more_than_it_seems_is_read_again_alone(
 
 
 def test_nothing_is_read_twice_where_a_file_needs_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", Short)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Short)
     monkeypatch.setattr(Short, "asked", [], raising=False)
     monkeypatch.setattr(reading, "peak_bytes", lambda _: 500)
     with pytest.raises(TraceError, match="too large"):

@@ -23,14 +23,14 @@ import pytest
 import hta_graph as hg
 from analyses.command_line.cli import main
 from hta_graph.errors import HtaGraphError, TraceError
-from hta_graph.job import pool as processes
 from hta_graph.job import reading
 from hta_graph.job.engines import own_process
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
+from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.memory import graph_bytes, memory_share, peak_bytes
-from hta_graph.job.pool import Reading
 from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.readings import Reading
 from hta_graph.trace import source
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
@@ -108,11 +108,11 @@ def test_communications_go_with_the_graph_and_the_file_is_not_opened_again(tmp_p
         own = read_members(graph)
         stream = BytesIO(b"".join(graph_pieces(graph)))
         found = read_graph(json.loads(stream.readline()), stream)
-        assert found.answers.keys() == {read_members.__wrapped__}  # type: ignore[attr-defined]
+        assert [type(table) for table in found.attached_tables] == [RankMembers]
         path.rename(tmp_path / "elsewhere")
         assert list(parts_of(read_members(found))) == list(parts_of(own))
         (tmp_path / "elsewhere").rename(path)
-        assert own.said["Comms Id"] == [2**63 + 1]
+        assert own.arguments["Comms Id"] == [2**63 + 1]
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_processes_send_communications_only_where_they_are_wanted(tmp_path: Path
     folder = job_folder(tmp_path, 0, 1)
     for members in (False, True):
         for graph in hg.read_graphs(folder, jobs=2, members=members):
-            assert bool(graph.answers) == members
+            assert bool(graph.attached_tables) == members
 
 
 def test_a_stream_that_ends_early_is_noticed(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_some_ranks_are_read_alone(tmp_path: Path) -> None:
 
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", None)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", None)
     job_folder(tmp_path, 3)
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=4)] == [3]
     assert [graph.trace.rank for graph in hg.read_graphs(tmp_path / "trace_6.json.gz", ranks=[3], jobs=4)] == [3]
@@ -173,13 +173,13 @@ def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_small_files_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", None)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1, 2)))) == 3
 
 
 def test_a_program_without_an_interpreter_reads_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setattr(processes, "Pool", None)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", None)
     assert len(list(hg.read_graphs(job_folder(tmp_path, 0, 1), jobs=2))) == 2
 
 
@@ -321,7 +321,7 @@ reading_now = [0]
 def test_no_more_files_are_read_at_once_than_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: float, jobs: int, most: int
 ) -> None:
-    monkeypatch.setattr(processes, "Pool", Counted)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Counted)
     reading_now[:] = [0]
     peak = peak_bytes(job_folder(tmp_path, *range(8)) / "trace_2.json.gz")
     found = [graph.trace.rank for graph in hg.read_graphs(tmp_path, jobs=jobs, memory=int(room * peak))]
@@ -330,7 +330,7 @@ def test_no_more_files_are_read_at_once_than_fit(
 
 
 def test_graphs_that_are_kept_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "Pool", Counted)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Counted)
     monkeypatch.setattr(reading, "peak_bytes", lambda _: 100)
     monkeypatch.setattr(reading, "graph_bytes", lambda _: 100)
     job_folder(tmp_path, *range(8))

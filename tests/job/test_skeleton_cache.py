@@ -6,14 +6,17 @@ import os
 import random
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hta_graph.job import skeleton_cache
+from hta_graph.job.pool import Pool
 from hta_graph.job.rank_graph import RankQuestion, graph_of_file
-from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
+from hta_graph.job.readings import Reading
+from hta_graph.trace.rank_files import RankFile
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.depth import cases, deep
 from tests.support.large_jobs import Said, generated_job
@@ -66,13 +69,15 @@ def test_what_is_kept_is_read_without_processes(
     """Reading a skeleton takes less than asking a process for it; of those that are missing processes are asked."""
     started: list[str] = []
 
-    def in_processes(files: Any, *_: Any) -> Any:
-        started.extend(file.path.name for file in files)
-        yield from (graph_of_file(file, RankQuestion(members=True, skeleton=SkeletonQuestion())) for file in files)
+    class Here(Pool):
+        def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+            del memory
+            started.append(file.path.name)
+            return Reading(file, graph_of_file(file, replace(asked, cache=None)))
 
     first = asked(capsys, job, tmp_path, "collectives")
     monkeypatch.setattr("hta_graph.job.reading._worthwhile_processes", lambda files, _: len(files))
-    monkeypatch.setattr("hta_graph.job.reading._in_processes", in_processes)
+    monkeypatch.setattr("hta_graph.job.pool.Pool", Here)
     assert asked(capsys, job, tmp_path, "collectives") == first
     assert started == []
     for path in entries(tmp_path)[:2]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from io import BufferedReader
 from pathlib import Path
 from threading import Thread
 
 from hta_graph.errors import HtaGraphError
+from hta_graph.job.engines.processes import ProcessEngine
 from hta_graph.job.engines.tasks import Task
 from hta_graph.job.rank_graph import RankQuestion
 from hta_graph.job.rank_task import file_task
@@ -31,6 +34,24 @@ def rank_file(folder: Path, rank: int) -> Path:
 def reading(path: Path, rank: int = 0, memory: int | None = None) -> Task:
     """Ask for the graph of a file."""
     return file_task(RankFile(path, rank, "header"), RankQuestion(), memory=memory)
+
+
+def submitted(engine: ProcessEngine, task: Task) -> Future[bytes | HtaGraphError]:
+    """Let a process run a task whose answer is taken as it is."""
+    return engine.submit(task, _whole_answer)
+
+
+def answers(engine: ProcessEngine, tasks: Sequence[Task]) -> list[bytes | HtaGraphError]:
+    """Let processes run tasks; return what each made, or its error, in the order of the tasks."""
+    asked = [submitted(engine, task) for task in tasks]
+    return [future.result() for future in asked]
+
+
+def _whole_answer(size: int, stream: BufferedReader) -> bytes:
+    made = stream.read(size)
+    if len(made) < size:
+        raise EOFError
+    return made
 
 
 def as_text(answer: bytes | HtaGraphError) -> object:

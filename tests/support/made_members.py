@@ -89,7 +89,7 @@ def _members_of(
     # As in a file that was read on its own: a rank has texts of its own.
     own = ["".join([texts[which][number][:1], texts[which][number][1:]]) for which, number in enumerate(groups)]
     kinds = kind[at].tolist()
-    said = RankMembers.nothing_said(count) | {
+    said = RankMembers.no_arguments(count) | {
         "Collective name": [ALL_TO_ALL[which] for which in kinds],
         "Process Group Name": [str(which) for which in kinds],
         "Group size": [own[which].count(",") + 1 for which in kinds],

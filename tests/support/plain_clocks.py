@@ -42,80 +42,80 @@ NO_UPPER, NO_LOWER = float("inf"), float("-inf")
 
 @dataclass(frozen=True)
 class PlainPairClock:
-    """How far the second rank's clock is ahead of the first one's; how well that is known (ns), by how many meetings.
+    """How far the second rank's clock is ahead of the first one's; how well that is known (ns), by how many matches.
 
-    ``impossible`` are meetings that fit no clocks; ``allows_zero`` says that nothing contradicts equal clocks.
+    ``impossible`` are matches that fit no clocks; ``allows_zero`` says that nothing contradicts equal clocks.
     """
 
     line: ClockLine
     error: int
-    meetings: int
+    match_count: int
     allows_zero: bool
     impossible: tuple[int, ...] = ()
 
 
-def pair_clock(met: MeetingsOfTwo) -> PlainPairClock:
+def pair_clock(matches: MeetingsOfTwo) -> PlainPairClock:
     """Compare two clocks.
 
-    Bounds that leave no room are a sign of a drift, if one makes room, else of meetings that were none: as few as
+    Bounds that leave no room are a sign of a drift, if one makes room, else of matches that were none: as few as
     possible are left out. The tighter of ends and bounds is believed.
     """
-    every, middle = met, _middle_of(met)
-    least, most = _room(met, 0.0, middle)
-    drift = _drift_of_ends(met, middle)
-    low, high = _room(met, drift, middle)
+    every, middle = matches, _middle_of(matches)
+    least, most = _room(matches, 0.0, middle)
+    drift = _drift_of_ends(matches, middle)
+    low, high = _room(matches, drift, middle)
     if low > high:
-        drift = _drift_of_bounds(met, middle)
-        met = _without_impossible(met, drift, middle)
-    ahead, error = _believed(met, drift, middle)
-    gone = tuple(np.setdiff1d(every.meeting, met.meeting).tolist())
-    return PlainPairClock(ClockLine(ahead, drift, middle), error, len(met), least <= 0 <= most, gone)
+        drift = _drift_of_bounds(matches, middle)
+        matches = _without_impossible(matches, drift, middle)
+    ahead, error = _believed(matches, drift, middle)
+    gone = tuple(np.setdiff1d(every.number, matches.number).tolist())
+    return PlainPairClock(ClockLine(ahead, drift, middle), error, len(matches), least <= 0 <= most, gone)
 
 
-def gap_of_bounds(met: MeetingsOfTwo) -> tuple[float, float]:
+def gap_of_bounds(matches: MeetingsOfTwo) -> tuple[float, float]:
     """Return how far the second clock may be ahead at least and at most (ns), as waiting says."""
-    return _room(met, 0.0, 0)
+    return _room(matches, 0.0, 0)
 
 
-def _middle_of(met: MeetingsOfTwo) -> int:
-    return (int(met.other_came.min()) + int(met.other_left.max())) // 2
+def _middle_of(matches: MeetingsOfTwo) -> int:
+    return (int(matches.other_arrival.min()) + int(matches.other_end.max())) // 2
 
 
-def _bounds(met: MeetingsOfTwo) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+def _bounds(matches: MeetingsOfTwo) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
     """Return when (the second clock's time) that one is ahead at least by what, and when at most by what (ns)."""
-    one, two = met.take(met.waits), met.take(met.other_waits)
-    return (one.other_came, one.other_came - one.left), (two.other_left, two.other_left - two.came)
+    one, two = matches.take(matches.waits), matches.take(matches.other_waits)
+    return (one.other_arrival, one.other_arrival - one.end), (two.other_end, two.other_end - two.arrival)
 
 
-def _room(met: MeetingsOfTwo, drift: float, middle: int) -> tuple[float, float]:
+def _room(matches: MeetingsOfTwo, drift: float, middle: int) -> tuple[float, float]:
     """Return the bounds in the middle, if the clocks drift so."""
-    (when_least, least), (when_most, most) = _bounds(met)
+    (when_least, least), (when_most, most) = _bounds(matches)
     return (
         float((least - drift * (when_least - middle)).max(initial=NO_LOWER)),
         float((most - drift * (when_most - middle)).min(initial=NO_UPPER)),
     )
 
 
-def _drift_of_bounds(met: MeetingsOfTwo, middle: int) -> float:
+def _drift_of_bounds(matches: MeetingsOfTwo, middle: int) -> float:
     """Return the drift that leaves most room between the bounds; 0 if none does, or one half does not confirm it."""
-    if len(met) < FEWEST_FOR_DRIFT:
+    if len(matches) < FEWEST_FOR_DRIFT:
         return 0.0
-    drift = _roomiest_drift(met, middle)
-    low, high = _room(met, drift, middle)
+    drift = _roomiest_drift(matches, middle)
+    low, high = _room(matches, drift, middle)
     if low > high:
         return 0.0
     # What one half says has to serve the other half better than no drift.
-    odd = np.arange(len(met)) % 2 == 1
-    half, held_out = met.take(odd), met.take(~odd)
+    odd = np.arange(len(matches)) % 2 == 1
+    half, held_out = matches.take(odd), matches.take(~odd)
     drift_of_half = _roomiest_drift(half, middle)
     return drift if _missed(half, held_out, drift_of_half, middle) < _missed(half, held_out, 0.0, middle) else 0.0
 
 
-def _roomiest_drift(met: MeetingsOfTwo, middle: int) -> float:
+def _roomiest_drift(matches: MeetingsOfTwo, middle: int) -> float:
     """Find the drift with most room: the room is a concave function of it."""
 
     def room(drift: float) -> float:
-        low, high = _room(met, drift, middle)
+        low, high = _room(matches, drift, middle)
         return high - low
 
     return _highest(room, -MOST_DRIFT, MOST_DRIFT)
@@ -140,15 +140,15 @@ def _missed(half: MeetingsOfTwo, held_out: MeetingsOfTwo, drift: float, middle: 
     return max(least - ahead, 0.0) + max(ahead - most, 0.0)
 
 
-def _ends(met: MeetingsOfTwo) -> tuple[Ints, Ints]:
+def _ends(matches: MeetingsOfTwo) -> tuple[Ints, Ints]:
     """Return when both left what all wait for (the second clock's time), and how much later the second one (ns)."""
-    both = met.take(met.waits & met.other_waits)
-    return both.other_left, both.other_left - both.left
+    both = matches.take(matches.waits & matches.other_waits)
+    return both.other_end, both.other_end - both.end
 
 
-def _drift_of_ends(met: MeetingsOfTwo, middle: int) -> float:
+def _drift_of_ends(matches: MeetingsOfTwo, middle: int) -> float:
     """Return the drift that the ends show over a long recording; 0 if a half that is held out does not confirm it."""
-    when, apart = _ends(met)
+    when, apart = _ends(matches)
     if len(when) < FEWEST_FOR_DRIFT or int(when.max() - when.min()) < LONG_NS:
         return 0.0
     order = np.argsort(when)
@@ -181,16 +181,16 @@ def _spread(values: Ints | Floats) -> float:
     return USUAL_TO_STANDARD * float(np.median(np.abs(values - np.median(values))))
 
 
-def _without_impossible(met: MeetingsOfTwo, drift: float, middle: int) -> MeetingsOfTwo:
+def _without_impossible(matches: MeetingsOfTwo, drift: float, middle: int) -> MeetingsOfTwo:
     """Leave out, one by one, what makes most room; all stays where too many would have to go."""
-    kept = met
-    for _ in range(max(1, len(met) // DROPPED_SHARE)):
+    kept = matches
+    for _ in range(max(1, len(matches) // DROPPED_SHARE)):
         low, high = _room(kept, drift, middle)
         if low <= high:
             return kept
         kept = max((kept.take(others) for others in _without_one(kept, drift, middle)), key=_RoomWith(drift, middle))
     low, high = _room(kept, drift, middle)
-    return kept if low <= high else met
+    return kept if low <= high else matches
 
 
 @dataclass(frozen=True)
@@ -198,24 +198,28 @@ class _RoomWith:
     drift: float
     middle: int
 
-    def __call__(self, met: MeetingsOfTwo) -> float:
-        low, high = _room(met, self.drift, self.middle)
+    def __call__(self, matches: MeetingsOfTwo) -> float:
+        low, high = _room(matches, self.drift, self.middle)
         return high - low
 
 
-def _without_one(met: MeetingsOfTwo, drift: float, middle: int) -> list[Bools]:
+def _without_one(matches: MeetingsOfTwo, drift: float, middle: int) -> list[Bools]:
     """Return what remains without the meeting that sets the lower bound, and without that of the upper one."""
-    least = np.where(met.waits, met.other_came - met.left - drift * (met.other_came - middle), NO_LOWER)
-    most = np.where(met.other_waits, met.other_left - met.came - drift * (met.other_left - middle), NO_UPPER)
-    every = np.arange(len(met))
+    least = np.where(
+        matches.waits, matches.other_arrival - matches.end - drift * (matches.other_arrival - middle), NO_LOWER
+    )
+    most = np.where(
+        matches.other_waits, matches.other_end - matches.arrival - drift * (matches.other_end - middle), NO_UPPER
+    )
+    every = np.arange(len(matches))
     return [every != least.argmax(), every != most.argmin()]
 
 
-def _believed(met: MeetingsOfTwo, drift: float, middle: int) -> tuple[int, int]:
+def _believed(matches: MeetingsOfTwo, drift: float, middle: int) -> tuple[int, int]:
     """Return how far the second clock is ahead and how uncertain that is (ns): by ends or by bounds."""
     found: list[tuple[int, int]] = []
-    low, high = _room(met, drift, middle)
-    when, apart = _ends(met)
+    low, high = _room(matches, drift, middle)
+    when, apart = _ends(matches)
     if len(apart) >= FEWEST_ENDS:
         rest = apart - drift * (when - middle)
         usual = float(np.median(rest))

@@ -11,18 +11,15 @@ from typing import Any
 
 import hta_graph as hg
 from analyses.paths.path_report import path_document
-from hta_graph.algorithms.replay.prediction import replay_elsewhere
 from hta_graph.algorithms.time.step_table import step_rows
 from hta_graph.algorithms.time.windows import Window
 from hta_graph.export.json_text import to_json
-from hta_graph.graph.remembered import remember
 from hta_graph.job.graph_bytes import graph_pieces, read_graph
+from hta_graph.job.many_ranks import SummarySource
 from hta_graph.job.matching.collective_times import match_collectives
 from hta_graph.job.matching.read_members import read_members
-from hta_graph.job.replays.job_replay import JobReplay
 from hta_graph.job.replays.make_replay import make_replay
 from hta_graph.job.replays.replay_question import ReplayQuestion
-from hta_graph.job.skeletons.job_paths import job_of_skeletons
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
 from tests.ranks_proof import DAMAGES, SCENARIOS, random_shape
@@ -77,9 +74,10 @@ def skeleton_job(graphs: Iterable[hg.DependencyGraph], doings: int = 1 << 20) ->
         again = {rank: json.loads(json.dumps(question(rank).as_record())) for rank in ranks}
         return {rank: _sent(make_replay(whole[rank], ReplayQuestion.of_record(one))) for rank, one in again.items()}
 
-    job = job_of_skeletons(few, matched, ask)
-    remember(replay_elsewhere, job, lambda window, asked: JobReplay(job, window, asked, (), matched, ask_replay))
-    return job
+    def read_whole(ranks: Iterable[int]) -> dict[int, hg.DependencyGraph]:
+        return {rank: whole[rank] for rank in ranks}
+
+    return SummarySource(few, matched, (), excerpts=ask, replays=ask_replay, whole=read_whole).job
 
 
 def _sent(graph: hg.DependencyGraph) -> hg.DependencyGraph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hta_graph.algorithms.replay.changes import Change
 from hta_graph.algorithms.replay.opportunities import Opportunity
@@ -14,7 +14,7 @@ from hta_graph.algorithms.replay.replay import Replayed, replay
 from hta_graph.algorithms.time.median_step import median_step
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
+from hta_graph.graph.dependency_graph import RankSource
 from hta_graph.model import BoundBy
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "JobPrediction",
     "PathOfRanks",
     "ReplayElsewhere",
+    "ReplaySource",
     "predict",
     "replay_elsewhere",
 ]
@@ -41,11 +42,17 @@ class ReplayElsewhere(Protocol):
         """Tell what lies on the path with what its time would gain, and what named changes would save."""
 
 
-@remembered
+@runtime_checkable
+class ReplaySource(RankSource, Protocol):
+    """Replays windows of a graph that holds few rows of its ranks."""
+
+    def replay(self, window: ResolvedWindow, asked: str) -> ReplayElsewhere:
+        """Return the replay of a window, given with how it was asked for."""
+
+
 def replay_elsewhere(graph: DependencyGraph) -> Callable[[ResolvedWindow, str], ReplayElsewhere] | None:
     """Return who replays windows (given with how they were asked for) of a graph of few rows; None of a whole graph."""
-    del graph
-    return None
+    return graph.source.replay if isinstance(graph.source, ReplaySource) else None
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hta_graph.algorithms.replay.nothing_meant import nothing_meant
 from hta_graph.algorithms.replay.replayable import Replayable
 from hta_graph.algorithms.time.accounting import TimePart
 from hta_graph.algorithms.who.owners import owners
 from hta_graph.columns import distinct, picked
-from hta_graph.errors import UsageError
+from hta_graph.errors import QueryError, Remedy, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import Bools, BoundBy, EventKind, Ids, Ints
-from hta_graph.names import elided, short_name, there_are
+from hta_graph.names import closest_names, elided, short_name, there_are
 from hta_graph.patterns import matched_names
 
 __all__ = [
@@ -36,6 +35,14 @@ __all__ = [
 READINGS = ("name", "short name", "expression")
 """How a pattern may be meant; the first that fits anything is."""
 
+LONGEST_SAID = 80
+"""Characters of a name in an error; kernels' names have hundreds."""
+
+WITHOUT_NAMES = ("class", "rank")
+"""Kinds of things that are no events with names."""
+
+WHAT_THERE_IS = Remedy("hg.opportunities lists what there is", "what-if without a change lists what there is")
+
 
 @dataclass(frozen=True)
 class What:
@@ -52,8 +59,8 @@ class What:
     def of(cls, text: str) -> What:
         """Read ``KIND:PATTERN`` or a bare pattern.
 
-        >>> What.of("kernel:gemm"), What.of("aten::mm")
-        (What(kind='kernel', pattern='gemm'), What(kind='', pattern='aten::mm'))
+        >>> [(what.kind, what.pattern) for what in map(What.of, ("kernel:gemm", "aten::mm"))]
+        [('kernel', 'gemm'), ('', 'aten::mm')]
 
         Raises:
             UsageError: the pattern is missing, or no regular expression, or no class or rank.
@@ -120,7 +127,7 @@ def selected_parts(base: Replayable, what: What) -> Bools:
     """
     found = SELECTORS[what.kind](base, what.read_in(base)) & base.may_change
     if not found.any():
-        raise nothing_meant(base, what, SELECTORS)
+        raise _nothing_meant(base, what)
     return found
 
 
@@ -290,7 +297,7 @@ def own_events(base: Replayable, what: What) -> Ints:
         meant &= _meant_rows(graph, what)
     found = np.flatnonzero(meant & base.is_inside[:-1:2] & base.is_issued)
     if not len(found):
-        raise nothing_meant(base, what, SELECTORS)
+        raise _nothing_meant(base, what)
     return found
 
 
@@ -305,3 +312,37 @@ SELECTORS: dict[str, Callable[[Replayable, What], Bools]] = {
     "": _any_parts,
 }
 """The kinds of things that a change may be about."""
+
+
+# -- where nothing is called so ---------------------------------------------------------------------------------------
+
+
+def _nothing_meant(base: Replayable, what: What) -> QueryError:
+    """Return the error: the same pattern may name another kind of thing, or a close name, or something elsewhere."""
+    said = f"{base.graph.path}: nothing in {base.window.label} is {str(what)!r}"
+    if what.kind in WITHOUT_NAMES:
+        return QueryError(said, WHAT_THERE_IS)
+    others = [replace(what, kind=kind) for kind in SELECTORS if kind not in ("", what.kind, *WITHOUT_NAMES)]
+    found = [str(other) for other in others if (SELECTORS[other.kind](base, other) & base.may_change).any()]
+    if found:
+        return QueryError(said, f"{' and '.join(found)} is there")
+    names = base.graph.event_table.name
+    if what.names_in(base.graph, names)[names].any():
+        return QueryError(f"{said}; the name occurs elsewhere in the trace, or on what takes no time of its own here")
+    close = _mistyped_kind(what, SELECTORS) or closest_names(what.pattern, _names_present(base))
+    if close:
+        return QueryError(said, f"did you mean {' or '.join(repr(elided(name, LONGEST_SAID)) for name in close)}?")
+    return QueryError(said, WHAT_THERE_IS)
+
+
+def _mistyped_kind(what: What, kinds: Collection[str]) -> list[str]:
+    """Return what is meant if the word in front of a colon is nearly that of a kind."""
+    kind, colon, pattern = what.pattern.partition(":")
+    is_name = what.kind or not colon or pattern.startswith(":")
+    return [] if is_name else [f"{close}:{pattern}" for close in closest_names(kind, filter(None, kinds), 1)]
+
+
+def _names_present(base: Replayable) -> list[str]:
+    """Return the names of what takes time in the window."""
+    owner = base.parts.owner
+    return [base.graph.names[code] for code in distinct(base.graph.event_table.name[owner[owner >= 0]]).tolist()]

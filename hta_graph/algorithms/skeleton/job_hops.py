@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hta_graph.algorithms.skeleton.hops import Hops
-from hta_graph.algorithms.skeleton.whole_answers import kept_rows_of, whole_answers
 from hta_graph.algorithms.time.accounting import Accounting
 from hta_graph.algorithms.time.path_classes import pieces_of_paths
 from hta_graph.algorithms.time.pieces import Pieces
@@ -23,6 +22,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow
 from hta_graph.columns import Columns, freeze, picked
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.points import end_point, event_of, is_end, start_point
+from hta_graph.graph.rank_summary import WholeAnswers, kept_rows_of
 from hta_graph.model import EdgeKind, Ids, Ints
 
 __all__ = ["JobHops", "WindowHops", "job_hops", "moved_pieces", "moved_window"]
@@ -79,7 +79,7 @@ def _with_dips(job: JobGraph, chain: Chain) -> Chain:
     """Let time fall to where what is passed over falls: on a walk back it never rises."""
     dips = np.zeros(len(job.timeline.times), np.int64)
     for part in job.parts:
-        answers = whole_answers(part.graph)
+        answers = part.graph.attached(WholeAnswers)
         if answers is not None and len(answers.dip):
             dips[2 * part.first_row : 2 * part.first_row + len(answers.dip)] = answers.dip
     if not dips.any() or len(chain.points) < 2:

@@ -24,6 +24,7 @@ from hta_graph.columns import Columns, cut_at, cut_between, distinct, first_of_r
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.nesting import Innermost, innermost_of
 from hta_graph.graph.points import event_of, is_end
+from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EDGE_MEANING, ROLE, Bools, Codes, EdgeKind, EdgeRole, EventKind, Ids, Ints
 
@@ -95,6 +96,10 @@ def explained_lags(graph: DependencyGraph) -> Ints:
     Returns:
         A row per rank (``graph.parts``), a column per kind.
     """
+    if (rank_known := graph.attached(WholeAnswers)) is not None:
+        return rank_known.limits.reshape(1, -1)
+    if (job_known := graph.attached(JobLimits)) is not None:
+        return job_known.limits
     binding = binding_edges(graph)
     rows = binding[binding >= 0]
     # A kind without a class for its lag has none that could be usual.

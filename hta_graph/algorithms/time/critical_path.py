@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow, Window, known_wind
 from hta_graph.columns import first_of_runs, picked, summed_by
 from hta_graph.errors import DefectError, QueryError, Remedy, UsageError
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
+from hta_graph.graph.dependency_graph import RankSource
 from hta_graph.graph.views import labels, none_where, texts_of_codes
 from hta_graph.model import ROLE, Bools, BoundBy, EdgeKind, EdgeRole, Evidence, Ids, Ints, Reason
 from hta_graph.shown import html_table, milliseconds
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = [
     "WHOLE_GRAPHS",
     "CriticalPath",
+    "PathSource",
     "critical_path",
     "critical_paths",
     "is_told_elsewhere",
-    "paths_elsewhere",
     "refuse_few_rows",
 ]
 
@@ -320,20 +320,22 @@ class CriticalPath:
             raise DefectError(f"{self.graph.path}: the segments of {self.window.label} do not tile it at {at}")
 
 
-FindPaths = Callable[[Sequence[Window], Sequence[str]], list[CriticalPath]]
-"""Finds the paths of windows, given expressions of what loads data."""
+@runtime_checkable
+class PathSource(RankSource, Protocol):
+    """Finds the paths of a graph that holds few rows of its ranks."""
 
+    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+        """Return the paths of windows, given expressions of what loads data.
 
-@remembered
-def paths_elsewhere(graph: DependencyGraph) -> FindPaths | None:
-    """Return who finds the paths of a graph that holds few rows of its ranks; None where the graph tells them."""
-    del graph
-    return None
+        Raises:
+            QueryError: there is no such window.
+            HtaGraphError: a file cannot be read once more.
+        """
 
 
 def is_told_elsewhere(graph: DependencyGraph) -> bool:
     """Tell whether a graph holds few rows of its ranks, whose paths are told by their whole graphs."""
-    return paths_elsewhere(graph) is not None
+    return isinstance(graph.source, PathSource)
 
 
 def refuse_few_rows(graph: DependencyGraph, what: str) -> None:
@@ -383,9 +385,8 @@ def critical_paths(
     """
     if not windows:
         return []
-    elsewhere = paths_elsewhere(graph)
-    if elsewhere is not None:
-        return elsewhere(windows, data_load)
+    if isinstance(graph.source, PathSource):
+        return graph.source.paths(windows, data_load)
     if known_windows(graph) is not None:
         raise QueryError(f"{graph.path}: holds few rows of its rank; ask about that rank alone")
     resolved = [window(graph) for window in windows]

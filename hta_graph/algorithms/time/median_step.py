@@ -14,6 +14,7 @@ from hta_graph.algorithms.time.windows import ResolvedWindow, Window, question_t
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import StepColumns, WholeAnswers
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import EdgeKind
 
@@ -41,6 +42,8 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
 
     Candidates are the steps that launched GPU work, else all; the file's first step is none where there are others.
     """
+    if (known := graph.attached(WholeAnswers)) is not None:
+        return _known_lengths(known.steps)
     steps = graph.steps()
     if not steps:
         return ()
@@ -63,6 +66,11 @@ def step_lengths(graph: DependencyGraph) -> tuple[StepLength, ...]:
     candidate[0] &= not candidate[1:].any()
     columns = (iteration.tolist(), (sinks - starts).tolist(), candidate.tolist(), busy.tolist())
     return tuple(StepLength(item.number, *of) for item, *of in zip(steps, *columns, strict=True))
+
+
+def _known_lengths(steps: StepColumns) -> tuple[StepLength, ...]:
+    columns = (steps.number, steps.iteration, steps.latency, steps.is_candidate, steps.launches_work)
+    return tuple(StepLength(*of) for of in zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _lengths_of_job(job: JobGraph) -> tuple[StepLength, ...]:

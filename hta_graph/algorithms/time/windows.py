@@ -27,6 +27,7 @@ from hta_graph.algorithms.time.sinks import (
 from hta_graph.errors import QueryError, UsageError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import JobLimits, WholeAnswers, WindowRecord
 from hta_graph.graph.remembered import remembered
 from hta_graph.model import WALKABLE, EventKind, Ints, kind_mask
 from hta_graph.patterns import matched_names
@@ -147,9 +148,24 @@ KnownWindows = Mapping[str, ResolvedWindow | QueryError]
 
 @remembered
 def known_windows(graph: DependencyGraph) -> KnownWindows | None:
-    """Return the windows of a graph that holds few rows of its rank, found in all of them; None of a whole graph."""
-    del graph
-    return None
+    """Return the windows of a graph that holds few rows of its rank, found in all of them; None of a whole graph.
+
+    A job of such ranks has none of its own: they are made of those of its ranks.
+    """
+    if (known := graph.attached(WholeAnswers)) is not None:
+        return {record["asked"]: _restored(record) for record in known.windows}
+    return None if graph.attached(JobLimits) is None else {}
+
+
+def _restored(record: WindowRecord) -> ResolvedWindow | QueryError:
+    if "error" in record:
+        error = QueryError(record["error"][0])
+        error.on_command_line = record["error"][1]
+        return error
+    point, time_ns, lane = record["sink"]
+    ends = np.array([point] if point >= 0 else [], np.int32)
+    sink = Sink(point, time_ns, lane, ends, np.zeros(len(ends), np.int64))
+    return ResolvedWindow(sink=sink, **{key: value for key, value in record.items() if key not in ("asked", "sink")})
 
 
 def question_text(question: str, *arguments: object, **options: object) -> str:

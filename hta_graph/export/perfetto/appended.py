@@ -15,6 +15,8 @@ import numpy as np
 import orjson
 
 from hta_graph.errors import TraceError
+from hta_graph.export.files import write_file
+from hta_graph.export.trace_text import gzipped
 from hta_graph.model import Ints
 from hta_graph.trace.clock import base_time
 from hta_graph.trace.reader import closed_text, paused_gc
@@ -32,6 +34,7 @@ __all__ = [
     "free_numbers",
     "integers_in",
     "read_original",
+    "write_trace",
 ]
 
 PIECE = 1 << 24
@@ -134,6 +137,15 @@ def _strict_json(path: Path, text: bytes) -> bytes:
         )
     except (ValueError, TypeError, RecursionError):
         raise TraceError(path, "has changed since it was read, or cannot be written as strict JSON") from None
+
+
+def write_trace(target: str | Path, content: Iterable[bytes]) -> None:
+    """Write the text of a trace; gzip if the name ends in ``.gz``.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
 
 
 def as_seen(ns: Ints) -> Ints:

@@ -9,10 +9,9 @@ from typing import Any
 
 import orjson
 
-from hta_graph.export.files import write_file
-from hta_graph.export.perfetto.appended import read_original
+from hta_graph.export.perfetto.appended import read_original, write_trace
 from hta_graph.export.targets import check_output
-from hta_graph.export.trace_text import gzipped, microseconds
+from hta_graph.export.trace_text import microseconds
 from hta_graph.model import Floats, Ints
 from hta_graph.trace.table import Trace
 
@@ -63,5 +62,5 @@ def write_counters(trace: Trace, tracks: Sequence[CounterTrack], target: str | P
     check_output(target, [trace.path])
     original = read_original(trace)
     content = original.with_rows(row for track in tracks for row in track.rows(original.base_ns))
-    write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
+    write_trace(target, content)
     return sum(len(track.time) for track in tracks)

@@ -199,18 +199,18 @@ def _process_splices(
     rows: list[_MovedRow], process_of: dict[bytes, int], place: int, rank: int
 ) -> tuple[list[Splice], list[Record]]:
     """Name and sort the processes of a rank; return what is spliced in, and rows for those that have none."""
-    said: dict[str, dict[int, Any]] = {"name": {}, "labels": {}, "sort_index": {}}
+    recorded: dict[str, dict[int, Any]] = {"name": {}, "labels": {}, "sort_index": {}}
     where: list[tuple[_MovedRow, str, int]] = []
     for row in rows:
         key = str(row.name).removeprefix("process_") if row.ph == "M" else ""
-        arguments = _value_of(row.args) if key in said and bytes(row.pid) else None
+        arguments = _value_of(row.args) if key in recorded and bytes(row.pid) else None
         if isinstance(arguments, dict) and key in arguments:
-            said[key][process_of[bytes(row.pid)]] = arguments[key]
+            recorded[key][process_of[bytes(row.pid)]] = arguments[key]
             where.append((row, key, process_of[bytes(row.pid)]))
     own = {process: _value_of(msgspec.Raw(text)) for text, process in process_of.items()}
-    order = sorted(own, key=lambda process: (_sort_number(said["sort_index"].get(process)), process))
+    order = sorted(own, key=lambda process: (_sort_number(recorded["sort_index"].get(process)), process))
     new: dict[str, dict[int, Any]] = {
-        "name": {process: _process_name(rank, own[process], said, process) for process in own},
+        "name": {process: _process_name(rank, own[process], recorded, process) for process in own},
         "sort_index": {process: place * PROCESSES_OF_A_RANK + at for at, process in enumerate(order)},
     }
     spliced = [(row.args, orjson.dumps({key: new[key][process]}).decode()) for row, key, process in where if key in new]
@@ -218,19 +218,19 @@ def _process_splices(
         {"ph": "M", "pid": process, "tid": 0, "name": f"process_{key}", "args": {key: values[process]}}
         for key, values in new.items()
         for process in order
-        if process not in said[key]
+        if process not in recorded[key]
     ]
     return spliced, added
 
 
-def _process_name(rank: int, own: Any, said: dict[str, dict[int, Any]], process: int) -> str:
+def _process_name(rank: int, own: Any, recorded: dict[str, dict[int, Any]], process: int) -> str:
     """Name a process: its rank, what it is called, and which device it is.
 
     >>> _process_name(3, 0, {"name": {7: "python"}, "labels": {7: "GPU 0"}}, 7)
     'rank 3: python (GPU 0)'
     """
-    label = said["labels"].get(process)
-    return f"rank {rank}: {said['name'].get(process, own)}" + (f" ({label})" if label else "")
+    label = recorded["labels"].get(process)
+    return f"rank {rank}: {recorded['name'].get(process, own)}" + (f" ({label})" if label else "")
 
 
 def _sort_number(value: Any) -> float:

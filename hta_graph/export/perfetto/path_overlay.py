@@ -12,7 +12,6 @@ import numpy as np
 import orjson
 
 from hta_graph.algorithms.time.critical_path import CriticalPath
-from hta_graph.export.files import write_file
 from hta_graph.export.perfetto.appended import (
     FIRST_PROCESS,
     Original,
@@ -20,12 +19,12 @@ from hta_graph.export.perfetto.appended import (
     free_numbers,
     integers_in,
     read_original,
+    write_trace,
 )
 from hta_graph.export.perfetto.moved_rows import SharedNumbers, moved_rows
 from hta_graph.export.perfetto.path_arrows import runs_before_crossings, runs_with_arrows
 from hta_graph.export.perfetto.path_rows import Canvas, PathArrows, PathRows, Record
 from hta_graph.export.targets import check_output
-from hta_graph.export.trace_text import gzipped
 from hta_graph.graph.job_graph import JobGraph
 
 __all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
@@ -78,7 +77,7 @@ def write_overlay(path: CriticalPath, target: str | Path, *, arrows: int = ARROW
     """
     check_output(target, [part.graph.path for part in path.graph.parts])
     content, counts = _start_overlay(path, arrows)
-    write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
+    write_trace(target, content)
     return counts
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from hta_graph.export.files import write_file
 from hta_graph.export.perfetto.appended import (
     FIRST_PROCESS,
     Original,
@@ -18,9 +17,10 @@ from hta_graph.export.perfetto.appended import (
     free_numbers,
     integers_in,
     read_original,
+    write_trace,
 )
 from hta_graph.export.targets import check_output
-from hta_graph.export.trace_text import gzipped, microseconds
+from hta_graph.export.trace_text import microseconds
 from hta_graph.model import Ints
 from hta_graph.trace.table import Trace
 
@@ -53,7 +53,7 @@ def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], targe
     check_output(target, [trace.path])
     original = read_original(trace)
     content = original.with_rows(orjson.dumps(row).decode() for row in _track_rows(original, process, tracks))
-    write_file(target, gzipped(content) if str(target).endswith(".gz") else content)
+    write_trace(target, content)
     return sum(len(track.start) for track in tracks)
 
 

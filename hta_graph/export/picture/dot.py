@@ -24,6 +24,6 @@ def rendered(source: str, form: str, target: str | Path) -> bytes:
     except graphviz.ExecutableNotFound:
         raise MissingProgramError from None
     except subprocess.CalledProcessError as error:
-        said = bytes(error.stderr or b"").decode(errors="replace")
-        raise OutputError(f"{target}: dot failed: {said or error.returncode}") from None
+        output = bytes(error.stderr or b"").decode(errors="replace")
+        raise OutputError(f"{target}: dot failed: {output or error.returncode}") from None
     return picture

@@ -162,7 +162,7 @@ class Drawing:
         colour = link_colour(link.kind)
         lines = [link.kind.label if link.kind is not None else ""]
         lines[0] += f" ×{link.count}" if link.count > 1 else ""
-        lines += [link.said] if link.said else []
+        lines += [link.note] if link.note else []
         lines += [f"+{duration(link.lag_ns)}"] if link.lag_ns >= VISIBLE_LAG_NS else []
         style = "dashed" if link.inferred else "bold" if link.bold else "solid"
         width = "3" if link.bold else "1"

@@ -27,7 +27,7 @@ class Link:
     lag_ns: int = 0
     count: int = 1
     bold: bool = False
-    said: str = ""
+    note: str = ""
 
 
 def path_links(path: CriticalPath, boxes: Sequence[Box]) -> list[Link]:
@@ -67,7 +67,7 @@ class _Crossings:
         if at < 0:
             return Link(box, box + 1, *self._of_segments(piece, *lanes), bold=True)
         kind, inferred = EdgeKind(int(self._kind[at])), bool(self._inferred[at])
-        return Link(box, box + 1, kind, inferred, bold=True, said=self._said_of_wait(at))
+        return Link(box, box + 1, kind, inferred, bold=True, note=self._wait_note(at))
 
     def _crossing_at(self, piece: int, sides: Ids, wanted: tuple[int, int]) -> int:
         """Return the edge between two lanes, or ranks, that leads into a segment; -1: none does."""
@@ -80,7 +80,7 @@ class _Crossings:
             at += 1
         return -1
 
-    def _said_of_wait(self, at: int) -> str:
+    def _wait_note(self, at: int) -> str:
         """Say how long the rank waited that a crossing from another one leads to."""
         if self._parts[0, at] == self._parts[1, at] or not isinstance(self._graph, JobGraph):
             return ""

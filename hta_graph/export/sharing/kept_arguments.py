@@ -10,6 +10,7 @@ from math import isfinite, prod
 from typing import Any
 
 from hta_graph.export.sharing.pseudonyms import Pseudonyms, collective_word
+from hta_graph.export.sharing.public_names import SYNC_RECORDS
 from hta_graph.export.sharing.renumbered import Renumbered
 from hta_graph.model import EventKind
 from hta_graph.trace.rows import number_or_text
@@ -44,7 +45,7 @@ COLLECTIVES = re.compile(
     r"_?(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|gather|scatter|barrier|send|recv)"
     r"(v|_base|_oop|_sparse|_into_tensor|_tensor|_coalesced|_block)*|wait|coalesced"
 )
-SYNCHRONISATION = re.compile("(Stream|Context|Device|Event) Sync|Stream Wait Event|Event Record")
+SYNCHRONISATION = re.compile(SYNC_RECORDS)
 COUNTER = re.compile(r"[a-z0-9]{1,12}__[a-z0-9_]{1,100}(\.[a-z_]{1,30}){0,3}")
 RANKS = re.compile(r"[\[\]\d, .]{0,20000}")
 DESCRIPTIONS = ("", "undefined", "default_pg")

@@ -30,14 +30,14 @@ VERSION = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}")
 
 def kept_header(header: Header, names: Pseudonyms, *, shapes: bool) -> dict[str, Any]:
     """Return the keys of the file that stays: versions, devices, options, the job; hosts and groups by other names."""
-    told: dict[str, Any] = {
+    kept: dict[str, Any] = {
         key: _setting(key, value, names) for key, value in header.settings.items() if value is not None
     }
-    if not shapes and "record_shapes" in told:
-        told["record_shapes"] = 0  # what is not in the file was, for whoever reads it, not recorded
-    told["deviceProperties"] = _devices(header.devices, names)
-    told["distributedInfo"] = _distributed(header.distributed, names)
-    return {key: value for key, value in told.items() if value is not None}
+    if not shapes and "record_shapes" in kept:
+        kept["record_shapes"] = 0  # what is not in the file was, for whoever reads it, not recorded
+    kept["deviceProperties"] = _devices(header.devices, names)
+    kept["distributedInfo"] = _distributed(header.distributed, names)
+    return {key: value for key, value in kept.items() if value is not None}
 
 
 def _setting(key: str, value: Any, names: Pseudonyms) -> Any:
@@ -70,13 +70,13 @@ def _distributed(info: Any, names: Pseudonyms) -> dict[str, Any] | None:
     if not isinstance(info, dict):
         return None
     found = {key: sound_number(info.get(key)) for key in ("rank", "world_size", "pg_count")}
-    told = {
+    kept = {
         **found,
         "backend": _backend(info.get("backend"), names),
         "nccl_version": _version(info.get("nccl_version")),
         "pg_config": _groups(info.get("pg_config"), names),
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in kept.items() if value is not None}
 
 
 def _backend(value: Any, names: Pseudonyms) -> str | None:
@@ -99,11 +99,11 @@ def _groups(listed: Any, names: Pseudonyms) -> list[dict[str, Any]] | None:
 
 
 def _group(own: dict[str, Any], names: Pseudonyms) -> dict[str, Any]:
-    told = {
+    kept = {
         "pg_name": group_name(names, own.get("pg_name")),
         "pg_desc": group_description(names, own.get("pg_desc")),
         "backend_config": _backend(own.get("backend_config"), names),
         "pg_size": sound_number(own.get("pg_size")),
         "ranks": known_ranks(own.get("ranks")) if isinstance(own.get("ranks"), list) else None,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in kept.items() if value is not None}

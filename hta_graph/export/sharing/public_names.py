@@ -13,7 +13,7 @@ from functools import lru_cache
 from hta_graph.model import EventKind
 from hta_graph.trace.vocabulary import PROCESS_GROUP_CALL, STEP_NAME
 
-__all__ = ["LONGEST", "is_public"]
+__all__ = ["LONGEST", "SYNC_RECORDS", "is_public"]
 
 OPTIMIZERS = (
     "Adadelta|Adafactor|Adagrad|Adam|AdamW|Adamax|ASGD|LBFGS|Muon|NAdam|RAdam|RMSprop|Rprop|SGD|SparseAdam"
@@ -61,6 +61,7 @@ CALL = (
     r"|synchronize(Stream|Device|Event)?|recordEvent|enqueueCommand (waitOnEvent|memcpy\w{4,12})|INVALID"
     r"|ur(Enqueue|USM|Queue|Event|Kernel|Program|Context)\w{0,60}|ze(Command|Event|Fence|Kernel|Module|Mem)\w{0,60}"
 )
+SYNC_RECORDS = "(Stream|Context|Device|Event) Sync|Stream Wait Event|Event Record"
 MEMORY_KIND = r"(Device|Host|Pinned|Pageable|Managed|Array|Unified|Unknown)"
 FRAME_OF_PYTORCH = r"(torch|triton)/[\w./]+\.py\(\d+\): [\w<>.]+"
 FRAME_OF_PYTHON = (
@@ -84,7 +85,7 @@ SHAPES: dict[EventKind, str] = {
     EventKind.RUNTIME: CALL,
     EventKind.MEMCPY: rf"Memcpy [A-Z]to[A-Z]( \({MEMORY_KIND} -> {MEMORY_KIND}\))?",
     EventKind.MEMSET: rf"Memset( \({MEMORY_KIND}\))?",
-    EventKind.SYNC_RECORD: "(Stream|Context|Device|Event) Sync|Stream Wait Event|Event Record",
+    EventKind.SYNC_RECORD: SYNC_RECORDS,
     EventKind.OVERHEAD: "Unrecognized|Command Buffer Full|Buffer Flush|Activity Buffer Request|Lazy Function Loading"
     "|(Runtime Triggered )?Module Loading|Instrumentation|Resource|UVM Activity Init",
     EventKind.MEMORY: r"\[memory\]",

@@ -160,13 +160,13 @@ class StrippedRows:
                 "name": row.cat,
                 **end,
             }
-        if row.ph == "M" and isinstance(row.args, dict) and (said := self._said(row, row.args)) is not None:
+        if row.ph == "M" and isinstance(row.args, dict) and (named := self._viewer_names(row, row.args)) is not None:
             pid, tid = self.numbers.place(row.pid, row.tid)
-            return {"ph": "M", "pid": pid, "tid": tid, "name": row.name, "args": said}
+            return {"ph": "M", "pid": pid, "tid": tid, "name": row.name, "args": named}
         self.emptied[row.ph if row.ph in ("X", "B", "E", "i", "C", "M", "s", "f", "t") else "other"] += 1
         return {}
 
-    def _said(self, row: _Row, args: dict[str, Any]) -> dict[str, Any] | None:
+    def _viewer_names(self, row: _Row, args: dict[str, Any]) -> dict[str, Any] | None:
         """Return what a viewer is told of a process or thread."""
         name, label, order = (args.get(key) for key in ("name", "labels", "sort_index"))
         if row.name == "process_name" and isinstance(name, str):

@@ -1,4 +1,4 @@
-"""What late ranks did more of than those that waited since they last met, and their own waits meanwhile."""
+"""What late ranks did more of than those that waited since they last synchronized, and their own waits meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Done(Columns):
     """What a late rank did more of than who waited for it (the place of the wait), in order of both."""
 
     wait: Ints
-    doing: Ints
+    activity: Ints
     time: Ints
 
 
@@ -39,7 +39,7 @@ class PassedOn(Columns):
 
 @dataclass(frozen=True)
 class Excesses:
-    """Who is to be charged for each wait, in proportion to times (ns).
+    """To whom each wait is attributed, in proportion to times (ns).
 
     ``unknown`` is how late the rank was already where the recording first shows both. Of a wait for a rank that it did
     not meet before, or that is not known well enough, there is nothing.
@@ -50,9 +50,9 @@ class Excesses:
     unknown: Ints
 
 
-def excesses_of(job: JobGraph, ways: OwnWays, found: Profiles, waits: Waits) -> Excesses:
-    """Compare the two ranks of each wait since they last met."""
-    comparison = _Comparison(job, ways, found, len(waits))
+def excesses_of(job: JobGraph, walks: OwnWays, found: Profiles, waits: Waits) -> Excesses:
+    """Compare the two ranks of each wait since their last synchronization point."""
+    comparison = _Comparison(job, walks, found, len(waits))
     pairs = zip(waits.waiter.tolist(), waits.late.tolist(), waits.is_known.tolist(), strict=True)
     for at, (waiter, late, is_known) in enumerate(pairs):
         if is_known:
@@ -63,11 +63,11 @@ def excesses_of(job: JobGraph, ways: OwnWays, found: Profiles, waits: Waits) -> 
 class _Comparison:
     """Compares ranks wait by wait, and sums up what they did many waits at once."""
 
-    def __init__(self, job: JobGraph, ways: OwnWays, found: Profiles, waits: int) -> None:
-        self._found, self._back = found, WaysBack(job, ways)
+    def __init__(self, job: JobGraph, walks: OwnWays, found: Profiles, waits: int) -> None:
+        self._found, self._back = found, WaysBack(job, walks)
         self._wait, self._arrival = job.members.wait.tolist(), job.members.arrival.tolist()
         # What a member's own time counts as, in lists: see :class:`WaysBack`.
-        self._transfer = found.profile.doing[found.first[found.itself(0) : -1]].tolist()
+        self._transfer = found.profile.activity[found.first[found.itself(0) : -1]].tolist()
         self._unknown = [0] * waits
         self._passed: list[tuple[int, int, int]] = []
         self._done: list[Done] = []
@@ -78,39 +78,39 @@ class _Comparison:
 
     def compare(self, at: int, waiter: int, late: int) -> None:
         """Compare the two ranks of a wait."""
-        both = self._back.since_they_met(waiter, late)
+        both = self._back.since_last_sync(waiter, late)
         if both is None:
             return
         mine, theirs = both.waiter, both.late
         self._parts += [(at, part, 1) for part in self._parts_of(theirs)]
         self._parts += [(at, part, -1) for part in self._parts_of(mine)]
-        waits = [*theirs.waited, theirs.meeting]
+        waits = [*theirs.waited, theirs.sync_member]
         waited = [self._wait[member] for member in waits]
         left_later = max(0, theirs.since_ns - mine.since_ns)
-        if both.held and mine.went_on and theirs.went_on:
-            # Who left the meeting later had less time since: it waited on for others there, or took longer itself.
-            until = self._arrival[theirs.meeting] + waited[-1]
+        if both.is_synchronized and mine.went_on and theirs.went_on:
+            # Who left the collective later had less time since: it waited on for others there, or took longer itself.
+            until = self._arrival[theirs.sync_member] + waited[-1]
             waited[-1] = min(max(0, until - mine.since_ns), left_later)
-            self._longer.append((at, self._transfer[theirs.meeting], left_later - waited[-1]))
+            self._longer.append((at, self._transfer[theirs.sync_member], left_later - waited[-1]))
         else:
             waited[-1] = 0
         self._passed += [(at, member, ns) for member, ns in zip(waits, waited, strict=True) if ns > 0]
         # Where neither had waited for the other, who was late already still is.
-        self._unknown[at] = 0 if both.held else left_later
+        self._unknown[at] = 0 if both.is_synchronized else left_later
         if len(self._parts) > AT_ONCE:
             self._sum_up()
 
     def _parts_of(self, interval: Interval) -> list[int]:
         """Return what a rank did in an interval; its waits are not among it."""
-        found, ways, waited = self._found, interval.ways, interval.waited
-        lags = [found.lag(member) for member in (*ways[:1], *waited)]
-        return [*ways, *lags, *(found.itself(member) for member in waited)]
+        found, walks, waited = self._found, interval.walks, interval.waited
+        lags = [found.lag(member) for member in (*walks[:1], *waited)]
+        return [*walks, *lags, *(found.itself(member) for member in waited)]
 
     def _sum_up(self) -> None:
         wait, part, sign = np.array(self._parts, np.int64).reshape(-1, 3).T
         at, rows = self._found.rows(part)
         more = np.concatenate([
-            np.stack([wait[at], rows.doing, sign[at] * rows.time], axis=1),
+            np.stack([wait[at], rows.activity, sign[at] * rows.time], axis=1),
             np.array(self._longer, np.int64).reshape(-1, 3),
         ])  # fmt: skip
         key, group = np.unique(pair_key(more[:, 0], more[:, 1]), return_inverse=True)

@@ -45,30 +45,30 @@ class Doings:
 class Profile(Columns):
     """How long (ns) what was done; what recurs comes several times."""
 
-    doing: Ints
+    activity: Ints
     time: Ints
 
 
 @dataclass(frozen=True)
 class Profiles:
-    """What ranks did on each of their ways, until each member arrived (its lag), and in each member itself.
+    """What ranks did on each of their walks, until each member arrived (its lag), and in each member itself.
 
     Those are parts, numbered through: part ``number`` is ``profile`` from ``first[number]`` to ``first[number + 1]``.
     """
 
-    doings: Doings
+    activities: Doings
     profile: Profile
     first: Ints
-    ways: int
+    walks: int
     members: int
 
     def lag(self, member: int) -> int:
         """Return which part is what a rank did until its member arrived."""
-        return self.ways + member
+        return self.walks + member
 
     def itself(self, member: int) -> int:
         """Return which part is the member's own time that is no wait."""
-        return self.ways + self.members + member
+        return self.walks + self.members + member
 
     def rows(self, parts: Ints) -> tuple[Ints, Profile]:
         """Lay parts end to end; return for each row the place of its part besides."""
@@ -76,26 +76,28 @@ class Profiles:
         return at, self.profile.take(row)
 
 
-def profiles(job: JobGraph, ways: OwnWays, data_load: Sequence[str] = ()) -> Profiles:
-    """Add up the time of ways by call path, name and class.
+def profiles(job: JobGraph, walks: OwnWays, data_load: Sequence[str] = ()) -> Profiles:
+    """Add up the time of walks by call path, name and class.
 
     Numbers that stand alone in names are read as ``#``: they count steps and iterations.
     """
-    graph, count = job.ranks_apart, len(ways.member)
-    walks = count + len(job.members)
-    stretches = Stretches.join([ways.since, replace(ways.lag, walk=ways.lag.walk + count)])
+    graph, count = job.ranks_apart, len(walks.member)
+    walk_count = count + len(job.members)
+    stretches = Stretches.join([walks.since, replace(walks.lag, walk=walks.lag.walk + count)])
     ever = np.iinfo(np.int64)
-    accounts = Accounting(graph, data_load).divide(stretches, np.full(walks, ever.min), np.full(walks, ever.max))
+    accounts = Accounting(graph, data_load).divide(
+        stretches, np.full(walk_count, ever.min), np.full(walk_count, ever.max)
+    )
     owner, bound = owners_and_classes(graph, accounts, stretches)
     transfers = np.full(len(job.members), BoundBy.GPU_COMMUNICATION_BOUND, np.int8)
-    doings, doing = _numbered_doings(job, np.append(owner, job.members.row), np.append(bound, transfers))
+    activities, activity = _numbered_doings(job, np.append(owner, job.members.row), np.append(bound, transfers))
     members: Ints = np.arange(len(job.members))
-    walk = np.append(stretches.walk[accounts.stretch], walks + members)
+    walk = np.append(stretches.walk[accounts.stretch], walk_count + members)
     time = np.append(accounts.end - accounts.start, job.members.transfer)
-    rows, group = numbered_pairs(walk, doing)
-    summed = Profile(doing[rows], summed_by(group, time, len(rows)))
-    first = np.searchsorted(walk[rows], np.arange(walks + len(members) + 1))
-    return Profiles(doings, summed, first, count, len(members))
+    rows, group = numbered_pairs(walk, activity)
+    summed = Profile(activity[rows], summed_by(group, time, len(rows)))
+    first = np.searchsorted(walk[rows], np.arange(walk_count + len(members) + 1))
+    return Profiles(activities, summed, first, count, len(members))
 
 
 def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, Ints]:
@@ -110,8 +112,10 @@ def _numbered_doings(job: JobGraph, owner: Ids, bound: Codes) -> tuple[Doings, I
     listed = zip(path[at].tolist(), name[at].tolist(), (keys % classes).tolist(), strict=True)
     texts = [(paths.label(around), _text_of(job, code), BoundBy(bound)) for around, code, bound in listed]
     number = {text: at for at, text in enumerate(sorted(set(texts)))}
-    doings = Doings([path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number])
-    return doings, np.array([number[text] for text in texts], np.int64)[place]
+    activities = Doings(
+        [path for path, _, _ in number], [name for _, name, _ in number], [bound for *_, bound in number]
+    )
+    return activities, np.array([number[text] for text in texts], np.int64)[place]
 
 
 def _distinct_below(limit: int, values: Ids | Ints) -> tuple[Ids, Ids]:

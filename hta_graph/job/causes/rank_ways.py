@@ -7,24 +7,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import whole_answers
 from hta_graph.algorithms.time.own_ways import OwnWays, own_ways
 from hta_graph.algorithms.time.stretches import Stretches
 from hta_graph.columns import Columns, freeze
-from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph import RankPart
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remembered
+from hta_graph.graph.rank_summary import WholeAnswers
 from hta_graph.job.causes.profiles import Doings, Profile, Profiles, profiles
 from hta_graph.model import Bools, BoundBy, Ids, Ints
 
-__all__ = ["DoneColumns", "RankWays", "WayColumns", "known_ways", "ways_and_profiles", "ways_of_rank"]
+__all__ = ["DoneColumns", "RankWays", "WayColumns", "ways_and_profiles", "ways_of_rank"]
 
 NEVER = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, eq=False)
 class WayColumns(Columns):
-    """The ways of a rank, as :class:`OwnWays` has them; ``before_ns`` is the earliest time where there is none."""
+    """The walks of a rank, as :class:`OwnWays` has them; ``before_ns`` is the earliest time where there is none."""
 
     member: Ids
     before: Ids
@@ -34,18 +33,18 @@ class WayColumns(Columns):
 
 @dataclass(frozen=True, eq=False)
 class DoneColumns(Columns):
-    """How long (ns) what was done on which walk: first the ways, behind them the lags of members."""
+    """How long (ns) what was done on which walk: first the walks, behind them the lags of members."""
 
     walk: Ints
-    doing: Ints
+    activity: Ints
     time: Ints
 
 
 @dataclass(frozen=True)
 class RankWays:
-    """One rank's ways and profiles; ``call_path``, ``name`` and ``bound`` are what was done, by its number."""
+    """One rank's walks and profiles; ``call_path``, ``name`` and ``bound`` are what was done, by its number."""
 
-    ways: WayColumns
+    walks: WayColumns
     queued: Ids
     transfer: Ints
     done: DoneColumns
@@ -55,31 +54,31 @@ class RankWays:
 
     def moved(self, ahead: int) -> RankWays:
         """Return the same where all times are so much (ns) earlier."""
-        known = self.ways.before >= 0
-        before = np.where(known, self.ways.before_ns - ahead, self.ways.before_ns)
-        return replace(self, ways=replace(self.ways, before_ns=freeze(before)))
+        known = self.walks.before >= 0
+        before = np.where(known, self.walks.before_ns - ahead, self.walks.before_ns)
+        return replace(self, walks=replace(self.walks, before_ns=freeze(before)))
 
 
 def ways_of_rank(alone: JobGraph, most: int) -> RankWays:
-    """Return the ways of a rank, given as a job of its own; what it did least of is added up by its class.
+    """Return the walks of a rank, given as a job of its own; what it did least of is added up by its class.
 
     Args:
         alone: the rank.
         most: how many things that it did are told apart, those that took longest.
     """
-    ways = own_ways(alone)
-    found = profiles(alone, ways)
-    parts = found.ways + found.members
+    walks = own_ways(alone)
+    found = profiles(alone, walks)
+    parts = found.walks + found.members
     walk, rows = found.rows(np.arange(parts))
-    done = DoneColumns.of(walk=walk, doing=rows.doing, time=rows.time)
+    done = DoneColumns.of(walk=walk, activity=rows.activity, time=rows.time)
     _, itself = found.rows(parts + np.arange(found.members))
     columns = WayColumns.of(
-        member=ways.member, before=ways.before, went_on=ways.went_on,
-        before_ns=np.where(ways.before >= 0, ways.before_ns, NEVER),
+        member=walks.member, before=walks.before, went_on=walks.went_on,
+        before_ns=np.where(walks.before >= 0, walks.before_ns, NEVER),
     )  # fmt: skip
     whole = RankWays(
-        columns, freeze(ways.queued), freeze(itself.doing), done, tuple(found.doings.call_path),
-        tuple(found.doings.name), tuple(map(int, found.doings.bound)),
+        columns, freeze(walks.queued), freeze(itself.activity), done, tuple(found.activities.call_path),
+        tuple(found.activities.name), tuple(map(int, found.activities.bound)),
     )  # fmt: skip
     return whole if len(whole.name) <= most else _with_fewer(whole, most)
 
@@ -88,63 +87,56 @@ SMALLER = "(smaller ones)"
 """What is called what a rank did least of, where it did too much to tell it all apart."""
 
 
-def _with_fewer(ways: RankWays, most: int) -> RankWays:
+def _with_fewer(walks: RankWays, most: int) -> RankWays:
     """Tell apart only what took longest; the rest is added up by class."""
-    total = np.bincount(ways.done.doing, ways.done.time, len(ways.name))
-    total[ways.transfer] = np.inf  # what members are is always told
+    total = np.bincount(walks.done.activity, walks.done.time, len(walks.name))
+    total[walks.transfer] = np.inf  # what members are is always told
     kept = np.zeros(len(total), np.bool_)
     kept[np.argsort(-total, kind="stable")[:most]] = True
-    kept[ways.transfer] = True
-    texts = zip(ways.call_path, ways.name, ways.bound, kept.tolist(), strict=True)
+    kept[walks.transfer] = True
+    texts = zip(walks.call_path, walks.name, walks.bound, kept.tolist(), strict=True)
     listed = [(path, name, bound) if keeps else ("", SMALLER, bound) for path, name, bound, keeps in texts]
     number = {text: at for at, text in enumerate(sorted(set(listed)))}
     new = np.array([number[text] for text in listed], np.int64)
-    key, place = np.unique(np.stack([ways.done.walk, new[ways.done.doing]]), axis=1, return_inverse=True)
+    key, place = np.unique(np.stack([walks.done.walk, new[walks.done.activity]]), axis=1, return_inverse=True)
     sums = np.zeros(key.shape[1], np.int64)
-    np.add.at(sums, place.reshape(-1), ways.done.time)
+    np.add.at(sums, place.reshape(-1), walks.done.time)
     paths, names, bounds = zip(*number, strict=True)
     return replace(
-        ways, transfer=freeze(new[ways.transfer]), done=DoneColumns.of(walk=key[0], doing=key[1], time=sums),
+        walks, transfer=freeze(new[walks.transfer]), done=DoneColumns.of(walk=key[0], activity=key[1], time=sums),
         call_path=paths, name=names, bound=bounds,
     )  # fmt: skip
 
 
-@remembered
-def known_ways(graph: DependencyGraph) -> RankWays | None:
-    """Return what is known of a rank's ways where its graph has few rows; None where the graph tells it itself."""
-    del graph
-    return None
-
-
 def ways_and_profiles(job: JobGraph, data_load: Sequence[str] = ()) -> tuple[OwnWays, Profiles]:
-    """Return the ways of a job's ranks, and what they did on them; of ranks of few rows as it was found before."""
-    known = [known_ways(job.graph(part.rank)) for part in job.parts]
-    if all(ways is not None for ways in known):
+    """Return the walks of a job's ranks, and what they did on them; of ranks of few rows as it was found before."""
+    known = [job.graph(part.rank).attached(RankWays) for part in job.parts]
+    if all(walks is not None for walks in known):
         moved = zip(known, job.parts, job.clock_table.offset.tolist(), strict=True)
-        every = [ways.moved(_ahead(part, offset)) for ways, part, offset in moved if ways is not None]
+        every = [walks.moved(_ahead(part, offset)) for walks, part, offset in moved if walks is not None]
         return _joined_ways(every, job.members.transfer)
-    ways = own_ways(job)
-    return ways, profiles(job, ways, data_load)
+    walks = own_ways(job)
+    return walks, profiles(job, walks, data_load)
 
 
 def _ahead(part: RankPart, offset: int) -> int:
     """Return by how much (ns) the times that are known of a rank are ahead of the job's."""
-    answers = whole_answers(part.graph)
+    answers = part.graph.attached(WholeAnswers)
     return 0 if answers is None or answers.is_moved else offset
 
 
 def _joined_ways(ranks: Sequence[RankWays], transfer_ns: Ints) -> tuple[OwnWays, Profiles]:
-    """Return the ways and profiles of a job of those of its ranks, in order of rank, given what members took (ns)."""
+    """Return the walks and profiles of a job of those of its ranks, in order of rank, given what members took (ns)."""
     members = [len(rank.queued) for rank in ranks]
     first = np.cumsum([0, *members])
-    further = np.cumsum([first[-1], *(len(rank.ways) - len(rank.queued) for rank in ranks)])
+    further = np.cumsum([first[-1], *(len(rank.walks) - len(rank.queued) for rank in ranks)])
     numbers = [_numbers(rank, int(at), int(beyond)) for rank, at, beyond in zip(ranks, first, further, strict=False)]
-    doings, doing_of = _shared_doings(ranks)
+    activities, doing_of = _shared_doings(ranks)
     place = np.concatenate([np.empty(0, np.int64), *numbers]).argsort(kind="stable")
     columns = WayColumns.join([
         replace(
-            rank.ways, member=freeze((rank.ways.member + at).astype(np.int32)),
-            before=freeze(_mapped(number, rank.ways.before)),
+            rank.walks, member=freeze((rank.walks.member + at).astype(np.int32)),
+            before=freeze(_mapped(number, rank.walks.before)),
         )
         for rank, number, at in zip(ranks, numbers, first.tolist(), strict=False)
     ]).take(place)  # fmt: skip
@@ -152,7 +144,7 @@ def _joined_ways(ranks: Sequence[RankWays], transfer_ns: Ints) -> tuple[OwnWays,
         np.where(rank.queued >= 0, rank.queued + at, -1).astype(np.int32)
         for rank, at in zip(ranks, first.tolist(), strict=False)
     ]
-    ways = OwnWays(
+    walks = OwnWays(
         columns.member, columns.before, columns.went_on, columns.before_ns, Stretches.empty(), Stretches.empty(),
         np.concatenate([np.empty(0, np.int32), *queued]),
     )  # fmt: skip
@@ -165,26 +157,26 @@ def _joined_ways(ranks: Sequence[RankWays], transfer_ns: Ints) -> tuple[OwnWays,
     transfer = np.concatenate([np.empty(0, np.int64), *(
         own[rank.transfer] for rank, own in zip(ranks, doing_of, strict=True)
     )])  # fmt: skip
-    itself = DoneColumns.of(walk=parts + np.arange(len(transfer)), doing=transfer, time=transfer_ns)
+    itself = DoneColumns.of(walk=parts + np.arange(len(transfer)), activity=transfer, time=transfer_ns)
     done = DoneColumns.join([*since, itself])
-    done = done.take(np.lexsort((done.doing, done.walk)))
+    done = done.take(np.lexsort((done.activity, done.walk)))
     bounds = np.searchsorted(done.walk, np.arange(parts + len(transfer) + 1))
-    return ways, Profiles(doings, Profile(done.doing, done.time), bounds, count, len(transfer))
+    return walks, Profiles(activities, Profile(done.activity, done.time), bounds, count, len(transfer))
 
 
 def _numbers(rank: RankWays, first: int, further: int) -> Ints:
-    """Return the job's number of each way of a rank: ways of members have the members' numbers."""
-    own = np.arange(len(rank.ways), dtype=np.int64)
+    """Return the job's number of each walk of a rank: walks of members have the members' numbers."""
+    own = np.arange(len(rank.walks), dtype=np.int64)
     size = len(rank.queued)
     return np.where(own < size, own + first, own - size + further)
 
 
-def _mapped(number: Ints, ways: Ids) -> Ids:
-    return np.where(ways >= 0, number[ways], -1).astype(np.int32) if len(number) else ways
+def _mapped(number: Ints, walks: Ids) -> Ids:
+    return np.where(walks >= 0, number[walks], -1).astype(np.int32) if len(number) else walks
 
 
-def _moved_walks(rank: RankWays, number: Ints, doing: Ints) -> DoneColumns:
-    return replace(rank.done, walk=freeze(number[rank.done.walk]), doing=freeze(doing[rank.done.doing]))
+def _moved_walks(rank: RankWays, number: Ints, activity: Ints) -> DoneColumns:
+    return replace(rank.done, walk=freeze(number[rank.done.walk]), activity=freeze(activity[rank.done.activity]))
 
 
 def _shared_doings(ranks: Sequence[RankWays]) -> tuple[Doings, list[Ints]]:
@@ -192,7 +184,7 @@ def _shared_doings(ranks: Sequence[RankWays]) -> tuple[Doings, list[Ints]]:
     own = [list(zip(rank.call_path, rank.name, rank.bound, strict=True)) for rank in ranks]
     every = sorted({text for texts in own for text in texts})
     number = {text: at for at, text in enumerate(every)}
-    doings = Doings(
+    activities = Doings(
         [path for path, _, _ in every], [name for _, name, _ in every], [BoundBy(bound) for *_, bound in every]
     )
-    return doings, [np.array([number[text] for text in texts], np.int64) for texts in own]
+    return activities, [np.array([number[text] for text in texts], np.int64) for texts in own]

@@ -1,4 +1,4 @@
-"""The composer of causes: every wait of a job charged to what somebody did, to the nanosecond."""
+"""The composer of causes: every wait of a job attributed to what somebody did, to the nanosecond."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Charges(Columns):
     """
 
     rank: Ints
-    doing: Ints
+    activity: Ints
     direct: Ints
     propagated: Ints
     collectives: Ints
@@ -47,7 +47,7 @@ class _Shares(Columns):
     """Shares of waits: to whom, how much (ns), and at which collective it was waited."""
 
     part: Ints
-    doing: Ints
+    activity: Ints
     direct: Ints
     propagated: Ints
     number: Ints
@@ -55,21 +55,22 @@ class _Shares(Columns):
 
 @dataclass(frozen=True, eq=False)
 class _Weighed(Columns):
-    """What waits (by place) are charged to: doings (-1: not known), or other members' waits (-1: none); weights."""
+    """What waits (by place) are attributed to: activities (-1: not known), or other members' waits (-1: none)."""
 
     wait: Ints
-    doing: Ints
+    activity: Ints
     member: Ints
     weight: Ints
 
 
 class WaitCauses:
-    """Charges the waits of a job.
+    """Attributes the waits of a job to their causes.
 
-    A wait is charged, over the time since both ranks last went on from a meeting, to what the late one did more of than
-    the waiter, by call path, name and class, and to the late one's own waits in that time, which are passed on to their
-    causes; in proportion to their times (Böhme et al., ACM TOPC 3(2), 2016). All that is waited is charged: not known
-    is the cause of what lies before the first meeting, is shorter than the clocks are uncertain, or shows no excess.
+    A wait is attributed, over the time since both ranks last went on from a collective, to what the late one did more
+    of than the waiter, by call path, name and class, and to the late one's own waits in that time, which are passed on
+    to their causes; in proportion to their times (Böhme et al., ACM TOPC 3(2), 2016). All that is waited is attributed:
+    not known is the cause of what lies before the first collective, is shorter than the clocks are uncertain, or shows
+    no excess.
 
     ``data_load`` are expressions of operators and annotations that mean data loading, PyTorch's if none are given.
     """
@@ -80,59 +81,59 @@ class WaitCauses:
         self.waits: Waits = waits_of(job)
 
     @property
-    def doings(self) -> Doings:
+    def activities(self) -> Doings:
         """What ranks did."""
-        return self._profiles.doings
+        return self._profiles.activities
 
     @cached_property
     def _weighed(self) -> _Weighed:
-        """What each wait is charged to, and the waits that it is passed on to, with their weights; by wait."""
+        """What each wait is attributed to, and the waits that it is passed on to, with their weights; by wait."""
         found, every = excesses_of(self._job, self._ways, self._profiles, self.waits), np.arange(len(self.waits))
         turn = np.full(len(self._job.members), -1, np.int64)
         turn[self.waits.waiter] = every
         passed = found.passed_on
         passed = passed.take(turn[passed.member] > passed.wait)  # all are, but where clocks are wrong
         parts = [
-            _Weighed.of(wait=found.done.wait, doing=found.done.doing, member=-1, weight=found.done.time),
-            _Weighed.of(wait=every, doing=-1, member=-1, weight=found.unknown),
-            _Weighed.of(wait=passed.wait, doing=-1, member=passed.member, weight=passed.time),
+            _Weighed.of(wait=found.done.wait, activity=found.done.activity, member=-1, weight=found.done.time),
+            _Weighed.of(wait=every, activity=-1, member=-1, weight=found.unknown),
+            _Weighed.of(wait=passed.wait, activity=-1, member=passed.member, weight=passed.time),
         ]
         weighed = _Weighed.join(parts)
         weighed = weighed.take(np.argsort(weighed.wait, kind="stable"))
         nothing = summed_by(weighed.wait, weighed.weight, len(every)) == 0
-        is_unknown = (weighed.doing < 0) & (weighed.member < 0)
+        is_unknown = (weighed.activity < 0) & (weighed.member < 0)
         return replace(weighed, weight=weighed.weight + (is_unknown & nothing[weighed.wait]))
 
-    def charge(self, chosen: Bools | None = None) -> Charges:
-        """Charge the waits of some of the job's members, or of all."""
+    def attribute(self, chosen: Bools | None = None) -> Charges:
+        """Attribute the waits of some of the job's members, or of all."""
         waits, weighed = self.waits, self._weighed
         direct = waits.time if chosen is None else np.where(chosen[waits.waiter], waits.time, 0)
         own = apportioned(direct, weighed.wait, weighed.weight)
         inherited = self._inherited(own)
         late = waits.late[weighed.wait]
         shares = _Shares(
-            picked(self._job.members.part.astype(np.int64), late), weighed.doing, own, inherited,
+            picked(self._job.members.part.astype(np.int64), late), weighed.activity, own, inherited,
             self._job.members.number[waits.waiter[weighed.wait]],
         )  # fmt: skip
         return self._summed(shares.take(weighed.member < 0))
 
-    def columns_of(self, charges: Charges) -> dict[str, Any]:
-        """Return charges as columns of output; None where a rank, or what it did, is not known.
+    def columns_of(self, attributed: Charges) -> dict[str, Any]:
+        """Return attributed waits as columns of output; None where a rank, or what it did, is not known.
 
         Columns: rank, name, call_path, bound_by, caused_ns, direct_ns, propagated_ns, collectives.
         """
-        doings, unknown = self.doings, charges.doing < 0
-        name, path = (np.array([*texts, None], object) for texts in (doings.name, doings.call_path))
-        bound = picked(np.array(doings.bound, np.int8), charges.doing, otherwise=BoundBy.UNEXPLAINED)
+        activities, unknown = self.activities, attributed.activity < 0
+        name, path = (np.array([*texts, None], object) for texts in (activities.name, activities.call_path))
+        bound = picked(np.array(activities.bound, np.int8), attributed.activity, otherwise=BoundBy.UNEXPLAINED)
         return {
-            "rank": none_where(charges.rank.astype(object), charges.rank < 0),
-            "name": name[charges.doing],
-            "call_path": none_where(path[charges.doing], unknown),
+            "rank": none_where(attributed.rank.astype(object), attributed.rank < 0),
+            "name": name[attributed.activity],
+            "call_path": none_where(path[attributed.activity], unknown),
             "bound_by": labels(BoundBy, bound),
-            "caused_ns": charges.caused,
-            "direct_ns": charges.direct,
-            "propagated_ns": charges.propagated,
-            "collectives": charges.collectives,
+            "caused_ns": attributed.caused,
+            "direct_ns": attributed.direct,
+            "propagated_ns": attributed.propagated,
+            "collectives": attributed.collectives,
         }
 
     def _inherited(self, own: Ints) -> Ints:
@@ -171,17 +172,17 @@ class WaitCauses:
 
     def _summed(self, shares: _Shares) -> Charges:
         shares = shares.take((shares.direct > 0) | (shares.propagated > 0))
-        shares = shares.take(np.lexsort((shares.number, shares.doing, shares.part)))
-        is_first = first_of_runs(shares.part, shares.doing)
+        shares = shares.take(np.lexsort((shares.number, shares.activity, shares.part)))
+        is_first = first_of_runs(shares.part, shares.activity)
         row, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
-        meets = first_of_runs(shares.part, shares.doing, shares.number).astype(np.int64)
+        meets = first_of_runs(shares.part, shares.activity, shares.number).astype(np.int64)
         part = shares.part[first]
         found = Charges(
             np.where(part >= 0, self._job.rank_of_part[part], -1),
-            shares.doing[first],
+            shares.activity[first],
             *(summed_by(row, column, len(first)) for column in (shares.direct, shares.propagated, meets)),
         )
-        return found.take(np.lexsort((found.doing, found.rank, -found.caused, found.doing < 0)))
+        return found.take(np.lexsort((found.activity, found.rank, -found.caused, found.activity < 0)))
 
 
 def apportioned(amount: Ints, group: Ints, weights: Ints) -> Ints:

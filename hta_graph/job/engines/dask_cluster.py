@@ -1,4 +1,4 @@
-"""An executor on Dask: workers that are started on this machine, or those of a scheduler that runs already."""
+"""Tasks run by Dask: workers that are started on this machine, or those of a scheduler that runs already."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from hta_graph.errors import ClusterError, MissingExtraError, Remedy, TooLargeError, TraceError
@@ -24,7 +24,7 @@ from hta_graph.job.engines.tasks import Task, error_piece, run_task
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["LOCAL", "DaskExecutor", "is_scheduler", "run_on_worker", "version_on_worker"]
+__all__ = ["LOCAL", "DaskEngine", "is_scheduler", "run_on_worker", "version_on_worker"]
 
 LOCAL = "local"
 """The cluster that is started on this machine and ends with the work."""
@@ -33,6 +33,8 @@ CONNECT_S = 4
 """How long each of the steps to a running cluster may take: the port, the scheduler, its workers, their versions."""
 RETRIES = 2
 """How often a task is tried again whose worker is lost."""
+AHEAD = 4
+"""How many tasks are submitted at once for each worker: none waits for work, and answers do not heap up."""
 LOGGERS = ("asyncio", "bokeh", "distributed", "distributed.client", "tornado", "tornado.application")
 
 START_ONE = "start one with: dask scheduler; and its workers with: dask worker ADDRESS"
@@ -49,7 +51,7 @@ def is_scheduler(text: str) -> bool:
     return ADDRESS.fullmatch(text) is not None
 
 
-class DaskExecutor(Executor):
+class DaskEngine:
     """Tasks run by Dask's workers, which are tried again where a worker is lost.
 
     Args:
@@ -74,23 +76,15 @@ class DaskExecutor(Executor):
                     self._client = _local_client(started, max(1, min(jobs or processors, count)))
                 else:
                     self._client = _client_of(started, cluster)
-            self.workers = sum(self._client.nthreads().values())
+            workers = sum(self._client.nthreads().values())
             self._ending = started.pop_all()
-        self.at_once = None if cluster == LOCAL else jobs
+        self.at_once = jobs if jobs and cluster != LOCAL else AHEAD * workers
+        """How many tasks to submit before the first is answered."""
         if link := self._client.dashboard_link:
             say(f"Dask's dashboard: {link}")
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Let a worker run a task: the only function is :func:`run_task`.
-
-        Raises:
-            ValueError: it is another one.
-        """
-        if fn is not run_task:
-            raise ValueError("a cluster runs tasks, and nothing else")
-        return self._run(*args, **kwargs)
-
-    def _run(self, task: Task) -> Future[bytes]:
+    def submit(self, task: Task) -> Future[bytes]:
+        """Let a worker run a task; the result is its answer or error as bytes (:func:`decoded_answer`)."""
         future: Future[bytes] = Future()
         future.set_running_or_notify_cancel()
         # The dashboard shows the key up to its last hyphen.
@@ -111,18 +105,17 @@ class DaskExecutor(Executor):
             asked.release()
         future.set_result(answer)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - Executor's
-        """Leave the cluster, and end it if it was started here; what still runs is given up with ``cancel_futures``."""
-        if wait and not cancel_futures:
-            from distributed import wait as wait_for
-
-            wait_for(list(self._asked))
+    def shutdown(self) -> None:
+        """Leave the cluster, and end it if it was started here; what still runs is given up."""
         with suppress(Exception):  # one that is gone has nothing left to be given up
             self._client.cancel(list(self._asked), force=True)
         self._ending.close()
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, *_: object) -> None:
-        self.shutdown(cancel_futures=True)
+        self.shutdown()
 
 
 def run_on_worker(task: Task) -> bytes:

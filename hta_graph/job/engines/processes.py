@@ -1,39 +1,37 @@
-"""An executor whose tasks run in processes of this machine; each is owned by a thread that waits for its answers.
+"""Tasks run by processes of this machine; each is owned by a thread that waits for its answers.
 
 Signals reach the main thread alone, which waits for futures: an interrupt at any moment ends in
-:meth:`ProcessExecutor.shutdown`, which kills the processes, and with them the threads' waiting.
+:meth:`ProcessEngine.shutdown`, which kills the processes, and with them the threads' waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextvars import Context, copy_context
 from errno import ECANCELED
-from io import BufferedReader
 from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
-from typing import Any
+from typing import Any, Self
 
-from hta_graph.errors import HtaGraphError, TraceError
+from hta_graph.errors import TraceError
 from hta_graph.job.engines.own_process import EndedEarlyError, Process, Take
 from hta_graph.job.engines.remedies import READ_HERE
-from hta_graph.job.engines.tasks import Task, answer_head, error_piece, run_task
+from hta_graph.job.engines.tasks import Task
 
-__all__ = ["ProcessExecutor"]
+__all__ = ["ProcessEngine"]
 
 ATTEMPTS = 2
 """How often a task is tried whose process ends early."""
 UNLIMITED = 1 << 30
 
-Question = tuple["Future[Any]", Context, Task, Take[Any], Callable[[HtaGraphError], Any]]
+Question = tuple["Future[Any]", Context, Task, Take[Any]]
 
 
-class ProcessExecutor(Executor):
-    """Processes that are started as they are needed, at most so many; it runs tasks of this package only."""
+class ProcessEngine:
+    """Processes that are started as they are needed, at most so many; they run tasks of this package only."""
 
     def __init__(self, workers: int = UNLIMITED) -> None:
-        self.workers = workers
+        self._workers = workers
         self._asked: SimpleQueue[Question | None] = SimpleQueue()
         self._idle = Semaphore(0)
         self._threads: list[Thread] = []
@@ -41,32 +39,23 @@ class ProcessExecutor(Executor):
         self._lock = Lock()
         self._is_over = self._is_killed = False
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Let a process run a task: the only function is :func:`run_task`.
+    def submit(self, task: Task, take: Take[Any]) -> Future[Any]:
+        """Let a process run a task; ``take`` makes something of its answer as that arrives. An error is a result.
 
         Raises:
-            ValueError: it is another one.
+            RuntimeError: the processes have ended.
         """
-        if fn is not run_task:
-            raise ValueError("these processes run tasks, and nothing else")
-        return self._question(*args, **kwargs, take=_whole_answer, otherwise=error_piece)
-
-    def ask(self, task: Task, take: Take[Any]) -> Future[Any]:
-        """Let a process run a task; ``take`` makes something of its answer as that arrives. An error is a result."""
-        return self._question(task, take=take, otherwise=lambda error: error)
-
-    def _question(self, task: Task, *, take: Take[Any], otherwise: Callable[[HtaGraphError], Any]) -> Future[Any]:
         if self._is_over:
             raise RuntimeError("these processes have ended")
         future: Future[Any] = Future()
-        self._asked.put((future, copy_context(), task, take, otherwise))
-        if not self._idle.acquire(blocking=False) and len(self._threads) < self.workers:
+        self._asked.put((future, copy_context(), task, take))
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._workers:
             thread = Thread(target=self._own_a_process, daemon=True)
             self._threads.append(thread)
             thread.start()
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - Executor's
+    def shutdown(self, *, cancel_futures: bool = False) -> None:
         """End the processes when what was asked is done; with ``cancel_futures`` at once, whatever they do."""
         if cancel_futures:
             with self._lock:
@@ -76,9 +65,11 @@ class ProcessExecutor(Executor):
         self._is_over = True
         for _ in self._threads:
             self._asked.put(None)
-        if wait:
-            for thread in self._threads:
-                thread.join()
+        for thread in self._threads:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.shutdown(cancel_futures=True)
@@ -94,14 +85,14 @@ class ProcessExecutor(Executor):
 
     def _answer(self, question: Question, process: Process | None) -> Process | None:
         """Answer one question; return the process if it can go on."""
-        future, context, task, take, otherwise = question
+        future, context, task, take = question
         if self._is_killed:
             future.cancel()
         if not future.set_running_or_notify_cancel():
             return process
         try:
             found, process = context.run(self._run, process, task, take)
-            future.set_result(otherwise(found) if isinstance(found, HtaGraphError) else found)
+            future.set_result(found)
         except BaseException as error:  # noqa: BLE001 - whoever waits must not wait for ever
             future.set_exception(error)
             self._let_go(process)
@@ -148,15 +139,3 @@ class ProcessExecutor(Executor):
             with self._lock:
                 self._processes.discard(process)
             process.end()
-
-
-def _whole_answer(size: int, answers: BufferedReader) -> bytes:
-    """Take an answer as :func:`run_task` returns it.
-
-    Raises:
-        EOFError: the stream ends early.
-    """
-    made = answers.read(size)
-    if len(made) < size:
-        raise EOFError("the answer ends early")
-    return answer_head(size) + made

@@ -12,7 +12,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.collective_wait import collective_wait
-from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.host_work import host_work_edges, host_work_of
 from hta_graph.job.joining.joined_trace import Meetings, join_columns
 from hta_graph.job.matching.rank_members import RankMembers
 
@@ -27,9 +27,7 @@ def with_host_communication(graph: DependencyGraph, members: RankMembers) -> Dep
 
     ``members`` are the rank's communications; events keep their rows. Without any on the CPU it is the same graph.
     """
-    is_message = np.array(members.is_message, np.bool_)
-    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
-    work = work.take(~members.on_gpu)
+    work = host_work_of(members)
     if not len(work):
         return graph
     joined = join_columns([graph.rank or 0], [graph], [work.row], NO_MEETINGS, [[]]).trace

@@ -14,9 +14,10 @@ import numpy as np
 from hta_graph.columns import Columns, distinct
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable
+from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.model import Bools, EdgeKind, Ids, Ints, Rule
 
-__all__ = ["HostWork", "arrival_points", "host_work_edges"]
+__all__ = ["HostWork", "arrival_points", "host_work_edges", "host_work_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,13 @@ class HostWork(Columns):
     call: Ids
     arrival: Ints
     is_message: Bools
+
+
+def host_work_of(members: RankMembers) -> HostWork:
+    """Select what ran on the CPU of a rank's communications."""
+    is_message = np.array(members.is_message, np.bool_)
+    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
+    return work.take(~members.on_gpu)
 
 
 def host_work_edges(graph: DependencyGraph, work: HostWork) -> EdgeTable:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import answer_as_whole, whole_answers, with_answers
+from hta_graph.algorithms.time.accounting import explained_lags
 from hta_graph.build import sound_edges
 from hta_graph.columns import picked
 from hta_graph.errors import DefectError, QueryError
-from hta_graph.graph import DependencyGraph
+from hta_graph.graph import DependencyGraph, RankPart
+from hta_graph.graph.dependency_graph import RankSource
 from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
+from hta_graph.graph.rank_summary import JobLimits, WholeAnswers
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.collective import collective, meetings_of
 from hta_graph.job.joining.collective_wait import collective_wait
-from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.host_work import HostWork, host_work_edges, host_work_of
 from hta_graph.job.joining.job_time import in_job_time
 from hta_graph.job.joining.joined_trace import JoinedColumns, join_columns
 from hta_graph.job.joining.met_members import met_members
@@ -34,11 +36,15 @@ __all__ = ["graphs_by_rank", "join_ranks", "said_of_members"]
 
 
 def join_ranks(
-    graphs: Iterable[DependencyGraph], clocks: JobClocks | None = None, matched: Collectives | None = None
+    graphs: Iterable[DependencyGraph],
+    clocks: JobClocks | None = None,
+    matched: Collectives | None = None,
+    source: RankSource | None = None,
 ) -> JobGraph:
     """Join ranks as :func:`build_job` does; ``clocks`` and ``matched`` are believed where somebody knows them.
 
-    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are.
+    Ranks of few rows (:mod:`hta_graph.algorithms.skeleton`) are joined as whole ones are; ``source`` answers what takes
+    all of their rows.
     """
     by_rank = graphs_by_rank(graphs)
     members = {rank: read_members(graph) for rank, graph in by_rank.items()}
@@ -48,11 +54,11 @@ def join_ranks(
     if clocks is not None:
         found = replace(found, clocks=clocks)
     moved = {rank: _moved_graph(graph, found.clocks.by_rank[rank]) for rank, graph in by_rank.items()}
-    host = [_host_work(graph, members[rank], found.clocks.by_rank[rank]) for rank, graph in moved.items()]
+    host = [_host_work(own, found.clocks.by_rank[rank]) for rank, own in members.items()]
     met = met_members(found, members, list(moved.values()), host)
     meetings = meetings_of(met, _names_of(found, members))
-    said = said_of_members(members.values())
-    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, said)
+    descriptions = said_of_members(members.values())
+    joined = join_columns(list(moved), list(moved.values()), [work.row for work in host], meetings, descriptions)
     timeline, notes = Timeline(joined.trace), Counter[str]()
     rendezvous = dict(
         zip(meetings.number.tolist(), range(joined.first_rendezvous, len(joined.trace.events)), strict=True)
@@ -61,14 +67,14 @@ def join_ranks(
     added = [
         rule(part.graph, work).shifted(part.first_row)
         for part, work in zip(joined.parts, host, strict=True)
-        if whole_answers(part.graph) is None  # what ran on the CPU of others is among their edges already
+        if part.graph.attached(WholeAnswers) is None  # what ran on the CPU of others is among their edges already
         for rule in (host_work_edges, collective_wait)
     ]
     row, came = first[met.part] + met.row, first[met.part] + met.came
     added += [collective(met, row, rendezvous), point_to_point(met, row, came)]
     edges = sound_edges(EdgeTable.join(added), timeline, notes, joined.edges)
     table = _clock_table(found)
-    job = JobGraph(
+    return JobGraph(
         joined.trace,
         timeline,
         edges,
@@ -79,9 +85,16 @@ def join_ranks(
         doubtful=_doubtful_edges(edges, joined, timeline.times, table),
         notes=_summed_notes(by_rank.values(), notes),
         wait_calls=joined.wait_calls,
+        attached=_known_limits(joined.parts),
+        source=source,
     )
-    answer_as_whole(job)
-    return job
+
+
+def _known_limits(parts: Sequence[RankPart]) -> list[JobLimits]:
+    """Return what counts as explained on each rank, where ranks have few rows; nothing where all are whole."""
+    if all(part.graph.attached(WholeAnswers) is None for part in parts):
+        return []
+    return [JobLimits(np.stack([explained_lags(part.graph)[0] for part in parts]))]
 
 
 def graphs_by_rank(graphs: Iterable[DependencyGraph]) -> dict[int, DependencyGraph]:
@@ -137,48 +150,40 @@ def _refuse_strangers(graphs: Mapping[int, DependencyGraph]) -> None:
 
 
 def _moved_graph(graph: DependencyGraph, clock: RankClock) -> DependencyGraph:
-    events, answers = graph.event_table, whole_answers(graph)
+    events, answers = graph.event_table, graph.attached(WholeAnswers)
     start, end = (clock.to_job(times, on_gpu=graph.is_gpu) for times in (events.start, events.end))
     moved = in_job_time(graph, start, end)
     if answers is None or (moved is graph and not answers.is_moved):
         return moved
     if answers.is_moved or clock.only_ahead:
-        return with_answers(_copied(moved), answers.moved(clock.line.ahead))
+        return moved.with_attached(answers.moved(clock.line.ahead))
     raise DefectError(f"{graph.path}: its skeleton is of another time than its job")
 
 
-def _copied(graph: DependencyGraph) -> DependencyGraph:
-    """Return a graph of the same columns that remembers nothing yet."""
-    notes = {key: count for key, count in graph.diagnostics.items() if key not in graph.trace.diagnostics}
-    return DependencyGraph(graph.trace, graph.timeline, graph.edge_table, notes, graph.wait_calls)
-
-
-def _host_work(graph: DependencyGraph, members: RankMembers, clock: RankClock) -> HostWork:
-    """Select what ran on the CPU."""
-    is_message = np.array(members.is_message, np.bool_)
-    arrival = clock.to_job(members.arrival)
-    work = HostWork.of(row=members.row, call=members.call, arrival=arrival, is_message=is_message)
-    return work.take(~graph.is_activity[members.row])
+def _host_work(members: RankMembers, clock: RankClock) -> HostWork:
+    """Select what ran on the CPU, in the job's time."""
+    work = host_work_of(members)
+    return replace(work, arrival=clock.to_job(work.arrival))
 
 
 def _names_of(found: Collectives, members: Mapping[int, RankMembers]) -> list[str]:
     """Name each collective as its first member says, else by its row."""
     first = found.first
     pairs = zip(found.rank[first].tolist(), found.place[first].tolist(), strict=True)
-    return [members[rank].said["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
+    return [members[rank].arguments["Collective name"][place] or members[rank].name[place] for rank, place in pairs]
 
 
 def said_of_members(members: Iterable[RankMembers]) -> list[list[str]]:
     """Name each member of each rank: what it did, and of which process group."""
     # A group of thousands of ranks has a long name: of equal texts one is kept.
     made: dict[tuple[str, str | None], str] = {}
-    said = []
+    descriptions = []
     for own in members:
-        kinds = zip(own.said["Collective name"], own.name, own.group, strict=True)
-        told = [(str(kind or name), group) for kind, name, group in kinds]
-        made |= {(does, group): f"{does} of {group or 'an unknown group'}" for does, group in {*told} - made.keys()}
-        said.append([made[one] for one in told])
-    return said
+        kinds = zip(own.arguments["Collective name"], own.name, own.group, strict=True)
+        listed = [(str(kind or name), group) for kind, name, group in kinds]
+        made |= {(does, group): f"{does} of {group or 'an unknown group'}" for does, group in {*listed} - made.keys()}
+        descriptions.append([made[one] for one in listed])
+    return descriptions
 
 
 def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int]) -> dict[str, int]:
@@ -194,10 +199,10 @@ def _summed_notes(graphs: Iterable[DependencyGraph], joining: Mapping[str, int])
 def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined: JoinedColumns) -> Members:
     """Lay out all members, in order of rank and time, those without a partner too."""
     tables = []
-    ranks = zip(joined.parts, members.values(), joined.said, strict=True)
+    ranks = zip(joined.parts, members.values(), joined.descriptions, strict=True)
     is_last = np.zeros(len(found.number), np.bool_)
     is_last[found.last] = True
-    for place, (part, own, said) in enumerate(ranks):
+    for place, (part, own, codes) in enumerate(ranks):
         mine = found.of_rank(part.rank)
         at = np.full(len(own), -1, np.int64)
         at[found.place[mine]] = mine
@@ -216,7 +221,7 @@ def _member_table(found: Collectives, members: Mapping[int, RankMembers], joined
             is_needed=picked(found.is_needed, at, otherwise=False),
             is_message=np.array(own.is_message, np.bool_),
             by=picked(found.by, picked(found.number, at)),
-            said=said,
+            said=codes,
         ))  # fmt: skip
     return Members.join(tables)
 

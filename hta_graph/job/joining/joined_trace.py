@@ -33,7 +33,7 @@ class Meetings:
 class JoinedColumns:
     """The trace of a job and what its ranks' graphs hold besides, in the job's numbers.
 
-    ``said`` are the codes of what ranks said of their members, per rank.
+    ``descriptions`` are the codes of what each member is, per rank.
     """
 
     trace: Trace
@@ -41,7 +41,7 @@ class JoinedColumns:
     wait_calls: WaitCalls
     parts: tuple[RankPart, ...]
     first_rendezvous: int
-    said: tuple[Ids, ...]
+    descriptions: tuple[Ids, ...]
 
 
 def join_columns(
@@ -49,7 +49,7 @@ def join_columns(
     graphs: Sequence[DependencyGraph],
     host_work: Sequence[Ids],
     meetings: Meetings,
-    said: Sequence[Sequence[str]],
+    descriptions: Sequence[Sequence[str]],
 ) -> JoinedColumns:
     """Lay the columns of ranks' graphs, which are in job time, end to end; rendezvous stand last.
 
@@ -59,7 +59,7 @@ def join_columns(
         host_work: per rank the rows of its own graph that did something with others on the CPU: they get lanes of
             their own, ``communication PID:TID``.
         meetings: where ranks meet.
-        said: per rank what it said of its members; these texts are among the job's names.
+        descriptions: per rank what each of its members is; these texts are among the job's names.
     """
     parts: list[RankPart] = []
     row = lane = 0
@@ -67,8 +67,8 @@ def join_columns(
         parts.append(RankPart(place, rank, graph, row, lane))
         row, lane = row + len(graph.event_table), lane + len(graph.lanes.labels)
     own_names = [graph.names for graph in graphs]
-    names, every = _shared_names([*own_names, tuple(dict.fromkeys(meetings.name)), *said])
-    codes, said_codes = every[: len(graphs) + 1], every[len(graphs) + 1 :]
+    names, every = _shared_names([*own_names, tuple(dict.fromkeys(meetings.name)), *descriptions])
+    codes, description_codes = every[: len(graphs) + 1], every[len(graphs) + 1 :]
     lanes, lane_of = _joined_lanes(parts, host_work, with_meetings=bool(len(meetings.number)))
     events = _joined_events(parts, codes, lane_of, len(lanes.labels) - 1, meetings)
     trace = _joined_header(
@@ -80,7 +80,7 @@ def join_columns(
     )
     edges = EdgeTable.join(part.graph.edge_table.shifted(part.first_row) for part in parts)
     calls = WaitCalls.join(part.graph.wait_calls.shifted(part.first_row) for part in parts)
-    return JoinedColumns(trace, edges, calls, tuple(parts), row, tuple(said_codes))
+    return JoinedColumns(trace, edges, calls, tuple(parts), row, tuple(description_codes))
 
 
 def _copies_in_job(part: RankPart) -> CopyTable:

@@ -58,7 +58,7 @@ def met_members(
         part[at], row[at], needed[at] = number, own.row[place], own.needed[place]
         start[at], end[at] = events.start[row[at]], events.end[row[at]]
         came[at], at_end[at] = _came_with(row[at], graphs[number], host[number])
-        says = [own.said["Collective name"][one] for one in place.tolist()]
+        says = [own.arguments["Collective name"][one] for one in place.tolist()]
         is_message[at], sends[at] = [one in MESSAGES for one in says], [one == "send" for one in says]
     return MetMembers.of(
         number=found.number,

@@ -20,7 +20,7 @@ from hta_graph.graph.edges import EdgeTable, EventEdges
 from hta_graph.graph.job_graph import Clocks, JobGraph, Members
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.collective_wait import collective_wait
-from hta_graph.job.joining.host_work import HostWork, host_work_edges
+from hta_graph.job.joining.host_work import host_work_edges, host_work_of
 from hta_graph.job.joining.join_ranks import said_of_members
 from hta_graph.job.joining.joined_trace import Meetings, join_columns
 from hta_graph.job.matching.rank_members import RankMembers
@@ -62,12 +62,10 @@ def rank_of_job(
         names: what it is called.
         edges: what it led to.
     """
-    is_message = np.array(members.is_message, np.bool_)
-    work = HostWork.of(row=members.row, call=members.call, arrival=members.arrival, is_message=is_message)
-    work = work.take(~members.on_gpu)
-    (said,) = said_of_members([members])
+    work = host_work_of(members)
+    (descriptions,) = said_of_members([members])
     instants = Meetings(np.arange(len(times)), names, times)
-    joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [said])
+    joined = join_columns([graph.rank or 0], [graph], [work.row], instants, [descriptions])
     timeline, notes = Timeline(joined.trace), Counter[str]()
     given = _given_edges(edges, joined.first_rendezvous)
     added = EdgeTable.join([host_work_edges(graph, work), collective_wait(graph, work), *given])
@@ -85,7 +83,7 @@ def rank_of_job(
         table,
         joined.parts,
         (graph,),
-        _members_of_rank(members, number, joined.said[0]),
+        _members_of_rank(members, number, joined.descriptions[0]),
         _right_clock(graph.rank or 0),
         doubtful=between[is_doubtful],
         notes=dict(notes),
@@ -121,10 +119,10 @@ def _right_clock(rank: int) -> Clocks:
     return Clocks.of(rank=[rank], offset=0, gpu_offset=0, drift_ppm=0.0, error=0, collectives=0)
 
 
-def _members_of_rank(members: RankMembers, number: Ints | int, said: Ids | int) -> Members:
+def _members_of_rank(members: RankMembers, number: Ints | int, description: Ids | int) -> Members:
     """Lay out what a rank did with others; how long it waited is told by the job."""
     return Members.of(
         number=number, part=0, row=members.row, call=members.call, arrival=members.arrival, wait=0,
         transfer=members.end - members.arrival, is_last=False, is_needed=False,
-        is_message=np.array(members.is_message, np.bool_), by=-1, said=said,
+        is_message=np.array(members.is_message, np.bool_), by=-1, said=description,
     )  # fmt: skip

@@ -10,12 +10,10 @@ import numpy as np
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.job.matching.rank_record import ChannelT, Label, Places, RankRecord
+from hta_graph.job.matching.weighed_pairs import CLOSE_NS
 from hta_graph.model import Ints
 
 __all__ = ["CollectiveError", "agreeing_shifts"]
-
-CLOSE_NS = 200_000
-"""The ends of one collective on several ranks are at most about so far apart (188 µs on 8 H100)."""
 
 SHIFTS_TRIED = 4_096
 

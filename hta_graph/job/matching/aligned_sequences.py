@@ -64,7 +64,7 @@ def aligned(left: Happened, right: Happened) -> tuple[Alignment, Bools]:
     is_sure &= len(left) == len(right) or abs(together.offset(*waiting)) <= MOST_SLACK_NS
     plain = _aligned_by_time(left, right)
     offset = together.offset(*waiting)
-    usual = np.abs(together.apart(*waiting) - offset)
+    usual = np.abs(together.clock_differences(*waiting) - offset)
     is_proven = len(usual) >= FEWEST and float(np.mean(usual <= TOGETHER_NS)) >= ALWAYS
     # Equal steps end together at a wrong distance too: that is asked only where something does not fit without.
     needs_distance = abs(offset) > TOGETHER_NS
@@ -117,7 +117,7 @@ def _aligned_by_time(left: Happened, right: Happened) -> tuple[Alignment, Bools]
     # What is paired tells how far clocks are apart, and how well that is known. What then does not overlap in time is
     # two communications, of which either rank lost the other.
     offset = best.offset(left, right)
-    usual = int(np.median(np.abs(best.apart(left, right) - offset)))
+    usual = int(np.median(np.abs(best.clock_differences(left, right) - offset)))
     offset = 0 if best is agreeing and abs(offset) <= ERRORS * usual else offset
     if len(best.left) == len(left) == len(right):
         offset = _within_bounds(offset, left, right)

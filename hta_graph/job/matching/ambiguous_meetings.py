@@ -38,68 +38,68 @@ def ambiguous_meetings(
     """
     found: set[tuple[int, int]] = set()
     for matched in channels:
-        together = [meeting for meeting in matched.together if len(meeting) > 1]
-        if matched.channel.by == ORDER and together and any(matched.cut.values()):
-            found |= _ambiguous_in(matched, together, records, ranks, clocks)
+        matches = [match for match in matched.matches if len(match) > 1]
+        if matched.channel.by == ORDER and matches and any(matched.unmatched.values()):
+            found |= _ambiguous_in(matched, matches, records, ranks, clocks)
     return found
 
 
 def _ambiguous_in(
     matched: MatchedChannel[MeetingChannel],
-    together: Sequence[Meeting],
+    matches: Sequence[Meeting],
     records: Records,
     ranks: Mapping[int, RankMembers],
     clocks: JobClocks,
 ) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
-    met = _MetRanks.of(together, records, ranks, clocks)
-    one_time = met.end_together(clocks)
-    end_together = len(together) >= FEWEST and float(one_time.mean()) >= ALWAYS
-    if end_together and not all(_waits(records[rank], [place])[0] for rank, place in together[0].items()):
+    times = _MetRanks.of(matches, records, ranks, clocks)
+    one_time = times.end_together(clocks)
+    end_together = len(matches) >= FEWEST and float(one_time.mean()) >= ALWAYS
+    if end_together and not all(_waits(records[rank], [place])[0] for rank, place in matches[0].items()):
         # Senders, too, wait for their receivers then, so one pair that does not end together is none.
-        found |= {next(iter(together[at].items())) for at in np.flatnonzero(~one_time).tolist()}
-    bounds = _OthersBounds(met, end_together=end_together)
-    for row, rank in enumerate(met.ranks):
-        places = matched.cut.get(rank, ())
+        found |= {next(iter(matches[at].items())) for at in np.flatnonzero(~one_time).tolist()}
+    bounds = _OthersBounds(times, end_together=end_together)
+    for row, rank in enumerate(times.ranks):
+        places = matched.unmatched.get(rank, ())
         if places:
             latest, earliest = bounds.of(row)
-            at = np.append(np.array(places, np.int64), met.place[row])
-            came, left = _times(rank, at, ranks, clocks)
+            at = np.append(np.array(places, np.int64), times.place[row])
+            arrival, end = _times(rank, at, ranks, clocks)
             looks = _looks(records[rank], at.tolist())
-            for cut in range(len(places)):
-                fits = (left[cut] >= latest) & (came[cut] <= earliest) & (looks[len(places) :] == looks[cut])
-                found.update((rank, int(met.place[row, one])) for one in np.flatnonzero(fits).tolist())
+            for place in range(len(places)):
+                fits = (end[place] >= latest) & (arrival[place] <= earliest) & (looks[len(places) :] == looks[place])
+                found.update((rank, int(times.place[row, one])) for one in np.flatnonzero(fits).tolist())
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class _MetRanks:
-    """What met in a channel, one row per rank, one column per match: the places, job times (ns), who waits; errors."""
+    """Matches of a channel, one row per rank, one column per match: the places, job times (ns), who waits; errors."""
 
     ranks: Sequence[int]
     place: Ints
-    came: Ints
-    left: Ints
+    arrival: Ints
+    end: Ints
     waits: Bools
     error: Ints
 
     @classmethod
     def of(
-        cls, together: Sequence[Meeting], records: Records, ranks: Mapping[int, RankMembers], clocks: JobClocks
+        cls, matches: Sequence[Meeting], records: Records, ranks: Mapping[int, RankMembers], clocks: JobClocks
     ) -> _MetRanks:
-        """Lay out what met; a rank that is not in every match is not asked."""
-        members = sorted(set.intersection(*map(set, together)))
-        place = np.array([[meeting[rank] for meeting in together] for rank in members], np.int64)
+        """Lay out matches; a rank that is not in every match is not asked."""
+        members = sorted(set.intersection(*map(set, matches)))
+        place = np.array([[match[rank] for match in matches] for rank in members], np.int64)
         times = [_times(rank, at, ranks, clocks) for rank, at in zip(members, place, strict=True)]
         waits = [_waits(records[rank], at.tolist()) for rank, at in zip(members, place, strict=True)]
         error = [min(clocks.by_rank[rank].error, MOST_ERROR) for rank in members]
-        came, left = (np.array([own[side] for own in times]) for side in range(2))
-        return cls(members, place, came, left, np.array(waits, np.bool_), np.array(error, np.int64))
+        arrival, end = (np.array([own[side] for own in times]) for side in range(2))
+        return cls(members, place, arrival, end, np.array(waits, np.bool_), np.array(error, np.int64))
 
     def end_together(self, clocks: JobClocks) -> Bools:
         """Mark the matches whose members end at one time."""
         error = min(max(clocks.error_between(self.ranks[0], other) for other in self.ranks), TOGETHER_NS)
-        one_time: Bools = np.ptp(self.left, axis=0) <= TOGETHER_NS + error
+        one_time: Bools = np.ptp(self.end, axis=0) <= TOGETHER_NS + error
         return one_time
 
 
@@ -109,12 +109,12 @@ class _OthersBounds:
     Both but for the errors of the two ranks' clocks together, of which no more than ``MOST_ERROR`` is believed.
     """
 
-    def __init__(self, met: _MetRanks, *, end_together: bool) -> None:
-        error = met.error[:, None]
-        self._waits, self._error = met.waits | end_together, met.error
-        self._latest = _LargestTwo(met.came - error), _LargestTwo(met.came)
+    def __init__(self, times: _MetRanks, *, end_together: bool) -> None:
+        error = times.error[:, None]
+        self._waits, self._error = times.waits | end_together, times.error
+        self._latest = _LargestTwo(times.arrival - error), _LargestTwo(times.arrival)
         self._earliest = tuple(
-            _LargestTwo(np.where(self._waits, -left, NEVER)) for left in (met.left + error, met.left)
+            _LargestTwo(np.where(self._waits, -end, NEVER)) for end in (times.end + error, times.end)
         )
 
     def of(self, row: int) -> tuple[Ints, Ints]:

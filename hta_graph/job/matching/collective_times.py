@@ -11,7 +11,6 @@ import numpy as np
 
 from hta_graph.columns import pair_key, places_by
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
 from hta_graph.job.matching.aligned_sequences import FEWEST
 from hta_graph.job.matching.ambiguous_meetings import ambiguous_meetings
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks, job_clocks
@@ -38,7 +37,7 @@ from hta_graph.job.matching.rank_members import ALL, RankMembers
 from hta_graph.job.matching.rank_record import Meeting, RankRecord
 from hta_graph.model import Bools, Codes, Ints
 
-__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "match_collectives", "matched_graphs", "matched_with"]
+__all__ = ["MATCHED_BY", "SLACK_NS", "Collectives", "MatchedRanks", "match_collectives", "matched_graphs"]
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ class Collectives:
     clocks: JobClocks
     reasons: dict[int, Codes]
     """For each rank's communications why they are left out: a key of :data:`REASONS`; 0 and 1 if they are not."""
-    left_out: tuple[LeftOut, ...]
-    """What is left out of all ranks' communications, with its share of their time, by reason."""
-    unfit: tuple[Meeting, ...] = ()
+    unmatched: tuple[LeftOut, ...]
+    """What is unmatched of all ranks' communications, with its share of their time, by reason."""
+    rejected: tuple[Meeting, ...] = ()
     """What was matched but fits no clocks of its ranks, and is left out: rank → place."""
 
     def __len__(self) -> int:
@@ -109,7 +108,7 @@ class Collectives:
         return {rank: clock.line.ahead for rank, clock in self.clocks.by_rank.items() if clock.line.ahead}
 
     @property
-    def alone(self) -> int:
+    def without_partner(self) -> int:
         """Communications of all ranks that are left out for want of a partner."""
         return sum(int(np.isin(own, COUNTED_ALONE).sum()) for own in self.reasons.values())
 
@@ -129,19 +128,20 @@ OF_COLLECTIVES = ("by", "missing", "ambiguous")
 COUNTED_ALONE = (NO_PARTNER, OUTSIDE, BEYOND_PHYSICS, UNKNOWN_KERNEL)
 
 
-@remembered
-def matched_with(graph: DependencyGraph) -> tuple[Set[int], Collectives] | None:
-    """Return with which ranks a rank's graph has been matched already, and what they did together; None if not yet."""
-    del graph
-    return None
+@dataclass(frozen=True, eq=False)
+class MatchedRanks:
+    """With which ranks a rank's graph has been matched already, and what they did together."""
+
+    ranks: Set[int]
+    collectives: Collectives
 
 
 def matched_graphs(graphs: Mapping[int, DependencyGraph]) -> Collectives | None:
     """Return what the ranks of some graphs did together, where that is known."""
-    known = [matched_with(graph) for graph in graphs.values()]
-    if not known or known[0] is None or known[0][0] != graphs.keys():
+    known = [graph.attached(MatchedRanks) for graph in graphs.values()]
+    if not known or known[0] is None or known[0].ranks != graphs.keys():
         return None
-    return known[0][1] if all(one is known[0] for one in known) else None
+    return known[0].collectives if all(one is known[0] for one in known) else None
 
 
 def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
@@ -162,38 +162,38 @@ def match_collectives(ranks: Mapping[int, RankMembers]) -> Collectives:
         channels, matched = _matched_records([_in_job_time(own, ranks[own.rank], clocks) for own in records])
         if matched != before:
             clocks, believed = _clocks_of(matched, ranks)
-    unfit = tuple(meeting for (_, meeting), is_believed in zip(matched, believed, strict=True) if not is_believed)
+    rejected = tuple(match for (_, match), is_believed in zip(matched, believed, strict=True) if not is_believed)
     matched = list(compress(matched, believed))
-    members = members_in_job_time([meeting for _, meeting in matched], ranks, clocks)
+    members = members_in_job_time([match for _, match in matched], ranks, clocks)
     possible = possible_meetings(members, len(matched), clocks)
     matched, members = _selected(matched, members, possible)
     doubtful |= ambiguous_meetings(channels, {record.rank: record for record in records}, ranks, clocks)
-    doubtful |= {member for found in channels for member in found.guessed}
-    reasons = why_left_out(channels, [meeting for _, meeting in matched], ranks, clocks)
+    doubtful |= {member for found in channels for member in found.uncertain}
+    reasons = why_left_out(channels, [match for _, match in matched], ranks, clocks)
     unlike = names_unlike_collectives(members, reasons, ranks, clocks)
     if unlike:
         reasons = without_names(reasons, unlike, ranks)
-        firsts = [next(iter(meeting.items())) for _, meeting in matched]
+        firsts = [next(iter(match.items())) for _, match in matched]
         alike = np.array([ranks[rank].name[place] not in unlike for rank, place in firsts], np.bool_)
         matched, members = _selected(matched, members, alike)
     found = _in_order_of_time(
         members,
         np.array([channel.by for channel, _ in matched], np.int64),
-        np.array([max(channel.size - len(meeting), 0) for channel, meeting in matched], np.int64),
-        np.array([not doubtful.isdisjoint(meeting.items()) for _, meeting in matched], np.bool_),
+        np.array([max(channel.size - len(match), 0) for channel, match in matched], np.int64),
+        np.array([not doubtful.isdisjoint(match.items()) for _, match in matched], np.bool_),
         clocks,
         reasons,
         tuple(summed_left_out(reasons, ranks)),
     )
-    return replace(found, unfit=unfit)
+    return replace(found, rejected=rejected)
 
 
 def _matched_records(
     records: Sequence[RankRecord[MeetingChannel]],
 ) -> tuple[list[MatchedChannel[MeetingChannel]], list[tuple[MeetingChannel, Meeting]]]:
-    """Return the channels, and what met in them."""
+    """Return the channels, and their matches."""
     channels = match_ranks(records, strict=False)
-    return channels, [(found.channel, meeting) for found in channels for meeting in found.together if len(meeting) > 1]
+    return channels, [(found.channel, match) for found in channels for match in found.matches if len(match) > 1]
 
 
 def _guessed_with_clocks(
@@ -204,13 +204,13 @@ def _guessed_with_clocks(
     Of messages between two ranks these are all, both ways, where any is a guess.
     """
     labels = {record.rank: record.labels for record in records}
-    guessed = {member for found in channels for member in found.guessed}
-    unsure = {found.channel.members for found in channels if found.guessed}
+    uncertain = {member for found in channels for member in found.uncertain}
+    unsure = {found.channel.members for found in channels if found.uncertain}
     for found in channels:
         if found.channel.members in unsure:
-            together = {member for meeting in found.together for member in meeting.items()}
-            guessed |= together if any(not labels[rank][place].waits for rank, place in together) else set()
-    return guessed
+            matches = {member for match in found.matches for member in match.items()}
+            uncertain |= matches if any(not labels[rank][place].waits for rank, place in matches) else set()
+    return uncertain
 
 
 def _in_job_time(record: RankRecord[MeetingChannel], own: RankMembers, clocks: JobClocks) -> RankRecord[MeetingChannel]:
@@ -236,7 +236,7 @@ def _clocks_of(
     """
     numbered = [at for at, (channel, _) in enumerate(matched) if channel.by != ORDER]
     every = list(range(len(matched)))
-    named = list(compress(every, telling_meetings([meeting for _, meeting in matched], ranks)))
+    named = list(compress(every, telling_meetings([match for _, match in matched], ranks)))
     asked = numbered or next((places for places in (named, every) if len(places) >= FEWEST), [])
     clocks = job_clocks([matched[at][1] for at in asked], ranks)
     impossible = {asked[at] for at in clocks.impossible}

@@ -35,11 +35,11 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
         needed_by(kind, -1 if graph.rank is None else graph.rank, at, found, group, annotation)
         for at, (kind, group, annotation) in enumerate(zip(kinds, groups, annotations, strict=True))
     ]
-    said = {key: found.said[key] for key in (*RECORDED, *SIZES)}
-    said[DESCRIPTION] = group_descriptions(found.distributed, said["Process Group Name"])
-    said["Collective name"] = [
+    arguments = {key: found.arguments[key] for key in (*RECORDED, *SIZES)}
+    arguments[DESCRIPTION] = group_descriptions(found.distributed, arguments["Process Group Name"])
+    arguments["Collective name"] = [
         name if name is not None or kind not in MESSAGES else kind
-        for name, kind in zip(said["Collective name"], kinds, strict=True)
+        for name, kind in zip(arguments["Collective name"], kinds, strict=True)
     ]
     return RankMembers(
         work.row,
@@ -52,7 +52,7 @@ def read_communication_kernels(graph: DependencyGraph) -> RankMembers:
         # One kernel runs both sides of a message: its name does not tell which.
         [kind if kind in ("send", "recv") else name for kind, name in zip(kinds, names, strict=True)],
         [None if group is None else group.text for group in groups],
-        said,
+        arguments,
     )
 
 
@@ -72,7 +72,8 @@ def _kinds_of(
 ) -> list[str]:
     """Say what each kernel does; one that says nothing does what all others of its name on its stream do."""
     kinds = [
-        kernel_kind(texts) for texts in zip(found.said["Collective name"], found.call, annotations, names, strict=True)
+        kernel_kind(texts)
+        for texts in zip(found.arguments["Collective name"], found.call, annotations, names, strict=True)
     ]
     others: dict[tuple[str, int], set[str]] = defaultdict(set)
     for kind, name, lane in zip(kinds, names, lanes, strict=True):

@@ -51,7 +51,7 @@ def read_host_communications(graph: DependencyGraph) -> RankMembers:
     """
     found = read_host_rows(graph, PROCESS_GROUP_CALL.keys())
     if found is None:
-        return RankMembers.none()
+        return RankMembers.empty()
     groups = gloo_groups(found.distributed)
     is_message = np.array([name in MESSAGE_ROWS for name in found.names])
     of_lane = groups_of_workers(graph, found.rows[~is_message], groups)
@@ -207,7 +207,7 @@ def _said_of(found: HostRows, groups: list[ProcessGroup | None]) -> dict[str, li
     kinds = [name.partition(":")[2] for name in found.names]
     sizes = [found.sizes[row] for row in found.rows.tolist()]
     size = [None if own < 0 or kind in DIFFER_BY_RANK else own for kind, own in zip(kinds, sizes, strict=True)]
-    return RankMembers.nothing_said(len(kinds)) | {
+    return RankMembers.no_arguments(len(kinds)) | {
         "Collective name": kinds,
         "Process Group Name": [own and own.name for own in groups],
         DESCRIPTION: group_descriptions(found.distributed, [own and own.name for own in groups]),

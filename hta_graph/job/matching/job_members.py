@@ -31,9 +31,9 @@ class JobMembers(Columns):
     until: Ints
 
 
-def members_in_job_time(meetings: Sequence[Meeting], ranks: Mapping[int, RankMembers], clocks: JobClocks) -> JobMembers:
-    """Lay meetings out as columns."""
-    number, rank, place = members_of_meetings(meetings)
+def members_in_job_time(matches: Sequence[Meeting], ranks: Mapping[int, RankMembers], clocks: JobClocks) -> JobMembers:
+    """Lay matches out as columns."""
+    number, rank, place = members_of_meetings(matches)
     arrival, start, end, needed = (np.zeros(len(rank), np.int64) for _ in range(4))
     buffers = np.zeros(len(rank), np.bool_)
     for one, mine in places_by(rank).items():

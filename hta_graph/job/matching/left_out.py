@@ -44,7 +44,7 @@ REASONS = {
 
 
 _Cut = tuple[int, int, int, int]
-"""What a rank has to itself: rank, place, when the last recording of the others begins, when their first one ends."""
+"""What only one rank has: rank, place, when the last recording of the others begins, when their first one ends."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ def why_left_out(
     """Return for each rank's communications why they are left out (0: they are not)."""
     found = {rank: [NOT_RECORDED] * len(own) for rank, own in ranks.items()}
     recordings = {rank: _recorded_from_to(rank, own, clocks) for rank, own in ranks.items()}
-    cut: list[_Cut] = []
+    unmatched: list[_Cut] = []
     for matched in channels:
         lone = len(matched.channel.members) < 2 and matched.channel.size < 2
         _tell(found, matched.recorded.items(), ALONE if lone else BEYOND_PHYSICS)
-        _tell(found, matched.cut.items(), ALONE if lone else NO_PARTNER)
-        cut += _cut_of(matched, recordings)
-        for meeting in matched.together:
-            if len(meeting) == 1:
-                ((rank, place),) = meeting.items()
+        _tell(found, matched.unmatched.items(), ALONE if lone else NO_PARTNER)
+        unmatched += _cut_of(matched, recordings)
+        for match in matched.matches:
+            if len(match) == 1:
+                ((rank, place),) = match.items()
                 found[rank][place] = ALONE if lone else NO_PARTNER
-    _tell(found, _outside(cut, ranks, clocks), OUTSIDE)
-    for meeting in kept:
-        for rank, place in meeting.items():
+    _tell(found, _outside(unmatched, ranks, clocks), OUTSIDE)
+    for match in kept:
+        for rank, place in match.items():
             found[rank][place] = MATCHED
     return {rank: np.array(codes, np.int8) for rank, codes in found.items()}
 
@@ -108,22 +108,22 @@ def _recorded_from_to(rank: int, own: RankMembers, clocks: JobClocks) -> tuple[i
 
 def _cut_of(matched: MatchedChannel[MeetingChannel], recordings: Mapping[int, tuple[int, int]]) -> Iterator[_Cut]:
     """List what a channel's ranks have to themselves."""
-    if any(matched.cut.values()):
+    if any(matched.unmatched.values()):
         given = [rank for rank in matched.channel.members if rank in recordings]
         # Two are enough: one of them at least is another rank's.
         begins = nlargest(2, ((recordings[rank][0], rank) for rank in given))
         ends = nsmallest(2, ((recordings[rank][1], rank) for rank in given))
-        for rank, places in matched.cut.items():
+        for rank, places in matched.unmatched.items():
             begin, end = (next((ns for ns, other in side if other != rank), None) for side in (begins, ends))
             if begin is not None and end is not None:
                 yield from ((rank, place, begin, end) for place in places)
 
 
 def _outside(
-    cut: Sequence[_Cut], ranks: Mapping[int, RankMembers], clocks: JobClocks
+    unmatched: Sequence[_Cut], ranks: Mapping[int, RankMembers], clocks: JobClocks
 ) -> Iterator[tuple[int, list[int]]]:
     """List each rank's communications that another rank's recording does not reach."""
-    rank, place, last_begin, first_end = np.array(cut, np.int64).reshape(-1, 4).T
+    rank, place, last_begin, first_end = np.array(unmatched, np.int64).reshape(-1, 4).T
     for one, mine in places_by(rank).items():
         own, at = ranks[one], place[mine]
         came = clocks.to_job(one, own.arrival[at], on_gpu=own.on_gpu[at])

@@ -6,7 +6,7 @@ beside the others'. For simulators none may be missing inside, and one shift per
     position   0  1  2  3  4  5
     rank 0     a  b  c  d  e        shift 0
     rank 1           c  d  e  f     shift 2: its first is the others' third
-    together         c  d  e        what only some recorded is cut
+    matches          c  d  e        what only some recorded is unmatched
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["MatchedChannel", "match_ranks", "missing_ranks"]
 
 @dataclass(frozen=True)
 class MatchedChannel(Generic[ChannelT]):
-    """One channel's communications: what its ranks did together, in order, as rank → place in its record; what is cut.
+    """One channel's communications: the matches of its ranks, in order, as rank → place in its record; the others.
 
-    ``recorded`` are all places of each rank, ``cut`` those that not all needed ranks recorded, ``guessed`` those (rank,
-    place) that would fit about as well with another one.
+    ``recorded`` are all places of each rank, ``unmatched`` those that not all needed ranks recorded, ``uncertain``
+    those (rank, place) that would fit about as well with another one.
     """
 
     channel: ChannelT
     recorded: Places
-    together: Sequence[Meeting]
-    cut: Places
-    guessed: Collection[tuple[int, int]] = ()
+    matches: Sequence[Meeting]
+    unmatched: Places
+    uncertain: Collection[tuple[int, int]] = ()
 
 
 def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> list[MatchedChannel[ChannelT]]:
@@ -70,19 +70,19 @@ def match_ranks(records: Sequence[RankRecord[ChannelT]], *, strict: bool) -> lis
             positions = {rank: np.arange(len(listed)) + shift[rank] for rank, listed in places.items()}
         else:
             positions, unsure = aligned_ranks(_happened(places, by_rank))
-        together, cut = _laid_beside(places, positions, needed)
-        if strict and not together:
+        matches, unmatched = _laid_beside(places, positions, needed)
+        if strict and not matches:
             raise CollectiveError(f"{channel}: its ranks recorded nothing in common; give traces of one recording")
-        guessed = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
-        found.append(MatchedChannel(channel, places, together, cut, guessed))
+        uncertain = {(rank, places[rank][at]) for rank, own in unsure.items() for at in np.flatnonzero(own).tolist()}
+        found.append(MatchedChannel(channel, places, matches, unmatched, uncertain))
     return found
 
 
 def _matched_once(channel: ChannelT, places: Places, needed: set[int]) -> MatchedChannel[ChannelT]:
     """Match a channel of which each rank recorded one communication, as where each has an id of its own."""
-    meeting = {rank: place for rank, (place,) in places.items()}
-    is_whole = meeting.keys() >= needed
-    return MatchedChannel(channel, places, [meeting] if is_whole else [], {} if is_whole else places)
+    match = {rank: place for rank, (place,) in places.items()}
+    is_whole = match.keys() >= needed
+    return MatchedChannel(channel, places, [match] if is_whole else [], {} if is_whole else places)
 
 
 def missing_ranks(records: Iterable[RankRecord[ChannelT]]) -> dict[int, ChannelT]:
@@ -143,18 +143,18 @@ def _refuse_silent_members(recorded: Mapping[ChannelT, Places], given: Iterable[
 def _laid_beside(
     places: Places, positions: Mapping[int, Ints], needed: set[int]
 ) -> tuple[list[Meeting], dict[int, list[int]]]:
-    """Return what all needed ranks recorded, in order; and the places of each rank that are cut."""
+    """Return what all needed ranks recorded, in order; and the places of each rank that stay unmatched."""
     # What stands at one position belongs together.
     beside: dict[int, dict[int, int]] = defaultdict(dict)
     for rank, listed in places.items():
         for position, place in zip(positions[rank].tolist(), listed, strict=True):
             beside[position][rank] = place
-    together: list[Meeting] = []
-    cut: dict[int, list[int]] = {rank: [] for rank in places}
+    matches: list[Meeting] = []
+    unmatched: dict[int, list[int]] = {rank: [] for rank in places}
     for position in sorted(beside):
         if beside[position].keys() >= needed:
-            together.append(beside[position])
+            matches.append(beside[position])
         else:
             for rank, place in beside[position].items():
-                cut[rank].append(place)
-    return together, cut
+                unmatched[rank].append(place)
+    return matches, unmatched

@@ -65,7 +65,7 @@ def records_of(ranks: Mapping[int, RankMembers]) -> list[RankRecord[MeetingChann
 
 def _groups_without_id(own: RankMembers, groups: Sequence[str | None]) -> set[str | None]:
     """Return the groups of which a rank has a collective that no recorded id names."""
-    told = zip(groups, own.is_message, own.said["Comms Id"], own.said["Seq"], strict=True)
+    told = zip(groups, own.is_message, own.arguments["Comms Id"], own.arguments["Seq"], strict=True)
     return {
         group
         for group, is_message, comms_id, sequence in told
@@ -110,12 +110,12 @@ def _labels_of(
     """Label a rank's communications, those that others told alike as theirs are (``made``)."""
     every = zip(
         groups,
-        own.said["Comms Id"],
-        own.said["Seq"],
-        map(_number, own.said["Group size"]),
-        (kind if isinstance(kind, str) else "" for kind in own.said["Collective name"]),
+        own.arguments["Comms Id"],
+        own.arguments["Seq"],
+        map(_number, own.arguments["Group size"]),
+        (kind if isinstance(kind, str) else "" for kind in own.arguments["Collective name"]),
         own.name,
-        map(_number, own.said["In msg nelems"]),
+        map(_number, own.arguments["In msg nelems"]),
         (own.needed == ALL).tolist(),
         strict=True,
     )

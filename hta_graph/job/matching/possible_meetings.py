@@ -55,8 +55,8 @@ def names_unlike_collectives(
 
 def _says_nothing(own: RankMembers) -> Bools:
     """Mark the communications of which neither arguments nor a name say what they do."""
-    said = zip(own.said["Collective name"], own.name, strict=True)
-    return np.array([recorded is None and not _is_telling(name) for recorded, name in said], np.bool_)
+    arguments = zip(own.arguments["Collective name"], own.name, strict=True)
+    return np.array([recorded is None and not _is_telling(name) for recorded, name in arguments], np.bool_)
 
 
 @lru_cache(maxsize=1024)
@@ -65,12 +65,12 @@ def _is_telling(name: str) -> bool:
     return bool(kernel_kind([name]))
 
 
-def telling_meetings(meetings: Sequence[Meeting], ranks: Mapping[int, RankMembers]) -> list[bool]:
-    """Tell for each meeting whether arguments or a name say what its members do."""
+def telling_meetings(matches: Sequence[Meeting], ranks: Mapping[int, RankMembers]) -> list[bool]:
+    """Tell for each match whether arguments or a name say what its members do."""
     silent = {rank: _says_nothing(own).tolist() for rank, own in ranks.items()}
     if not any(map(any, silent.values())):
-        return [True] * len(meetings)
-    return [not any(silent[rank][place] for rank, place in meeting.items()) for meeting in meetings]
+        return [True] * len(matches)
+    return [not any(silent[rank][place] for rank, place in match.items()) for match in matches]
 
 
 def _errors(members: JobMembers, clocks: JobClocks) -> Ints:

@@ -63,7 +63,7 @@ class RankMembers:
     on_gpu: Bools
     name: list[str]
     group: list[str | None]
-    said: dict[str, list[Any]]
+    arguments: dict[str, list[Any]]
     recording: Recording = Recording()
 
     def __len__(self) -> int:
@@ -71,18 +71,18 @@ class RankMembers:
 
     def group_at(self, place: int) -> tuple[str | None, int]:
         """Return what the group of a communication is for, if the trace describes it, and its size (0: not told)."""
-        size = self.said["Group size"][place]
-        listed = size if isinstance(size, int) else len(listed_ranks(self.said["Process Group Ranks"][place]))
-        return self.said[DESCRIPTION][place], listed
+        size = self.arguments["Group size"][place]
+        listed = size if isinstance(size, int) else len(listed_ranks(self.arguments["Process Group Ranks"][place]))
+        return self.arguments[DESCRIPTION][place], listed
 
     @classmethod
-    def none(cls) -> RankMembers:
+    def empty(cls) -> RankMembers:
         """Return those of a rank that did nothing with others."""
         rows, times = np.zeros(0, np.int32), np.zeros(0, np.int64)
-        return cls(rows, rows, times, times, times, times, np.zeros(0, np.bool_), [], [], cls.nothing_said(0))
+        return cls(rows, rows, times, times, times, times, np.zeros(0, np.bool_), [], [], cls.no_arguments(0))
 
     @staticmethod
-    def nothing_said(count: int) -> dict[str, list[Any]]:
+    def no_arguments(count: int) -> dict[str, list[Any]]:
         """Return the recorded arguments of communications of which nothing was recorded."""
         return {key: [None] * count for key in (*RECORDED, *SIZES, DESCRIPTION)}
 
@@ -94,21 +94,21 @@ class RankMembers:
             **{name: getattr(self, name)[rows] for name in COLUMNS},
             name=[self.name[at] for at in listed],
             group=[self.group[at] for at in listed],
-            said={key: [values[at] for at in listed] for key, values in self.said.items()},
+            arguments={key: [values[at] for at in listed] for key, values in self.arguments.items()},
         )
 
-    def beside(self, other: RankMembers) -> RankMembers:
+    def merged_with(self, other: RankMembers) -> RankMembers:
         """Return these and others of the same rank, in order of their start."""
         both = replace(
             self,
             **{name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS},  # type: ignore[arg-type]
             name=self.name + other.name,
             group=self.group + other.group,
-            said={key: values + other.said[key] for key, values in self.said.items()},
+            arguments={key: values + other.arguments[key] for key, values in self.arguments.items()},
         )
         return both.take(np.argsort(both.start, kind="stable"))
 
     @property
     def is_message(self) -> list[bool]:
         """Mark sends and receives, which concern two ranks."""
-        return [text in MESSAGES for text in self.said["Collective name"]]
+        return [text in MESSAGES for text in self.arguments["Collective name"]]

@@ -9,12 +9,11 @@ import numpy as np
 
 from hta_graph.columns import Columns
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
 from hta_graph.job.matching.collective_times import Collectives, match_collectives
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Ids, Ints
 
-__all__ = ["RankWaits", "known_waits", "waits_for_ranks", "waits_of_rank"]
+__all__ = ["RankWaits", "waits_for_ranks", "waits_of_rank"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,25 +28,18 @@ class RankWaits(Columns):
 def waits_for_ranks(graphs: Mapping[int, DependencyGraph]) -> dict[int, RankWaits]:
     """Match the communications of ranks and return when each waited for another; nothing for a single rank.
 
-    Of ranks of a larger job whose waits are known it is these.
+    Of ranks of a larger job whose waits go with their graphs it is these.
 
     Raises:
         TraceError: a file, which is read once more for recorded arguments, is gone or has changed.
     """
     if len(graphs) < 2:
         return {}
-    known = {rank: waits for rank, graph in graphs.items() if (waits := known_waits(graph)) is not None}
+    known = {rank: waits for rank, graph in graphs.items() if (waits := graph.attached(RankWaits)) is not None}
     if known.keys() == graphs.keys():
         return known
     found = match_collectives({rank: read_members(graph) for rank, graph in graphs.items()})
     return {rank: waits_of_rank(graph, rank, found) for rank, graph in graphs.items()}
-
-
-@remembered
-def known_waits(graph: DependencyGraph) -> RankWaits | None:
-    """Return when a rank waited for all others of its job, where that is known; None if it is not."""
-    del graph
-    return None
 
 
 def waits_of_rank(graph: DependencyGraph, rank: int, found: Collectives) -> RankWaits:

@@ -17,10 +17,15 @@ __all__ = ["read_members"]
 def read_members(graph: DependencyGraph) -> RankMembers:
     """Return a rank's communications: its communication kernels, and the collectives that ran on its CPU.
 
+    Those that go with the graph are believed.
+
     Raises:
         TraceError: the file, which is read once more for recorded arguments, is gone or has changed.
     """
-    both = read_communication_kernels(graph).beside(read_host_communications(graph))
+    known = graph.attached(RankMembers)
+    if known is not None:
+        return known
+    both = read_communication_kernels(graph).merged_with(read_host_communications(graph))
     return replace(both, recording=_recording_of(graph))
 
 

@@ -84,9 +84,9 @@ class Alignment:
 
     def offset(self, left: Happened, right: Happened) -> int:
         """Return by how much the right clock is ahead, as the pairs' ends say (ns)."""
-        return int(np.median(self.apart(left, right))) if len(self.left) else 0
+        return int(np.median(self.clock_differences(left, right))) if len(self.left) else 0
 
-    def apart(self, left: Happened, right: Happened) -> Ints:
+    def clock_differences(self, left: Happened, right: Happened) -> Ints:
         """Return how far the right clock seems to be ahead at each pair (ns): see :func:`clocks_apart`."""
         return clocks_apart(left.take(self.left), right.take(self.right))
 

@@ -29,15 +29,15 @@ from hta_graph.algorithms.replay.scenarios import RESHAPES, NamedScenario
 from hta_graph.algorithms.replay.selection import READINGS, What
 from hta_graph.algorithms.replay.sensitivity import next_by_name
 from hta_graph.algorithms.skeleton.rank_replay import THE_END
-from hta_graph.algorithms.skeleton.whole_answers import fingerprint, whole_answers
 from hta_graph.algorithms.time.windows import ResolvedWindow
-from hta_graph.errors import QueryError
+from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
 from hta_graph.job.matching.collective_times import Collectives
 from hta_graph.job.replays.beside_others import with_others
 from hta_graph.job.replays.meeting_points import meeting_points
-from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
+from hta_graph.job.replays.replay_answer import ReplayAnswer
 from hta_graph.job.replays.replay_question import AskedPath, ReplayQuestion, record_of_change
 from hta_graph.job.replays.solved_drafts import SolvedDrafts, WaysOfRanks, last_rank
 from hta_graph.job.replays.told_paths import ToldPath
@@ -250,7 +250,7 @@ class JobReplay:
     def _ask(
         self, doing: str, ranks: Sequence[int], question: Callable[[int], ReplayQuestion]
     ) -> dict[int, ReplayAnswer]:
-        return {rank: replay_answer(graph) for rank, graph in self.ask(doing, ranks, question).items()}
+        return {rank: _answer_of(graph) for rank, graph in self.ask(doing, ranks, question).items()}
 
     def _questions(
         self,
@@ -264,7 +264,7 @@ class JobReplay:
 
         def question(rank: int) -> ReplayQuestion:
             part = self.job.parts[self._place[rank]]
-            answers, told = whole_answers(part.graph), self._points.ranks[part.place]
+            answers, told = part.graph.attached(WholeAnswers), self._points.ranks[part.place]
             content = fingerprint(self.job.graph(rank)) if answers is None else answers.content
             return ReplayQuestion(
                 window=ReplayQuestion.window_record(self.window, self.asked),
@@ -299,6 +299,18 @@ class JobReplay:
                 error = QueryError(text.replace(own, job, 1))
                 error.on_command_line = line.replace(own, job, 1)
                 raise error
+
+
+def _answer_of(graph: DependencyGraph) -> ReplayAnswer:
+    """Return what a rank answered about its job's replay.
+
+    Raises:
+        TraceError: it was not asked.
+    """
+    found = graph.attached(ReplayAnswer)
+    if found is None:
+        raise TraceError(graph.path, "was not asked about replay")
+    return found
 
 
 def _as_read(drafts: Sequence[Sequence[Change]], answers: Iterable[ReplayAnswer]) -> list[list[Change]] | None:

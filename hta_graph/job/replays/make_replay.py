@@ -23,10 +23,9 @@ from hta_graph.errors import PatternError, QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remember
 from hta_graph.graph.timeline import Timeline
 from hta_graph.job.joining.rank_of_job import rank_of_job
-from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
+from hta_graph.job.replays.replay_answer import ReplayAnswer
 from hta_graph.job.replays.replay_question import AskedPath, ReplayQuestion, change_of_record
 from hta_graph.job.skeletons.rank_excerpt import unchanged_rank
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
@@ -52,9 +51,7 @@ def make_replay(graph: DependencyGraph, asked: ReplayQuestion) -> DependencyGrap
     found = _Answering(replay, asked).answer()
     none = np.empty(0, np.int32)
     trace = replace(graph.trace.select(none), names=(), flows=Flows.empty(), syncs=SyncTable.empty())
-    empty = DependencyGraph(trace, Timeline(trace), EdgeTable.empty(), {}, WaitCalls.empty())
-    remember(replay_answer, empty, found)
-    return empty
+    return DependencyGraph(trace, Timeline(trace), EdgeTable.empty(), {}, WaitCalls.empty(), [found])
 
 
 def _window_of(job: JobGraph, asked: ReplayQuestion) -> ResolvedWindow:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.whole_answers import kept_rows_of
 from hta_graph.columns import Columns, picked
 from hta_graph.graph.edges import EventEdges
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.graph.rank_summary import kept_rows_of
 from hta_graph.job.joining.rank_of_job import FromElsewhere
 from hta_graph.model import Bools, EdgeKind, EventKind, Ids, Ints
 

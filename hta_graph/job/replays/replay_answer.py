@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from hta_graph.algorithms.replay.like_others import AskedOfOthers, TakenThere
-from hta_graph.errors import TraceError
-from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remembered
 
-__all__ = ["ReplayAnswer", "replay_answer"]
+__all__ = ["ReplayAnswer"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,3 @@ class ReplayAnswer:
     told: list[dict[str, Any]]
     asked: AskedOfOthers
     taken: TakenThere
-
-
-@remembered
-def replay_answer(graph: DependencyGraph) -> ReplayAnswer:
-    """Return what a rank answered about its job's replay."""
-    raise TraceError(graph.path, "was not asked about replay")

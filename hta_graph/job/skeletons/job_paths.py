@@ -6,29 +6,29 @@ job                        └▶ matched, in one time ─▶ way back       └
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from hta_graph.algorithms.skeleton.hops import HopPieces
 from hta_graph.algorithms.skeleton.job_hops import JobHops, job_hops, moved_pieces, moved_window
-from hta_graph.algorithms.skeleton.whole_answers import fingerprint, kept_rows_of, whole_answers, with_answers
-from hta_graph.algorithms.time.critical_path import CriticalPath, paths_elsewhere
+from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.algorithms.time.median_step import step_lengths
 from hta_graph.algorithms.time.pieces import Pieces
 from hta_graph.algorithms.time.walk_path import walk_back
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, step
 from hta_graph.columns import distinct, picked
-from hta_graph.errors import QueryError
+from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.job_graph import JobGraph
-from hta_graph.graph.remembered import remember
+from hta_graph.graph.job_graph import JobGraph, whole_ranks
+from hta_graph.graph.rank_summary import WholeAnswers, fingerprint, kept_rows_of
 from hta_graph.job.joining.join_ranks import join_ranks
 from hta_graph.job.matching.collective_times import Collectives
-from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, pieces_on_rank
+from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 
-__all__ = ["AskExcerpts", "job_of_skeletons"]
+__all__ = ["AskExcerpts", "JobPaths"]
 
 STEPS_BESIDE = 24
 """Of a job with at most so many steps the paths of all are found together: the ranks' files are read once for them."""
@@ -38,27 +38,28 @@ AskExcerpts = Callable[[Mapping[int, ExcerptQuestion]], Mapping[int, DependencyG
 """Asks the ranks' whole graphs, which reads their files once more; by rank."""
 
 
-def job_of_skeletons(skeletons: Mapping[int, DependencyGraph], matched: Collectives, ask: AskExcerpts) -> JobGraph:
-    """Join skeletons to a job whose paths are told by the ranks' whole graphs.
+class JobPaths:
+    """Finds paths of a job of skeletons, which the ranks' whole graphs tell; what was found once is not asked again.
 
     Args:
-        skeletons: by rank, in order.
+        job: the job.
         matched: what the ranks did together.
         ask: how the whole graphs are asked.
     """
-    job = join_ranks(skeletons.values(), matched=matched)
-    remember(paths_elsewhere, job, _JobPaths(job, matched, ask).find)
-    return job
-
-
-class _JobPaths:
-    """Finds paths of a job; what was found once is not asked again."""
 
     def __init__(self, job: JobGraph, matched: Collectives, ask: AskExcerpts) -> None:
         self._job, self._matched, self._ask = job, matched, ask
         self._known: dict[tuple[tuple[int, int, int], tuple[str, ...]], CriticalPath] = {}
 
-    def find(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
+    def whole_ranks(self, ranks: Iterable[int]) -> dict[int, DependencyGraph]:
+        """Return the whole graphs of some ranks.
+
+        Raises:
+            HtaGraphError: a file cannot be read once more, or has changed.
+        """
+        return whole_ranks(self._job, ranks)
+
+    def paths(self, windows: Sequence[Window], data_load: Sequence[str]) -> list[CriticalPath]:
         """Return the paths of windows.
 
         Raises:
@@ -91,12 +92,11 @@ class _JobPaths:
         hops = job_hops(self._job, windows, data_load)
         excerpts = self._ask(self._questions(hops, data_load))
         job = self._with_excerpts(excerpts)
-        remember(paths_elsewhere, job, self.find)
         moved = [moved_window(window, self._job, job) for window in windows]
         pieces, number = [moved_pieces(hops.between, self._job, job)], [hops.between_window]
         for part in job.parts:
             if part.rank in excerpts:
-                told = pieces_on_rank(excerpts[part.rank])
+                told = _pieces_of(excerpts[part.rank])
                 pieces.append(_in_job(told.pieces, job, part.place))
                 number.append(hops.hops.window[hops.hops.part == part.place][told.hop])
         merged = Pieces.join(pieces).merged(np.concatenate(number), len(windows))
@@ -107,7 +107,7 @@ class _JobPaths:
         found, clocks = dict[int, ExcerptQuestion](), self._matched.clocks.by_rank
         for place in np.unique(hops.hops.part).tolist():
             part = self._job.parts[place]
-            answers = whole_answers(part.graph)
+            answers = part.graph.attached(WholeAnswers)
             whole = (len(part.graph.event_table), fingerprint(self._job.graph(part.rank)))
             size, content = whole if answers is None else (answers.size, answers.content)
             rows = kept_rows_of(part.graph)
@@ -120,11 +120,23 @@ class _JobPaths:
         graphs = []
         for part in self._job.parts:
             own = self._job.graph(part.rank)
-            more, answers = excerpts.get(part.rank), whole_answers(own)
+            more, answers = excerpts.get(part.rank), own.attached(WholeAnswers)
             if more is not None and answers is not None:
-                with_answers(more, answers.with_rows(kept_rows_of(more)))
+                more = more.with_attached(answers.with_rows(kept_rows_of(more)))
             graphs.append(own if more is None else more)
-        return join_ranks(graphs, matched=self._matched)
+        return join_ranks(graphs, matched=self._matched, source=self)
+
+
+def _pieces_of(excerpt: DependencyGraph) -> HopPieces:
+    """Return the pieces that an excerpt was made for, with its rows.
+
+    Raises:
+        TraceError: it is no excerpt.
+    """
+    found = excerpt.attached(HopPieces)
+    if found is None:
+        raise TraceError(excerpt.path, "is no excerpt")
+    return found
 
 
 def _key(window: ResolvedWindow) -> tuple[int, int, int]:

@@ -9,24 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from hta_graph.algorithms.skeleton.hops import HopPieces, Hops, pieces_of_hops
+from hta_graph.algorithms.skeleton.hops import Hops, pieces_of_hops
 from hta_graph.algorithms.skeleton.kept_rows import rows_around
-from hta_graph.algorithms.skeleton.whole_answers import StepColumns, WholeAnswers, fingerprint
 from hta_graph.algorithms.time.accounting import explained_lags
 from hta_graph.columns import column_types, freeze, picked
 from hta_graph.errors import TraceError
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remember, remembered
+from hta_graph.graph.rank_summary import StepColumns, WholeAnswers, fingerprint
 from hta_graph.job.skeletons.rank_skeleton import RankInTime, few_rows, rank_in_time
 from hta_graph.model import Ids
 
-__all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "pieces_on_rank", "unchanged_rank"]
-
-
-@remembered
-def pieces_on_rank(graph: DependencyGraph) -> HopPieces:
-    """Return the pieces that an excerpt was made for, with its rows."""
-    raise TraceError(graph.path, "is no excerpt")
+__all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "unchanged_rank"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ def unchanged_rank(graph: DependencyGraph, content: str, clock: Mapping[str, Any
 
 
 def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGraph:
-    """Tell what hops pass on a rank, given its whole graph: a graph of few rows with :func:`pieces_on_rank`.
+    """Tell what hops pass on a rank, given its whole graph: a graph of few rows with :class:`HopPieces`.
 
     Raises:
         TraceError: the file has changed since.
@@ -94,7 +87,6 @@ def make_excerpt(graph: DependencyGraph, asked: ExcerptQuestion) -> DependencyGr
         kept, asked.size, asked.content, np.empty(0, np.int64), explained_lags(rank.local)[0], StepColumns.empty(), (),
         is_moved=True,
     )  # fmt: skip
-    excerpt = few_rows(graph, rank, known, induced.edges, induced.wait_calls)
     columns = {name: picked(number, getattr(found.pieces, name)) for name in ("event", "open_call")}
-    remember(pieces_on_rank, excerpt, replace(found, pieces=replace(found.pieces, **columns)))
-    return excerpt
+    pieces = replace(found, pieces=replace(found.pieces, **columns))
+    return few_rows(graph, rank, known, induced.edges, induced.wait_calls, [pieces])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,22 +10,16 @@ import numpy as np
 
 from hta_graph.algorithms.skeleton.contraction import contracted
 from hta_graph.algorithms.skeleton.kept_rows import awakenings_between, rows_of_meetings
-from hta_graph.algorithms.skeleton.whole_answers import (
-    WholeAnswers,
-    fingerprint,
-    kept_window,
-    step_columns,
-    with_answers,
-)
+from hta_graph.algorithms.skeleton.whole_answers import kept_window, step_columns
 from hta_graph.algorithms.time.accounting import explained_lags
 from hta_graph.algorithms.time.windows import ResolvedWindow, Window, annotation, step, whole
 from hta_graph.columns import freeze, picked
 from hta_graph.errors import QueryError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.edges import EdgeTable, WaitCalls
-from hta_graph.graph.remembered import remember
+from hta_graph.graph.rank_summary import WholeAnswers, fingerprint
 from hta_graph.graph.timeline import Timeline
-from hta_graph.job.causes.rank_ways import known_ways, ways_of_rank
+from hta_graph.job.causes.rank_ways import RankWays, ways_of_rank
 from hta_graph.job.joining.host_graph import with_host_communication
 from hta_graph.job.joining.host_work import HostWork, arrival_points
 from hta_graph.job.joining.job_time import in_job_time
@@ -117,27 +111,37 @@ def make_skeleton(graph: DependencyGraph, question: SkeletonQuestion) -> Depende
         is_moved=question.clock is not None,
     )
     edges = EdgeTable.join([found.edges, awakenings_between(rank.local, rows)])
-    kept = few_rows(graph, rank, known, edges, WaitCalls.empty())
-    if question.doings:
-        alone = lone_rank(rank.graph, rank.local, rank.members)
-        remember(known_ways, kept, ways_of_rank(alone, question.doings))
-    return kept
+    return few_rows(graph, rank, known, edges, WaitCalls.empty(), _known_ways(rank, question.doings))
+
+
+def _known_ways(rank: RankInTime, doings: int) -> list[RankWays]:
+    """Return what causes of waits take of a rank; nothing where nobody asks for causes."""
+    if not doings:
+        return []
+    return [ways_of_rank(lone_rank(rank.graph, rank.local, rank.members), doings)]
 
 
 def few_rows(
-    graph: DependencyGraph, rank: RankInTime, known: WholeAnswers, edges: EdgeTable, calls: WaitCalls
+    graph: DependencyGraph,
+    rank: RankInTime,
+    known: WholeAnswers,
+    edges: EdgeTable,
+    calls: WaitCalls,
+    attached: Iterable[object],
 ) -> DependencyGraph:
-    """Make the graph of the rows that are kept: in the rank's own times, on its own lanes, with the edges given."""
+    """Make the graph of the rows that are kept: in the rank's own times, on its own lanes, with the edges given.
+
+    What is known of the whole graph goes with it, and ``attached``.
+    """
     chosen = replace(graph.trace.select(known.rows), flows=Flows.empty(), syncs=SyncTable.empty())
     trace = _with_used_names(chosen)
     # What joining ranks counts of the communication on the CPU is counted here.
     notes = {key: count for key, count in rank.local.diagnostics.items() if key not in graph.trace.diagnostics}
-    kept = DependencyGraph(trace, Timeline(trace), edges, notes, calls)
     number = np.full(known.size, -1, np.int32)
     number[known.rows] = np.arange(len(known.rows))
     own = read_members(graph)
-    remember(read_members, kept, replace(own, row=picked(number, own.row), call=picked(number, own.call)))
-    return with_answers(kept, known)
+    members = replace(own, row=picked(number, own.row), call=picked(number, own.call))
+    return DependencyGraph(trace, Timeline(trace), edges, notes, calls, [members, known, *attached])
 
 
 def _answer(graph: DependencyGraph, window: Window) -> ResolvedWindow | QueryError:

@@ -172,11 +172,11 @@ def test_a_collective_that_fits_no_clocks_is_named(tmp_path: Path) -> None:
     scopes = scopes_of(tmp_path, right, forged)
     matched = matched_collectives(scopes)
     named = [text for text in notes_on(scopes, matched) if "fits no clocks" in text]
-    assert 1 <= len(matched[0].found.unfit) == len(named) <= 2
+    assert 1 <= len(matched[0].found.rejected) == len(named) <= 2
     assert "rank 0 event" in named[0]
     assert "rank 1 event" in named[0]
     agreeing = matched_collectives(scopes_of(tmp_path, right, rank_trace(1, times, Seq=numbers, **group)))
-    assert not agreeing[0].found.unfit
+    assert not agreeing[0].found.rejected
 
 
 def test_sends_and_receives_are_no_collectives(tmp_path: Path) -> None:

@@ -31,11 +31,13 @@ def test_the_first_cause_is_what_was_injected(name: str) -> None:
     folder = SHARED / "gloo" / name
     job = hg.read_job(sorted(folder.glob("rank*.json.gz")))
     found, members = WaitCauses(job), job.members
-    charges, doings = found.charge(), found.doings
-    assert charges.caused.sum() == members.wait[members.number >= 0].sum()
-    assert charges.caused[charges.doing < 0].sum() <= 0.25 * charges.caused.sum()
+    attributed, activities = found.attribute(), found.activities
+    assert attributed.caused.sum() == members.wait[members.number >= 0].sum()
+    assert attributed.caused[attributed.activity < 0].sum() <= 0.25 * attributed.caused.sum()
     fault = json.loads((folder / "truth.json").read_text())["fault"]
     if fault is not None and name not in OTHERS_WERE_SLOWER:
-        first = int(charges.doing[0])
-        assert charges.rank[0] == fault["rank"]
-        assert re.search(injected(fault), " / ".join(filter(None, (doings.call_path[first], doings.name[first]))))
+        first = int(attributed.activity[0])
+        assert attributed.rank[0] == fault["rank"]
+        assert re.search(
+            injected(fault), " / ".join(filter(None, (activities.call_path[first], activities.name[first])))
+        )

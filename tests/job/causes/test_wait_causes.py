@@ -21,16 +21,23 @@ Cause = tuple[int, str | None, str | None, str, int, int]
 def causes_of(job: hg.JobGraph) -> list[Cause]:
     """List the causes: rank, call path, name, class, and the waiting that they cause (ns), direct and passed on."""
     found = WaitCauses(job)
-    charges, doings = found.charge(), found.doings
-    columns = (charges.rank, charges.doing, charges.direct, charges.propagated)
+    attributed, activities = found.attribute(), found.activities
+    columns = (attributed.rank, attributed.activity, attributed.direct, attributed.propagated)
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     members = job.members
-    assert charges.caused.sum() == members.wait[members.number >= 0].sum()
+    assert attributed.caused.sum() == members.wait[members.number >= 0].sum()
     return [
         (rank, None, None, "unexplained", direct, passed)
-        if doing < 0
-        else (rank, doings.call_path[doing], doings.name[doing], doings.bound[doing].label, direct, passed)
-        for rank, doing, direct, passed in rows
+        if activity < 0
+        else (
+            rank,
+            activities.call_path[activity],
+            activities.name[activity],
+            activities.bound[activity].label,
+            direct,
+            passed,
+        )
+        for rank, activity, direct, passed in rows
     ]
 
 
@@ -166,6 +173,6 @@ def test_kernels_are_late_by_their_rank(tmp_path: Path, slow: int) -> None:
 def test_the_same_waits_are_charged_whatever_part_is_asked_about(tmp_path: Path) -> None:
     job = hg.read_job(small_job(tmp_path))
     found, members = WaitCauses(job), job.members
-    parts = [found.charge(members.number == number) for number in np.unique(members.number)]
-    assert sum(int(part.caused.sum()) for part in parts) == int(found.charge().caused.sum()) == 18_000
-    assert len(found.charge(np.zeros(len(members), np.bool_))) == 0
+    parts = [found.attribute(members.number == number) for number in np.unique(members.number)]
+    assert sum(int(part.caused.sum()) for part in parts) == int(found.attribute().caused.sum()) == 18_000
+    assert len(found.attribute(np.zeros(len(members), np.bool_))) == 0

@@ -10,15 +10,16 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 
 import pytest
 
-from hta_graph.errors import ClusterError, TooLargeError
-from hta_graph.job.engines.engine import answers, engine
-from hta_graph.job.engines.tasks import decoded_answer, run_task
+from hta_graph.errors import ClusterError, HtaGraphError, TooLargeError
+from hta_graph.job.engines.dask_cluster import DaskEngine
+from hta_graph.job.engines.tasks import Task, decoded_answer, run_task
 from tests.simulator.ranks import JobShape, Recording, ddp, record_job, simulate_job
 from tests.support.command_line import folder_contents, one_error, run_command
 from tests.support.dask_programs import cluster
@@ -35,20 +36,26 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="ne
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
+def quiet(_: str) -> None:
+    """Say nothing."""
+
+
+def answers(engine: DaskEngine, tasks: Sequence[Task]) -> list[bytes | HtaGraphError]:
+    asked = [engine.submit(task) for task in tasks]
+    return [decoded_answer(future.result()) for future in asked]
+
+
 @needs_proc
 def test_dask_answers_as_this_process_does_and_is_gone_after(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text(BROKEN)
     files = [rank_file(tmp_path, 1), tmp_path / "broken.json", tmp_path / "absent.json", rank_file(tmp_path, 2)]
-    tasks, said, told = list(map(reading, files)), list[str](), list[tuple[int, int]]()
-    with engine(cluster="local", jobs=1, count=4, say=said.append) as executor:
-        found = list(map(as_text, answers(executor, tasks, progress=lambda *done: told.append(done))))
+    tasks, said = list(map(reading, files)), list[str]()
+    with DaskEngine("local", 1, 4, 1, said.append) as workers:
+        found = list(map(as_text, answers(workers, tasks)))
         (line,) = said
         with urllib.request.urlopen(line.removeprefix("Dask's dashboard: "), timeout=5) as page:  # noqa: S310
             assert page.status == 200
-        with pytest.raises(ValueError, match="nothing else"):
-            executor.submit(print)
     assert found == [as_text(decoded_answer(run_task(task))) for task in tasks]
-    assert told[-1] == (4, 4)
     assert working_children() == set()
 
 
@@ -86,9 +93,9 @@ def test_a_task_whose_worker_is_killed_is_run_again(tmp_path: Path, capfd: pytes
     whole, slow = rank_file(tmp_path, 2), slow_file(tmp_path)
     expected = decoded_answer(run_task(reading(whole, 2)))
     assert isinstance(expected, bytes)
-    with engine(cluster="local", jobs=1, count=2) as executor:
+    with DaskEngine("local", 1, 2, 1, quiet) as workers:
         killer = kill_next(1, lambda: whole.replace(slow), after=1)
-        found = list(answers(executor, [reading(slow, 2)] * 2))
+        found = answers(workers, [reading(slow, 2)] * 2)
     killer.join()
     assert found == [expected.replace(b"rank2.json", b"slow.json")] * 2
     assert capfd.readouterr() == ("", "")
@@ -98,9 +105,10 @@ def test_a_task_whose_worker_is_killed_is_run_again(tmp_path: Path, capfd: pytes
 @pytest.mark.slow
 def test_a_task_that_costs_worker_after_worker_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     slow = slow_file(tmp_path)
-    with engine(cluster="local", jobs=1, count=2) as executor:
+    with DaskEngine("local", 1, 2, 1, quiet) as workers:
         killer = kill_next(3, after=2)
-        first, second = answers(executor, [reading(slow), reading(rank_file(tmp_path, 1), 1)], at_once=1)
+        (first,) = answers(workers, [reading(slow)])
+        (second,) = answers(workers, [reading(rank_file(tmp_path, 1), 1)])
     killer.join()
     assert type(first) is TooLargeError
     assert str(first).startswith(f"{slow}: the workers that read it were killed one after the other, perhaps for lack")
@@ -113,9 +121,9 @@ def test_a_scheduler_that_is_lost_is_an_error_of_what_it_was_given(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     slow = slow_file(tmp_path)
-    with ExitStack() as running, engine(cluster=running.enter_context(cluster(tmp_path)), jobs=None, count=2) as there:
+    with ExitStack() as running, DaskEngine(running.enter_context(cluster(tmp_path)), None, 2, 1, quiet) as there:
         Timer(1, running.close).start()
-        found = list(answers(there, [reading(slow), reading(slow)]))
+        found = answers(there, [reading(slow), reading(slow)])
     assert all("the cluster gave no answer" in str(error) for error in found)
     assert capfd.readouterr() == ("", "")
 
@@ -126,7 +134,7 @@ def test_a_scheduler_that_is_lost_is_an_error_of_what_it_was_given(
 def refusal(address: str) -> str:
     begin = time.monotonic()
     with pytest.raises(ClusterError) as caught:
-        engine(cluster=address, jobs=None, count=2).__enter__()
+        DaskEngine(address, None, 2, 1, quiet)
     assert time.monotonic() - begin < 12
     assert "\n" not in str(caught.value)
     return str(caught.value)

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import hta_graph as hg
 from analyses.command_line.cli import main
-from hta_graph.errors import ClusterError, MissingExtraError, QueryError, TooLargeError, TraceError
+from hta_graph.errors import ClusterError, HtaGraphError, MissingExtraError, QueryError, TooLargeError, TraceError
 from hta_graph.job.engines import own_process
-from hta_graph.job.engines.engine import answers, engine
-from hta_graph.job.engines.inline import InlineExecutor
-from hta_graph.job.engines.processes import ProcessExecutor
+from hta_graph.job.engines.dask_cluster import DaskEngine
+from hta_graph.job.engines.processes import ProcessEngine
 from hta_graph.job.engines.tasks import Task, decoded_answer, renamed_error, run_task
+from hta_graph.job.rank_graph import RankQuestion
+from hta_graph.job.reading import Readers, read_files
+from hta_graph.job.readings import Reading
+from hta_graph.trace.rank_files import RankFile
 from tests.support.command_line import one_error
-from tests.support.engine_tasks import BROKEN, as_text, kill_next, rank_file, reading, slow_file, working_children
+from tests.support.engine_tasks import (
+    BROKEN,
+    answers,
+    as_text,
+    kill_next,
+    rank_file,
+    reading,
+    slow_file,
+    submitted,
+    working_children,
+)  # fmt: skip
 from tests.support.processes import is_running, wait_until
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
@@ -36,9 +48,8 @@ def some_tasks(folder: Path) -> list[Task]:
     return [*tasks, reading(large, memory=50 << 20), Task("hta_graph.job.rank_task:file_pieces", {"path": "x"})]
 
 
-def all_answers(tasks: Sequence[Task], *, cluster: str | None = None, jobs: int | None = None) -> list[object]:
-    with engine(cluster=cluster, jobs=jobs, count=len(tasks)) as executor:
-        return list(map(as_text, answers(executor, tasks)))
+def answered_here(tasks: Sequence[Task]) -> list[object]:
+    return [as_text(decoded_answer(run_task(task))) for task in tasks]
 
 
 # -- tasks ------------------------------------------------------------------------------------------------------------
@@ -94,84 +105,78 @@ def test_a_defect_is_an_error_of_its_task() -> None:
 
 def test_processes_answer_as_this_process_does(tmp_path: Path) -> None:
     tasks = some_tasks(tmp_path)
-    here = all_answers(tasks, jobs=1)
+    here = answered_here(tasks)
     assert [type(answer) is bytes for answer in here] == [True] * 2 + [False] * 3 + [True] * 3 + [False] * 2
-    assert all_answers(tasks, jobs=2) == here
+    with ProcessEngine(2) as processes:
+        assert list(map(as_text, answers(processes, tasks))) == here
 
 
-def test_this_process_runs_alone_where_others_are_of_no_use() -> None:
-    for jobs, count in ((1, 9), (9, 1), (None, 0)):
-        with engine(cluster=None, jobs=jobs, count=count) as executor:
-            assert isinstance(executor, InlineExecutor)
-
-
-def test_other_functions_are_refused() -> None:
-    with ProcessExecutor(1) as executor, pytest.raises(ValueError, match="nothing else"):
-        executor.submit(print)
-
-
-def test_an_executor_of_somebody_else_will_do(tmp_path: Path) -> None:
-    tasks = some_tasks(tmp_path)
-    with ThreadPoolExecutor(1) as executor:
-        assert list(map(as_text, answers(executor, tasks))) == all_answers(tasks, jobs=1)
-
-
-class Backwards(Executor):
-    """Answers the last of so many tasks first; counts how many wait for their turn."""
+class Backwards:
+    """Reads so many files at once, and is done with the last one first; counts how many wait for their turn."""
 
     def __init__(self, at_once: int) -> None:
         self.at_once = at_once
-        self.most = self.taken = 0
-        self._waiting: list[tuple[Future[bytes], int]] = []
-        self._submitted = 0
+        self.begun = self.most = 0
 
-    def submit(self, fn: Callable[..., Any], /, *_: Any, **__: Any) -> Future[Any]:
-        assert fn is run_task
-        future: Future[bytes] = Future()
-        self._waiting.append((future, self._submitted))
-        self._submitted += 1
-        self.most = max(self.most, self._submitted - self.taken)
-        if len(self._waiting) == self.at_once:
-            while self._waiting:
-                last, number = self._waiting.pop()
-                last.set_result(b'{"size": 1}\n%d' % number)
-        return future
+    def read(self, file: RankFile, asked: RankQuestion, *, memory: int | None) -> Reading:
+        del asked, memory
+        self.begun += 1
+        return Reading(file)
+
+    def wait(self, readings: Iterable[Reading]) -> None:
+        waiting = list(readings)
+        self.most = max(self.most, len(waiting))
+        reading = [one for one in waiting if one.answer is None][-1]
+        reading.answer = TraceError(reading.file.path, "was read")
+
+    def __enter__(self) -> Backwards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
-def test_answers_come_in_order_and_no_more_than_asked_for_wait() -> None:
-    executor, told = Backwards(4), list[tuple[int, int]]()
-    tasks = [Task("", {})] * 12
+def in_order(
+    paths: Sequence[Path], monkeypatch: pytest.MonkeyPatch, engine: Backwards, told: list[tuple[int, int]]
+) -> Iterator[hg.DependencyGraph | HtaGraphError]:
+    monkeypatch.setattr("hta_graph.job.cluster_reading.ClusterPool", lambda *_: engine)
+    files = [RankFile(path, rank, "header") for rank, path in enumerate(paths)]
+    how = Readers(cluster="local")
+    yield from read_files(files, lambda _: RankQuestion(), how, lambda *done: told.append(done))
+
+
+def test_answers_come_in_order_and_no_more_than_asked_for_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    engine, told = Backwards(4), list[tuple[int, int]]()
+    paths = [tmp_path / f"{rank}.json" for rank in range(12)]
     found = []
-    for answer in answers(executor, tasks[:4], progress=lambda *done: told.append(done)):
-        found.append(answer)
-        executor.taken += 1
-    assert found == [b"0", b"1", b"2", b"3"]
-    assert executor.most == 4
-    assert told[-1] == (4, 4)
+    for answer in in_order(paths, monkeypatch, engine, told):
+        found.append(str(answer))
+        assert engine.begun - len(found) < 4
+    assert found == [f"{path}: was read" for path in paths]
+    assert engine.most == 4
+    assert told[-1] == (12, 12)
 
 
-def test_progress_tells_of_each_task(tmp_path: Path) -> None:
+def test_here_one_file_is_read_when_its_answer_is_asked_for(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    tasks = [reading(rank_file(tmp_path, rank), rank) for rank in range(4)]
-    list(answers(InlineExecutor(), tasks, progress=lambda *done: told.append(done)))
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
-def test_here_one_task_is_run_when_its_answer_is_asked_for(tmp_path: Path) -> None:
-    tasks = [reading(rank_file(tmp_path, 0)), reading(tmp_path / "later.json")]
-    found = answers(InlineExecutor(), tasks)
-    assert isinstance(next(found), bytes)
+    files = [RankFile(rank_file(tmp_path, 0), 0, "header"), RankFile(tmp_path / "later.json", 1, "header")]
+    found = read_files(files, lambda _: RankQuestion(), Readers(jobs=1), lambda *done: told.append(done))
+    assert isinstance(next(found), hg.DependencyGraph)
     (tmp_path / "rank0.json").rename(tmp_path / "later.json")
-    assert isinstance(next(found), bytes)
+    assert isinstance(next(found), hg.DependencyGraph)
+    assert next(found, None) is None
+    assert told[0] == (0, 2)
+    assert told[-1] == (2, 2)
 
 
 def test_processes_end_when_what_was_asked_is_done(tmp_path: Path) -> None:
-    executor = ProcessExecutor(1)
-    asked = [executor.submit(run_task, reading(rank_file(tmp_path, rank), rank)) for rank in range(2)]
-    executor.shutdown()
+    processes = ProcessEngine(1)
+    asked = [submitted(processes, reading(rank_file(tmp_path, rank), rank)) for rank in range(2)]
+    processes.shutdown()
     assert [future.done() for future in asked] == [True, True]
     with pytest.raises(RuntimeError, match="have ended"):
-        executor.submit(run_task, reading(tmp_path / "rank0.json"))
+        submitted(processes, reading(tmp_path / "rank0.json"))
 
 
 # -- processes that are lost ------------------------------------------------------------------------------------------
@@ -182,19 +187,19 @@ def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
     whole = rank_file(tmp_path, 2)
     expected = decoded_answer(run_task(reading(whole, 2)))
-    with ProcessExecutor(1) as executor:
+    with ProcessEngine(1) as processes:
         killer = kill_next(1, lambda: whole.replace(slow))
-        found = list(answers(executor, [reading(slow, 2)] * 2))
+        found = answers(processes, [reading(slow, 2)] * 2)
     killer.join()
-    assert found == [expected.replace(b"rank2.json", b"slow.json")] * 2  # type: ignore[union-attr, arg-type]
+    assert found == [expected.replace(b"rank2.json", b"slow.json")] * 2  # type: ignore[union-attr]
 
 
 @needs_proc
 def test_a_task_whose_process_is_killed_twice_is_an_error(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
-    with ProcessExecutor(1) as executor:
+    with ProcessEngine(1) as processes:
         killer = kill_next(2)
-        first, second = answers(executor, [reading(slow), reading(rank_file(tmp_path, 1), 1)])
+        first, second = answers(processes, [reading(slow), reading(rank_file(tmp_path, 1), 1)])
     killer.join()
     assert type(first) is TooLargeError
     assert str(first).startswith(f"{slow}: the process that read it was killed (signal 9), perhaps for lack of m")
@@ -205,8 +210,8 @@ def test_a_task_whose_process_is_killed_twice_is_an_error(tmp_path: Path) -> Non
 def test_what_still_runs_is_given_up_with_the_block(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)
     begin = time.monotonic()
-    with engine(cluster=None, jobs=2, count=9) as executor:
-        futures = [executor.submit(run_task, reading(slow)) for _ in range(9)]
+    with ProcessEngine(2) as processes:
+        futures = [submitted(processes, reading(slow)) for _ in range(9)]
         wait_until(lambda: len(working_children()) == 2)
         workers = working_children()
     assert time.monotonic() - begin < 5
@@ -216,8 +221,8 @@ def test_what_still_runs_is_given_up_with_the_block(tmp_path: Path) -> None:
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
-    with ProcessExecutor(1) as executor:
-        (found,) = answers(executor, [reading(tmp_path)])
+    with ProcessEngine(1) as processes:
+        (found,) = answers(processes, [reading(tmp_path)])
     assert "no process can be started to read it: No such file" in str(found)
 
 
@@ -229,8 +234,8 @@ if not os.path.exists({str(flag)!r}):
 sys.path[:] = sys.argv[1:]
 from hta_graph.job.engines.serving import serve; serve()"""
     monkeypatch.setattr(own_process, "PROGRAM", code)
-    with ProcessExecutor(1) as executor:
-        (found,) = answers(executor, [reading(rank_file(tmp_path, 0))])
+    with ProcessEngine(1) as processes:
+        (found,) = answers(processes, [reading(rank_file(tmp_path, 0))])
     assert isinstance(found, bytes)
 
 
@@ -244,8 +249,8 @@ def without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_dask")
 def test_without_dask_the_extra_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(MissingExtraError), engine(cluster="local", jobs=1, count=1):
-        pass
+    with pytest.raises(MissingExtraError):
+        DaskEngine("local", 1, 1, 1, print)
     for rank in range(2):
         rank_file(tmp_path, rank)
     for where in ("local", "tcp://127.0.0.1:8786"):
@@ -256,7 +261,7 @@ def test_without_dask_the_extra_is_named(tmp_path: Path, capsys: pytest.CaptureF
 def test_an_address_that_is_none_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
     with pytest.raises(ClusterError, match=r"'127\.0\.0\.1:8786' is no cluster; give local or"):
-        engine(cluster="127.0.0.1:8786", jobs=None, count=1).__enter__()
+        DaskEngine("127.0.0.1:8786", None, 1, 1, print)
     error = one_error(capsys, tmp_path, "info", rank_file(tmp_path, 0), "--cluster", "127.0.0.1", status=2)
     assert "argument --cluster: takes local or an address such as tcp://host:8786, not '127.0.0.1'" in error
 

@@ -38,7 +38,7 @@ def test_a_rank_arrives_with_its_call_or_after_what_that_does_first(tmp_path: Pa
     assert found.arrival.tolist() == [10_000, 57_000, 80_000]
     assert found.call.tolist()[2] == -1
     assert found.group == ["0 [0, 1]"] * 3
-    assert found.said["In msg nelems"] == [8] * 3
+    assert found.arguments["In msg nelems"] == [8] * 3
 
 
 @pytest.mark.parametrize("lost", [None, 0, 2, 5])

@@ -22,7 +22,7 @@ def rank_of(
     start, end = (np.array([own[at] for own in ran], np.int64) * US for at in (1, 2))
     rows = np.arange(len(ran), dtype=np.int32)
     needed = np.array([UNKNOWN if name == "send" else ALL for name in names], np.int64)
-    said = RankMembers.nothing_said(len(ran)) | {"Collective name": names}
+    said = RankMembers.no_arguments(len(ran)) | {"Collective name": names}
     recording = Recording("h", recorded[0] * US, recorded[1] * US)
     on_gpu = np.ones(len(ran), np.bool_)
     return RankMembers(rows, rows, start, start, end, needed, on_gpu, names, [group] * len(ran), said, recording)
@@ -36,10 +36,10 @@ def test_one_that_nobody_else_has_has_no_partner_and_its_share_of_time() -> None
     every = rank_of(("a", 0, 10), ("b", 100, 130), ("c", 200, 210))
     found = match_collectives({0: every, 1: every.take(np.array([0, 2]))})
     assert reasons(found) == {0: [0, NO_PARTNER, 0], 1: [0, 0]}
-    (left,) = found.left_out
+    (left,) = found.unmatched
     assert (left.reason, left.count, left.time_ns) == (REASONS[NO_PARTNER], 1, 30 * US)
     assert left.share == pytest.approx(30 / 70)
-    assert found.alone == 1
+    assert found.without_partner == 1
 
 
 def test_before_and_after_another_ranks_recording_nothing_has_a_partner() -> None:
@@ -52,7 +52,9 @@ def test_before_and_after_another_ranks_recording_nothing_has_a_partner() -> Non
 def test_a_pair_that_cannot_have_met_is_left_out_also_with_equal_ids() -> None:
     times = [("a", 100 * at, 100 * at + 10) for at in range(30)]
     ranks = {rank: rank_of(*times, ("b", 20_000 + 10_000 * rank, 20_010 + 10_000 * rank)) for rank in range(2)}
-    numbered = {rank: replace(own, said=own.said | {"Comms Id": list(range(len(own)))}) for rank, own in ranks.items()}
+    numbered = {
+        rank: replace(own, arguments=own.arguments | {"Comms Id": list(range(len(own)))}) for rank, own in ranks.items()
+    }
     found = match_collectives(numbered)
     assert (len(found), reasons(found)[0][-1], reasons(found)[1][-1]) == (30, BEYOND_PHYSICS, BEYOND_PHYSICS)
 
@@ -63,7 +65,9 @@ def test_pairs_too_many_for_clocks_to_leave_out_cannot_have_met_either() -> None
         [("b", 10_000 * at + 9_000 * rank, 10_000 * at + 9_000 * rank + 10) for at in range(1, 5)] for rank in (0, 1)
     ]
     ranks = {rank: rank_of(*times, *wrong[rank]) for rank in range(2)}
-    numbered = {rank: replace(own, said=own.said | {"Comms Id": list(range(len(own)))}) for rank, own in ranks.items()}
+    numbered = {
+        rank: replace(own, arguments=own.arguments | {"Comms Id": list(range(len(own)))}) for rank, own in ranks.items()
+    }
     found = match_collectives(numbered)
     assert len(found) == 20
     assert reasons(found)[0][20:] == [BEYOND_PHYSICS] * 4
@@ -76,14 +80,14 @@ def test_what_does_not_say_whom_it_concerns_is_compared_with_nobody() -> None:
 
 def test_one_ranks_own_group_is_not_left_out() -> None:
     found = match_collectives({0: rank_of(("a", 0, 10), group="1 [0]"), 1: rank_of(("a", 0, 10), group="2 [1]")})
-    assert (len(found), found.left_out, found.alone) == (0, (), 0)
+    assert (len(found), found.unmatched, found.without_partner) == (0, (), 0)
 
 
 def test_ranks_that_were_not_given_are_missing() -> None:
     own = rank_of(("a", 0, 10), ("a", 50, 60), ("a", 90, 95), group="0 [0, 1, 2, 3]")
     assert match_collectives({0: own, 2: own}).missing.tolist() == [2, 2, 2]
     # The printed list of a large group is cut, but its size is not.
-    large = replace(own, group=["0 [0, 1, ...]"] * 3, said=own.said | {"Group size": [64] * 3})
+    large = replace(own, group=["0 [0, 1, ...]"] * 3, arguments=own.arguments | {"Group size": [64] * 3})
     assert match_collectives({0: large, 2: large}).missing.tolist() == [62, 62, 62]
 
 
@@ -117,17 +121,17 @@ def test_kernels_that_do_not_wait_are_no_collectives_whatever_order_says() -> No
         rank: rank_of(*sorted(own + known, key=lambda row: row[1]), recorded=(0, 900_000))
         for rank, own in enumerate([sends, late])
     }
-    unnamed = {rank: replace(own, said=RankMembers.nothing_said(len(own))) for rank, own in ranks.items()}
+    unnamed = {rank: replace(own, arguments=RankMembers.no_arguments(len(own))) for rank, own in ranks.items()}
     found = match_collectives(unnamed)
     assert len(found) == 20
-    assert [(item.reason, item.count) for item in found.left_out] == [(REASONS[UNKNOWN_KERNEL], 40)]
+    assert [(item.reason, item.count) for item in found.unmatched] == [(REASONS[UNKNOWN_KERNEL], 40)]
     assert found.offsets == {}
 
 
 def test_a_group_that_each_rank_names_otherwise_is_one_by_its_ranks() -> None:
     times = [("a", 100 * at, 100 * at + 10) for at in range(3)]
     found = match_collectives({0: rank_of(*times, group="x [0, 1]"), 1: rank_of(*times, group="y [0, 1]")})
-    assert (len(found), found.alone) == (3, 0)
+    assert (len(found), found.without_partner) == (3, 0)
     # Where a rank has two groups of these ranks nobody knows which is which.
     two = rank_of(*times, group="z [0, 1]")
     both = replace(two, group=["y [0, 1]", "z [0, 1]", "z [0, 1]"])

@@ -28,13 +28,13 @@ def record(rank: int, contents: str, *, line: Line | None = None, begin: int = 0
 
 
 def together(*records: RankRecord[Line], strict: bool) -> list[dict[int, int]]:
-    return [dict(meeting) for channel in match_ranks(records, strict=strict) for meeting in channel.together]
+    return [dict(meeting) for channel in match_ranks(records, strict=strict) for meeting in channel.matches]
 
 
 def test_strictly_contents_tell_how_lists_are_shifted() -> None:
     (found,) = match_ranks([record(0, "abcde"), record(1, "cdef", begin=2)], strict=True)
-    assert found.together == [{0: 2, 1: 0}, {0: 3, 1: 1}, {0: 4, 1: 2}]
-    assert found.cut == {0: [0, 1], 1: [3]}
+    assert found.matches == [{0: 2, 1: 0}, {0: 3, 1: 1}, {0: 4, 1: 2}]
+    assert found.unmatched == {0: [0, 1], 1: [3]}
 
 
 def test_leniently_lists_are_aligned_with_gaps_by_what_was_done_and_when() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import hta_graph as hg
-from hta_graph.graph.remembered import remember
-from hta_graph.job.matching.rank_waits import known_waits, waits_for_ranks
+from hta_graph.job.matching.rank_waits import waits_for_ranks
 from tests.support.small_job import small_job
 
 
@@ -31,7 +30,7 @@ def test_ranks_of_a_larger_job_waited_for_all_of_it(tmp_path: Path) -> None:
     """Compared with each other alone those who came last to it would have waited for nobody."""
     graphs = {graph.rank or 0: graph for graph in hg.read_graphs(small_job(tmp_path))}
     of_all = {rank: own.take(slice(0, 1)) for rank, own in waits_for_ranks(graphs).items()}
-    remember(known_waits, graphs[0], of_all[0])
+    graphs[0] = graphs[0].with_attached(of_all[0])
     assert len(waits_for_ranks(graphs)[0].row) == 2  # of rank 1 nothing is known
-    remember(known_waits, graphs[1], of_all[1])
+    graphs[1] = graphs[1].with_attached(of_all[1])
     assert waits_for_ranks(graphs) == of_all

@@ -38,9 +38,9 @@ def assert_same(graphs: list[hg.DependencyGraph]) -> None:
         said, other = (answer_or_error(partial(said_of_path, job, window)) for job in (whole, few))
         assert other == said
     own, other = WaitCauses(whole), WaitCauses(few)
-    assert other.doings == own.doings
-    for name in ("rank", "doing", "direct", "propagated", "collectives"):
-        assert np.array_equal(getattr(other.charge(), name), getattr(own.charge(), name))
+    assert other.activities == own.activities
+    for name in ("rank", "activity", "direct", "propagated", "collectives"):
+        assert np.array_equal(getattr(other.attribute(), name), getattr(own.attribute(), name))
 
 
 @pytest.mark.parametrize(("scenario", "backend", "damage"), SKELETON_KINDS)
@@ -125,9 +125,9 @@ def test_real_jobs_say_the_same(job: str) -> None:
 def test_what_a_rank_did_least_of_is_added_up_by_class(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 3)
     every, fewer = (WaitCauses(skeleton_job(graphs, doings)) for doings in (1 << 20, 4))
-    assert len(fewer.doings) < len(every.doings)
+    assert len(fewer.activities) < len(every.activities)
     # All waiting is charged, to the nanosecond, whatever is told apart.
-    assert fewer.charge().caused.sum() == every.charge().caused.sum()
+    assert fewer.attribute().caused.sum() == every.attribute().caused.sum()
 
 
 def test_a_window_that_takes_all_rows_is_refused(tmp_path: Path) -> None:

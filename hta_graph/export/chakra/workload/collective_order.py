@@ -94,12 +94,12 @@ def common_schedule(ranks: Sequence[RecordedRank], clocks: JobClocks | None = No
     schedule = CommonSchedule()
     collectives: list[Meeting] = []
     for matched in match_ranks([item.unmatched for item in ranks], strict=True):
-        for rank, cut in matched.cut.items():
+        for rank, cut in matched.unmatched.items():
             schedule.cut[rank] += cut
         schedule.notes += _cut_notes(matched)
-        _settle_sizes(enumerate(matched.together), recorded, schedule)
+        _settle_sizes(enumerate(matched.matches), recorded, schedule)
         if matched.channel.is_collective:
-            collectives += matched.together
+            collectives += matched.matches
     by_job = _already_matched(ranks)
     _settle_sizes(by_job.items(), recorded, schedule)
     collectives += [match for match in by_job.values() if all(map(_is_collective, _members_of(match, recorded)))]
@@ -145,7 +145,7 @@ def _common_clock(recorded: Mapping[int, RecordedRank], compared: JobClocks) -> 
 
 
 def _cut_notes(matched: MatchedChannel[GroupChannel]) -> list[str]:
-    counts = {rank: len(cut) for rank, cut in matched.cut.items() if cut}
+    counts = {rank: len(cut) for rank, cut in matched.unmatched.items() if cut}
     if not counts:
         return []
     listed = some_of([f"{count} of {len(matched.recorded[rank])} on rank {rank}" for rank, count in counts.items()])

@@ -48,7 +48,7 @@ def _described_gloo_rows(
     keys = ("Input Dims", "Input type")
     arguments = read(graph.trace, keys, own.row)
     said = zip(
-        own.row.tolist(), own.name, own.said["Process Group Name"], own.said["Process Group Ranks"],
+        own.row.tolist(), own.name, own.arguments["Process Group Name"], own.arguments["Process Group Ranks"],
         own.needed.tolist(), zip(*(arguments[key] for key in keys), strict=True), strict=True,
     )  # fmt: skip
     for row, name, group, ranks, needed, inputs in said:

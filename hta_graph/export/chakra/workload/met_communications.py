@@ -110,7 +110,7 @@ class _MatchedGroup:
         needed = [int(member.needed[place]) for member, place in own]
         if is_message:
             # A sender waits for nobody.
-            receives = [member.said["Collective name"][place] == "recv" for member, place in own]
+            receives = [member.arguments["Collective name"][place] == "recv" for member, place in own]
             needed = [one if waits else NOBODY for one, waits in zip(needed, receives, strict=True)]
         items = [known[rank].get(row) for rank, row in zip(ranks, rows, strict=True)]
         on_gpu = all(bool(member.on_gpu[place]) for member, place in own)

@@ -21,25 +21,25 @@ class KeyEntry:
     """A mark, drawn at a place, and what it stands for."""
 
     mark: Mark
-    said: str
+    label: str
 
     @property
     def width(self) -> float:
         """How much room it takes."""
-        return MARK + text_width(self.said, SIZE) + GAP
+        return MARK + text_width(self.label, SIZE) + GAP
 
 
-def swatch_entry(colour: str, said: str) -> KeyEntry:
+def swatch_entry(colour: str, label: str) -> KeyEntry:
     """Explain the colour of bars."""
-    return KeyEntry(lambda x, y: rectangle(x, y - 8, 9, 9, colour), said)
+    return KeyEntry(lambda x, y: rectangle(x, y - 8, 9, 9, colour), label)
 
 
-def arrow_entry(colour: str, said: str, *, dashed: bool = False, thick: bool = False) -> KeyEntry:
+def arrow_entry(colour: str, label: str, *, dashed: bool = False, thick: bool = False) -> KeyEntry:
     """Explain the colour of arrows."""
     dash = {"stroke_dasharray": "3 2"} if dashed else {}
     width = 2.4 if thick else 1.3
     return KeyEntry(
-        lambda x, y: element("path", d=f"M{x:.1f} {y - 3.5:.1f}h11", stroke=colour, stroke_width=width, **dash), said
+        lambda x, y: element("path", d=f"M{x:.1f} {y - 3.5:.1f}h11", stroke=colour, stroke_width=width, **dash), label
     )
 
 
@@ -54,7 +54,7 @@ def key_lines(
         for at, entry in enumerate(entries):
             if at and x + entry.width - GAP > right:
                 x, y = left + TITLE, y + LINE
-            parts += [entry.mark(x, y), text(x + MARK, y, entry.said, font_size=SIZE)]
+            parts += [entry.mark(x, y), text(x + MARK, y, entry.label, font_size=SIZE)]
             x += entry.width
         y += LINE if entries else 0
     return parts, y - LINE

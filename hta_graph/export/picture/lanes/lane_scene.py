@@ -52,17 +52,17 @@ class LaneScene:
     @property
     def left_out(self) -> str | None:
         """Say in one line what is merged or left out."""
-        said = []
+        notes = []
         if self.resolution_ns and self.rows > len(self.bars):
-            said.append(f"{self.rows:,} events in {len(self.bars):,} bars: what is below "
+            notes.append(f"{self.rows:,} events in {len(self.bars):,} bars: what is below "
                         f"{duration(self.resolution_ns)} is merged with its neighbours")  # fmt: skip
         if self.ranks_left:
-            said.append(f"{self.ranks_left:,} ranks with less of the path")
+            notes.append(f"{self.ranks_left:,} ranks with less of the path")
         if self.lanes_left:
-            said.append(f"{self.lanes_left:,} threads and streams with less on them")
+            notes.append(f"{self.lanes_left:,} threads and streams with less on them")
         if self.arrows_left:
-            said.append(f"{self.arrows_left:,} arrows")
-        return f"left out: {'; '.join(said)}" if said else None
+            notes.append(f"{self.arrows_left:,} arrows")
+        return f"left out: {'; '.join(notes)}" if notes else None
 
 
 def lane_scene(path: CriticalPath, finest_ns: int, kinds: Collection[EdgeKind] | None) -> LaneScene:

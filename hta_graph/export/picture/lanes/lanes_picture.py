@@ -90,9 +90,9 @@ class _LanesDrawing:
             if text_width(bound, NAME) + 4 <= end - start:
                 yield text(start + 2, HEAD + 10, bound, font_size=NAME, fill=INK)
 
-    def _label(self, said: str, y: float) -> str:
+    def _label(self, content: str, y: float) -> str:
         """Write the name of a lane, to its right end."""
-        return text(self._places.left - MARGIN, y, said, font_size=LABEL, text_anchor="end")
+        return text(self._places.left - MARGIN, y, content, font_size=LABEL, text_anchor="end")
 
     def _runs(self, strip: Strips) -> Iterator[tuple[float, float, str]]:
         """Yield the ends and the class of each run of a strip."""
@@ -107,12 +107,12 @@ class _LanesDrawing:
         """Write the times below the lanes, and lines up from them."""
         places, window = self._places, self._path.window
         bottom, most = places.bottom + 6, max(int((places.right - places.left) / TICK_EVERY), 2)
-        for time, said in ticks(window.end_ns - window.start_ns, most):
+        for time, content in ticks(window.end_ns - window.start_ns, most):
             x = places.x(window.start_ns + time)
             line = f"M{x:.1f} {HEAD:.0f}V{bottom:.1f}"
             yield element("path", d=line, stroke=TEXT_COLOUR, stroke_opacity=0.25, stroke_width=1)
-            anchor = "middle" if x + text_width(said, LABEL) / 2 <= places.width else "end"
-            yield text(x, bottom + 11, said, font_size=LABEL, text_anchor=anchor)
+            anchor = "middle" if x + text_width(content, LABEL) / 2 <= places.width else "end"
+            yield text(x, bottom + 11, content, font_size=LABEL, text_anchor=anchor)
 
     def _lanes(self) -> Iterator[str]:
         """Write each lane's ground, its name, and where the path runs on it."""
@@ -131,10 +131,10 @@ class _LanesDrawing:
         """Write where the path goes from lane to lane and no arrow says so."""
         tops, found = self._places.tops, turns(self._path, self._scene.shown, self._places.cells)
         found = found.take(np.sort(np.argsort(-found.beside, kind="stable")[:MOST_TURNS]))
-        told = self._turns_with_arrow()
+        drawn = self._turns_with_arrow()
         columns = (found.cell, found.before, found.after)
         for cell, before, after in zip(*(column.tolist() for column in columns), strict=True):
-            if any((near, before, after) in told for near in range(cell - NEAR, cell + NEAR + 1)):
+            if any((near, before, after) in drawn for near in range(cell - NEAR, cell + NEAR + 1)):
                 continue
             x, ends = self._places.x_of_cell(cell), sorted((tops[before], tops[after]))
             line = f"M{x:.1f} {ends[0] + STRIP / 2:.1f}V{ends[1] + STRIP / 2:.1f}"
@@ -162,12 +162,12 @@ class _LanesDrawing:
             left, right, top = self._places.x(start), self._places.x(end), self._places.bar_top(lane, depth)
             box = Room(left, top, max(right, left + 1), top + BAR)
             called = self._path.graph.names[name] if name >= 0 else ""
-            said = (
+            content = (
                 f"{count:,} events, {duration(busy)}" if count > 1 else f"{called}: {duration(end - start)}, #{index}"
             )
             # What stands for several events is as dense as they are.
             density = 0.35 + 0.65 * min(busy / max(end - start, 1), 1) if count > 1 else 1.0
-            yield _bar(box, EVENT_COLOUR[GROUPS[group]], said, density)
+            yield _bar(box, EVENT_COLOUR[GROUPS[group]], content, density)
             drawn.append((box, short_name(called) if count == 1 else ""))
         self._taken += [box for box, _ in drawn]
         yield from _names_on_bars(drawn)
@@ -208,11 +208,11 @@ def _usual_title(path: CriticalPath) -> str:
     return f"{clean(path.window.label, 60)}: {duration(path.length_ns, 4)} · {file_and_rank(path.graph.trace)}"
 
 
-def _bar(box: Room, colour: str, said: str, density: float) -> str:
+def _bar(box: Room, colour: str, content: str, density: float) -> str:
     shape = box.left, box.top, box.right - box.left, box.bottom - box.top
     if density < 1:
-        return rectangle(*shape, colour, said, fill_opacity=f"{density:.2f}")
-    return rectangle(*shape, colour, said)
+        return rectangle(*shape, colour, content, fill_opacity=f"{density:.2f}")
+    return rectangle(*shape, colour, content)
 
 
 def _names_on_bars(drawn: Sequence[tuple[Room, str]]) -> Iterator[str]:

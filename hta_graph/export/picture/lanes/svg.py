@@ -25,9 +25,9 @@ def number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 1 else f"{value:.1f}".removesuffix(".0")
 
 
-def text_width(said: str, size: float) -> float:
+def text_width(content: str, size: float) -> float:
     """Return about how wide a text is (pixels)."""
-    return len(said) * CHARACTER * size
+    return len(content) * CHARACTER * size
 
 
 def element(name: str, inside: str = "", **attributes: str | float) -> str:
@@ -44,19 +44,21 @@ def element(name: str, inside: str = "", **attributes: str | float) -> str:
     return f"{opened}>{inside}</{name}>" if inside else f"{opened}/>"
 
 
-def rectangle(x: float, y: float, width: float, height: float, fill: str, said: str = "", **more: str | float) -> str:
+def rectangle(
+    x: float, y: float, width: float, height: float, fill: str, content: str = "", **more: str | float
+) -> str:
     """Write a rectangle; what it says is shown where a mouse rests on it."""
-    return element("rect", tooltip(said), x=x, y=y, width=width, height=height, fill=fill, **more)
+    return element("rect", tooltip(content), x=x, y=y, width=width, height=height, fill=fill, **more)
 
 
-def tooltip(said: str) -> str:
+def tooltip(content: str) -> str:
     """Write what an element says of itself; nothing where that is empty."""
-    return f"<title>{escape(elided(said, 160))}</title>" if said else ""
+    return f"<title>{escape(elided(content, 160))}</title>" if content else ""
 
 
-def text(x: float, y: float, said: str, **more: str | float) -> str:
+def text(x: float, y: float, content: str, **more: str | float) -> str:
     """Write a line of text from its left end and its base line."""
-    return element("text", escape(elided(said, 240)), x=x, y=y, **more)
+    return element("text", escape(elided(content, 240)), x=x, y=y, **more)
 
 
 def document(width: float, height: float, title: str, parts: Sequence[str]) -> str:

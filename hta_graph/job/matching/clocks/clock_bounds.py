@@ -47,17 +47,19 @@ def _moved(low: float, high: float, error: int) -> tuple[int, int]:
 def _chain_links(evidence: ClockEvidence, lines: Sequence[ClockLine], ranks: Ints) -> tuple[Ints, Ints, Floats]:
     """List the bounds: the target's rest is at most so much (ns) more than the source's."""
     one, other = np.searchsorted(ranks, evidence.one), np.searchsorted(ranks, evidence.other)
-    low, high = gaps_of_bounds(replace(evidence, met=_in_job_time(evidence, lines, one, other)))
+    low, high = gaps_of_bounds(replace(evidence, matches=_in_job_time(evidence, lines, one, other)))
     source, target, most = np.append(one, other), np.append(other, one), np.append(high, -low)
     bounded = most < NONE
     return source[bounded], target[bounded], most[bounded]
 
 
 def _in_job_time(evidence: ClockEvidence, lines: Sequence[ClockLine], one: Ints, other: Ints) -> MeetingsOfTwo:
-    met, pair = evidence.met, evidence.pair
-    came, left = (to_others(lines, one[pair], times) for times in (met.came, met.left))
-    other_came, other_left = (to_others(lines, other[pair], times) for times in (met.other_came, met.other_left))
-    return replace(met, came=came, left=left, other_came=other_came, other_left=other_left)
+    matches, pair = evidence.matches, evidence.pair
+    arrival, end = (to_others(lines, one[pair], times) for times in (matches.arrival, matches.end))
+    other_arrival, other_end = (
+        to_others(lines, other[pair], times) for times in (matches.other_arrival, matches.other_end)
+    )
+    return replace(matches, arrival=arrival, end=end, other_arrival=other_arrival, other_end=other_end)
 
 
 def _shortest(source: Ints, target: Ints, length: Floats, count: int) -> Floats:

@@ -21,46 +21,46 @@ from hta_graph.model import Bools, Ints
 __all__ = ["Attendance", "ClockEvidence", "MeetingsOfTwo", "attendance_of", "evidence_of", "members_of_meetings"]
 
 ALL_COMPARED = 32
-"""In meetings of more ranks each is compared with the lowest one only: all pairs would be thousands per meeting."""
+"""In matches of more ranks each is compared with the lowest one only: all pairs would be thousands per match."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attendance(Columns):
-    """When a rank came to each of its communications and when it left (ns), for whom it waited there.
+    """When a rank arrived at each of its communications and when that ended (ns), for whom it waited there.
 
     ``buffers``: it need not wait even so, since its part may go into a buffer.
     """
 
-    came: Ints
-    left: Ints
+    arrival: Ints
+    end: Ints
     needed: Ints
     buffers: Bools
 
 
 @dataclass(frozen=True, eq=False)
 class MeetingsOfTwo(Columns):
-    """What two ranks did together: the number of the meeting, when either came and left, who waited for the other."""
+    """Matches of two ranks: the number of each match, when either arrived and ended, who waited for the other."""
 
-    meeting: Ints
-    came: Ints
-    left: Ints
+    number: Ints
+    arrival: Ints
+    end: Ints
     waits: Bools
-    other_came: Ints
-    other_left: Ints
+    other_arrival: Ints
+    other_end: Ints
     other_waits: Bools
 
 
 @dataclass(frozen=True, eq=False)
 class ClockEvidence:
-    """What each two ranks that met did together: the lower and the higher rank of each pair, and the pair of each row.
+    """The matches of each two ranks: the lower and the higher rank of each pair, and the pair of each row.
 
-    Rows stand by pair, those of one pair by the number of their meeting.
+    Rows stand by pair, those of one pair by the number of their match.
     """
 
     one: Ints
     other: Ints
     pair: Ints
-    met: MeetingsOfTwo
+    matches: MeetingsOfTwo
 
     def __len__(self) -> int:
         return len(self.one)
@@ -73,7 +73,8 @@ class ClockEvidence:
     def only(self, kept: Bools) -> ClockEvidence:
         """Let the other rows tell nothing."""
         return replace(
-            self, met=replace(self.met, waits=self.met.waits & kept, other_waits=self.met.other_waits & kept)
+            self,
+            matches=replace(self.matches, waits=self.matches.waits & kept, other_waits=self.matches.other_waits & kept),
         )
 
 
@@ -84,18 +85,18 @@ def attendance_of(own: RankMembers) -> Attendance:
     return Attendance(own.arrival - ahead, own.end - ahead, own.needed, buffers)
 
 
-def members_of_meetings(meetings: Sequence[Meeting]) -> tuple[Ints, Ints, Ints]:
-    """Lay meetings out as columns: number, rank and place of each member, by number and rank."""
-    number = np.repeat(np.arange(len(meetings)), np.fromiter(map(len, meetings), np.int64, len(meetings)))
-    rank = np.fromiter(chain.from_iterable(meetings), np.int64, len(number))
-    place = np.fromiter(chain.from_iterable(meeting.values() for meeting in meetings), np.int64, len(number))
+def members_of_meetings(matches: Sequence[Meeting]) -> tuple[Ints, Ints, Ints]:
+    """Lay matches out as columns: number, rank and place of each member, by number and rank."""
+    number = np.repeat(np.arange(len(matches)), np.fromiter(map(len, matches), np.int64, len(matches)))
+    rank = np.fromiter(chain.from_iterable(matches), np.int64, len(number))
+    place = np.fromiter(chain.from_iterable(match.values() for match in matches), np.int64, len(number))
     order = np.lexsort((rank, number))
     return number, rank[order], place[order]
 
 
-def evidence_of(meetings: Sequence[Meeting], attended: Mapping[int, Attendance]) -> ClockEvidence:
-    """Return for each two ranks that met, the lower one first, what they did together."""
-    number, rank, place = members_of_meetings(meetings)
+def evidence_of(matches: Sequence[Meeting], attended: Mapping[int, Attendance]) -> ClockEvidence:
+    """Return for each two ranks that have some, the lower one first, their matches."""
+    number, rank, place = members_of_meetings(matches)
     own = _gathered(attended, rank, place)
     one, other = _compared_pairs(number)
     order = np.lexsort((rank[other], rank[one]))
@@ -103,11 +104,11 @@ def evidence_of(meetings: Sequence[Meeting], attended: Mapping[int, Attendance])
     is_first = first_of_runs(rank[one], rank[other])
     columns = MeetingsOfTwo(
         number[one],
-        own.came[one],
-        own.left[one],
+        own.arrival[one],
+        own.end[one],
         _waits_for(own, one, rank[other]),
-        own.came[other],
-        own.left[other],
+        own.arrival[other],
+        own.end[other],
         _waits_for(own, other, rank[one]),
     )
     return ClockEvidence(rank[one[is_first]], rank[other[is_first]], np.cumsum(is_first) - 1, columns)
@@ -123,12 +124,12 @@ def _gathered(attended: Mapping[int, Attendance], rank: Ints, place: Ints) -> At
 
 
 def _compared_pairs(number: Ints) -> tuple[Ints, Ints]:
-    """Return pairs of members of one meeting, that of the lower rank first."""
+    """Return pairs of members of one match, that of the lower rank first."""
     starts = np.flatnonzero(first_of_runs(number))
     size = np.diff(np.append(starts, len(number)))
     own_start, own_size = np.repeat(starts, size), np.repeat(size, size)
     at = np.arange(len(number))
-    # Each with those before it; in a large meeting with the first one.
+    # Each with those before it; in a large match with the first one.
     before = np.where(own_size <= ALL_COMPARED, at - own_start, np.minimum(at - own_start, 1))
     other, one = laid_out(own_start, before)
     return one, other

@@ -40,21 +40,21 @@ UNKNOWN_ERROR = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True)
 class PairClock:
-    """How far the second rank's clock is ahead of the first one's; how well that is known (ns), by how many meetings.
+    """How far the second rank's clock is ahead of the first one's; how well that is known (ns), by how many matches.
 
     ``allows_zero`` says that nothing contradicts equal clocks.
     """
 
     line: ClockLine
     error: int
-    meetings: int
+    match_count: int
     allows_zero: bool
 
 
 def pair_clocks(evidence: ClockEvidence) -> tuple[list[PairClock], Bools]:
-    """Compare the two clocks of each pair; return besides which meetings of each fit clocks at all.
+    """Compare the two clocks of each pair; return besides which matches of each fit clocks at all.
 
-    Bounds that leave no room are a sign of a drift, if one makes room, else of meetings that were none: as few as
+    Bounds that leave no room are a sign of a drift, if one makes room, else of matches that were none: as few as
     possible are left out. The tighter of ends and bounds is believed.
     """
     rows = rows_of(evidence)
@@ -70,10 +70,8 @@ def pair_clocks(evidence: ClockEvidence) -> tuple[list[PairClock], Bools]:
     allows_zero = (least <= 0) & (most >= 0)
     columns = ahead, drift, rows.middle, error, summed_by(rows.pair, fits.astype(np.int64), rows.pairs), allows_zero
     return [
-        PairClock(ClockLine(ahead_ns, drifts, middle), error_ns, meetings, is_zero)
-        for ahead_ns, drifts, middle, error_ns, meetings, is_zero in zip(
-            *(own.tolist() for own in columns), strict=True
-        )
+        PairClock(ClockLine(ahead_ns, drifts, middle), error_ns, matches, is_zero)
+        for ahead_ns, drifts, middle, error_ns, matches, is_zero in zip(*(own.tolist() for own in columns), strict=True)
     ], fits
 
 
@@ -162,7 +160,7 @@ def _believed(rows: PairRows, drift: Floats) -> tuple[Ints, Ints]:
     low, high = room_between(rows, drift)
     ends = ends_of_pairs(rows)
     rest = ends.without_drift(drift, rows.middle)
-    usual = ends.usual(rest)
+    usual = ends.median(rest)
     # What physics excludes is not believed, however close together the ends are.
     allowed = np.where(low <= high, np.minimum(np.maximum(usual, low), high), usual)
     by_ends = np.maximum(_whole(ends.spread(rest) + np.abs(allowed - usual)), LEAST_ERROR_NS), _whole(allowed)

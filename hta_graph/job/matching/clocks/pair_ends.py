@@ -32,7 +32,7 @@ class PairEnds:
     """When both left what all wait for, by the second clock, in order of time; how much later the second one (ns)."""
 
     when: Ints
-    apart: Ints
+    difference: Ints
     pair: Ints
     pairs: int
 
@@ -48,28 +48,28 @@ class PairEnds:
 
     def take(self, chosen: Bools) -> PairEnds:
         """Select ends."""
-        return PairEnds(self.when[chosen], self.apart[chosen], self.pair[chosen], self.pairs)
+        return PairEnds(self.when[chosen], self.difference[chosen], self.pair[chosen], self.pairs)
 
     def without_drift(self, drift: Floats, middle: Ints) -> Floats:
         """Return how much later the second one left, if the clocks drift so."""
-        later: Floats = self.apart.astype(np.float64) - drift[self.pair] * (self.when - middle[self.pair])
+        later: Floats = self.difference.astype(np.float64) - drift[self.pair] * (self.when - middle[self.pair])
         return later
 
-    def usual(self, values: Ints | Floats) -> Floats:
+    def median(self, values: Ints | Floats) -> Floats:
         """Return the median of each pair's values."""
         return medians_by(self.pair, values, self.pairs)
 
     def spread(self, values: Ints | Floats) -> Floats:
         """Return how far each pair's values scatter."""
-        return USUAL_TO_STANDARD * self.usual(np.abs(values - self.usual(values)[self.pair]))
+        return USUAL_TO_STANDARD * self.median(np.abs(values - self.median(values)[self.pair]))
 
 
 def ends_of_pairs(rows: PairRows) -> PairEnds:
     """Select when both left what all wait for."""
-    both = rows.met.waits & rows.met.other_waits
-    met, pair = rows.met.take(both), rows.pair[both]
-    order = np.lexsort((met.other_left, pair))
-    return PairEnds(met.other_left[order], (met.other_left - met.left)[order], pair[order], rows.pairs)
+    both = rows.matches.waits & rows.matches.other_waits
+    matches, pair = rows.matches.take(both), rows.pair[both]
+    order = np.lexsort((matches.other_end, pair))
+    return PairEnds(matches.other_end[order], (matches.other_end - matches.end)[order], pair[order], rows.pairs)
 
 
 def drift_of_ends(rows: PairRows) -> Floats:
@@ -86,7 +86,7 @@ def drift_of_ends(rows: PairRows) -> Floats:
     is_early = np.arange(len(ends.pair)) - ends.first[ends.pair] < (ends.count // 2)[ends.pair]
     slope = _usual_slope(ends.take(is_early))
     with_drift = ends.without_drift(slope, rows.middle)
-    better = _distance(ends, is_early, with_drift) < _distance(ends, is_early, ends.apart)
+    better = _distance(ends, is_early, with_drift) < _distance(ends, is_early, ends.difference)
     return np.where(asked & is_large & better, drift, 0.0)
 
 
@@ -102,7 +102,7 @@ def _usual_slope(ends: PairEnds) -> Floats:
     pair, early = laid_out(ends.first, half)
     late = early + (ends.count - half)[pair]
     run = (ends.when[late] - ends.when[early]).astype(np.float64)
-    rise = ends.apart[late] - ends.apart[early]
+    rise = ends.difference[late] - ends.difference[early]
     runs = run > 0
     return medians_by(pair[runs], rise[runs] / run[runs], ends.pairs)
 

@@ -20,9 +20,9 @@ NO_UPPER, NO_LOWER = float("inf"), float("-inf")
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """What pairs did together, and per pair where its rows begin and the middle of the second clock's times (ns)."""
+    """Matches of pairs, and per pair where its rows begin and the middle of the second clock's times (ns)."""
 
-    met: MeetingsOfTwo
+    matches: MeetingsOfTwo
     pair: Ints
     first: Ints
     middle: Ints
@@ -34,7 +34,7 @@ class PairRows:
 
     @property
     def count(self) -> Ints:
-        """How many meetings each pair has."""
+        """How many matches each pair has."""
         return np.diff(self.first, append=len(self.pair))
 
     def of_pairs(self, chosen: Bools) -> PairRows:
@@ -42,30 +42,30 @@ class PairRows:
         rows = chosen[self.pair]
         pair = (np.cumsum(chosen) - 1)[self.pair[rows]]
         first = np.searchsorted(pair, np.arange(int(chosen.sum())))
-        return PairRows(self.met.take(rows), pair, first, self.middle[chosen])
+        return PairRows(self.matches.take(rows), pair, first, self.middle[chosen])
 
     def only(self, kept: Bools) -> PairRows:
         """Let the other rows tell nothing."""
-        met = replace(self.met, waits=self.met.waits & kept, other_waits=self.met.other_waits & kept)
-        return replace(self, met=met)
+        matches = replace(self.matches, waits=self.matches.waits & kept, other_waits=self.matches.other_waits & kept)
+        return replace(self, matches=matches)
 
 
 def rows_of(evidence: ClockEvidence) -> PairRows:
-    """Lay out what pairs did together, with the middle of each."""
-    met, first = evidence.met, np.flatnonzero(first_of_runs(evidence.pair))
+    """Lay out the matches of pairs, with the middle of each."""
+    matches, first = evidence.matches, np.flatnonzero(first_of_runs(evidence.pair))
     if not len(first):
-        return PairRows(met, evidence.pair, first, first)
-    begin, end = np.minimum.reduceat(met.other_came, first), np.maximum.reduceat(met.other_left, first)
+        return PairRows(matches, evidence.pair, first, first)
+    begin, end = np.minimum.reduceat(matches.other_arrival, first), np.maximum.reduceat(matches.other_end, first)
     # The mean of two times, each of which may be half of what a column holds.
-    return PairRows(met, evidence.pair, first, (begin & end) + ((begin ^ end) >> 1))
+    return PairRows(matches, evidence.pair, first, (begin & end) + ((begin ^ end) >> 1))
 
 
 def bounds_of_rows(rows: PairRows, drift: Floats) -> tuple[Floats, Floats]:
     """Return by what the second clock is ahead at least and at most in the middle (ns), as each row says."""
-    met, middle, drifts = rows.met, rows.middle[rows.pair], drift[rows.pair]
-    least = met.other_came - met.left - drifts * (met.other_came - middle)
-    most = met.other_left - met.came - drifts * (met.other_left - middle)
-    return np.where(met.waits, least, NO_LOWER), np.where(met.other_waits, most, NO_UPPER)
+    matches, middle, drifts = rows.matches, rows.middle[rows.pair], drift[rows.pair]
+    least = matches.other_arrival - matches.end - drifts * (matches.other_arrival - middle)
+    most = matches.other_end - matches.arrival - drifts * (matches.other_end - middle)
+    return np.where(matches.waits, least, NO_LOWER), np.where(matches.other_waits, most, NO_UPPER)
 
 
 def room_between(rows: PairRows, drift: Floats) -> tuple[Floats, Floats]:

@@ -42,12 +42,12 @@ class RankClock:
     """How far a rank's CPU clock is ahead of that of ``reference``, the lowest rank that it can be compared with.
 
     ``gpu_ahead`` is what its GPU rows are ahead of that; ``error`` how well it is known (ns; 0: they are one clock);
-    ``meetings`` how many collectives and messages tell it.
+    ``match_count`` how many collectives and messages tell it.
     """
 
     line: ClockLine = EQUAL
     error: int = 0
-    meetings: int = 0
+    match_count: int = 0
     reference: int = 0
     host: str | None = None
     gpu_ahead: int = 0
@@ -64,7 +64,7 @@ class RankClock:
 
 @dataclass(frozen=True)
 class JobClocks:
-    """The clocks of a job's ranks; ``impossible`` are the meetings that fit no clocks: they are wrongly matched."""
+    """The clocks of a job's ranks; ``impossible`` are the matches that fit no clocks: they are wrongly matched."""
 
     by_rank: dict[int, RankClock] = field(default_factory=dict)
     impossible: tuple[int, ...] = ()
@@ -95,7 +95,7 @@ class JobClocks:
                 "gpu_offset_ns": clock.gpu_ahead,
                 "drift_ppm": round(clock.line.drift * PARTS_PER_MILLION, 3),
                 "error_ns": None if clock.error == UNKNOWN_ERROR else clock.error,
-                "collectives": clock.meetings,
+                "collectives": clock.match_count,
             }
             for rank, clock in sorted(self.by_rank.items())
         ]
@@ -107,21 +107,21 @@ class JobClocks:
         return pd.DataFrame(self.rows())
 
 
-def job_clocks(meetings: Sequence[Meeting], members: Mapping[int, RankMembers]) -> JobClocks:
-    """Estimate the clocks of a job's ranks from what they did together."""
+def job_clocks(matches: Sequence[Meeting], members: Mapping[int, RankMembers]) -> JobClocks:
+    """Estimate the clocks of a job's ranks from their matches."""
     attended = {rank: attendance_of(own) for rank, own in members.items()}
     on_cpu = {rank for rank, own in members.items() if not own.on_gpu.any()}
-    return compared_clocks(meetings, attended, {rank: own.recording for rank, own in members.items()}, on_cpu)
+    return compared_clocks(matches, attended, {rank: own.recording for rank, own in members.items()}, on_cpu)
 
 
 def compared_clocks(
-    meetings: Sequence[Meeting],
+    matches: Sequence[Meeting],
     attended: Mapping[int, Attendance],
     recordings: Mapping[int, Recording],
     on_cpu: Set[int] = frozenset(),
 ) -> JobClocks:
-    """Estimate clocks from when ranks came and left; of those that ran on the CPU of a named host one is exact."""
-    evidence = evidence_of(meetings, attended)
+    """Estimate clocks from arrivals and ends; of those that ran on the CPU of a named host one is exact."""
+    evidence = evidence_of(matches, attended)
     clocks_of_two, fits = pair_clocks(evidence)
     pairs = dict(zip(evidence.ranks, clocks_of_two, strict=True))
     hosts = {rank: recording.host for rank, recording in recordings.items()}
@@ -131,7 +131,7 @@ def compared_clocks(
         clocks = _bound_together(clocks, evidence.only(fits))
     return JobClocks(
         {rank: _as_recorded(clock, recordings[rank]) for rank, clock in clocks.items()},
-        tuple(distinct(evidence.met.meeting[~fits]).tolist()),
+        tuple(distinct(evidence.matches.number[~fits]).tolist()),
     )
 
 
@@ -193,7 +193,7 @@ def _next_surest(
             pair, known = ways[own][rank], clocks[own]
             if pair.line == EQUAL == known.line:
                 total = min(total, ON_ONE_HOST_NS)
-            clocks[rank] = RankClock(pair.line.then(known.line), total, pair.meetings, known.reference)
+            clocks[rank] = RankClock(pair.line.then(known.line), total, pair.match_count, known.reference)
             return rank
     return None
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hta_graph.graph import DependencyGraph
-from hta_graph.graph.remembered import remember
 from hta_graph.job.matching.aligned_sequences import aligned
 from hta_graph.job.matching.flight.flight_recorder import FlightRecord, read_flight
 from hta_graph.job.matching.rank_members import RankMembers
@@ -18,23 +17,24 @@ from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints
 
-__all__ = ["number_by_flight", "with_flight"]
+__all__ = ["numbered_by_flight", "with_flight"]
 
 SAME_ROWS = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""
 
 
-def number_by_flight(graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]) -> bool:
-    """Let what ranks did together have the numbers of the flight recorder's dumps; return whether all ranks have one.
+def numbered_by_flight(
+    graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]
+) -> tuple[dict[int, DependencyGraph], bool]:
+    """Give what ranks did together the numbers of the flight recorder's dumps; tell whether all ranks have one.
 
     Raises:
         TraceError: a dump is none, or its name tells no rank.
     """
     records = read_flight(dumps)
     numbered = with_flight({rank: read_members(graph) for rank, graph in graphs.items()}, graphs, records)
-    for rank, graph in graphs.items():
-        remember(read_members, graph, numbered[rank])
-    return graphs.keys() <= records.keys()
+    found = {rank: graph.with_attached(numbered[rank]) for rank, graph in graphs.items()}
+    return found, graphs.keys() <= records.keys()
 
 
 def with_flight(
@@ -51,19 +51,19 @@ def with_flight(
 
 
 def _with_numbers(own: RankMembers, graph: DependencyGraph, record: FlightRecord) -> RankMembers:
-    numbers: list[Any] = list(own.said["Seq"])
+    numbers: list[Any] = list(own.arguments["Seq"])
     called = np.where(own.call >= 0, graph.event_table.start[own.call], own.arrival)
     for name in dict.fromkeys(record.group):
         places = [
             at
             for at, (group, number, is_message) in enumerate(
-                zip(own.said["Process Group Name"], numbers, own.is_message, strict=True)
+                zip(own.arguments["Process Group Name"], numbers, own.is_message, strict=True)
             )
             if number is None and not is_message and group == name
         ]
         if places:
             _number_group(own, called, np.array(places, np.int64), record, name, numbers)
-    return replace(own, said=own.said | {"Seq": numbers})
+    return replace(own, arguments=own.arguments | {"Seq": numbers})
 
 
 def _number_group(
@@ -71,8 +71,8 @@ def _number_group(
 ) -> None:
     entries = np.flatnonzero(record.of_group(name))
     listed = sorted(places.tolist(), key=lambda at: called[at])
-    kinds = [_plain_name(own.said["Collective name"][at]) for at in listed]
-    sizes = [own.said["In msg nelems"][at] for at in listed]
+    kinds = [_plain_name(own.arguments["Collective name"][at]) for at in listed]
+    sizes = [own.arguments["In msg nelems"][at] for at in listed]
     code = {kind: at for at, kind in enumerate(sorted({*kinds, *(_plain_name(record.kind[at]) for at in entries)}))}
     dumped = Happened.of(
         what=[code[_plain_name(record.kind[at])] for at in entries],

@@ -35,7 +35,7 @@ class KernelArguments:
     ``distributed`` is the header's part about the job.
     """
 
-    said: dict[str, list[Any]]
+    arguments: dict[str, list[Any]]
     call: list[str]
     inputs: list[Any]
     distributed: Mapping[str, Any]
@@ -59,14 +59,14 @@ def kernel_arguments(graph: DependencyGraph, kernels: Ids, calls: Ids) -> Kernel
     if all((rows < 0).all() for rows in asked):
         return KernelArguments({key: [None] * len(kernels) for key in ON_OPERATORS}, names, [None] * len(kernels), {})
     details = _details_of(graph, asked)
-    said = {
+    arguments = {
         key: [
             _believed(key, own if own is not None else around)
             for own, around in zip(*details.columns[key][:2], strict=True)
         ]
         for key in ON_OPERATORS
     }
-    return KernelArguments(said, names, details.columns[INPUTS][2], details.distributed)
+    return KernelArguments(arguments, names, details.columns[INPUTS][2], details.distributed)
 
 
 def _believed(key: str, value: Any) -> Any:

@@ -76,7 +76,7 @@ def groups_of_kernels(found: KernelArguments, lanes: Sequence[int]) -> list[Kern
     keys = ("Process Group Name", "Process Group Ranks", "Group size", "Global rank start", "Global rank stride")
     made: dict[tuple[Any, ...], KernelGroup | None] = {}
     own: list[KernelGroup | None] = []
-    for key in zip(*(map(_hashable, found.said[key]) for key in keys), strict=True):
+    for key in zip(*(map(_hashable, found.arguments[key]) for key in keys), strict=True):
         if key not in made:
             made[key] = _group_of(key, by_name)
         own.append(made[key])
@@ -100,9 +100,9 @@ def _configured_groups(distributed: Mapping[str, Any]) -> dict[str, tuple[int, .
     return {str(entry.get("pg_name")): tuple(listed_ranks(entry.get("ranks"))) for entry in entries}
 
 
-def _group_of(said: tuple[Any, ...], by_name: Mapping[str, tuple[int, ...]]) -> KernelGroup | None:
+def _group_of(arguments: tuple[Any, ...], by_name: Mapping[str, tuple[int, ...]]) -> KernelGroup | None:
     """Return a group; its printed ranks are cut after 30, so those of the header or of a stride count then."""
-    name, printed, size, start, stride = said
+    name, printed, size, start, stride = arguments
     if name is None and printed is None:
         return None
     for ranks in (listed_ranks(printed), by_name.get(str(name), ())):
@@ -127,7 +127,7 @@ def needed_by(kind: str, rank: int, at: int, found: KernelArguments, group: Kern
 
 
 def _peer_of(kind: str, at: int, found: KernelArguments, group: KernelGroup | None, annotation: str) -> int:
-    recorded = found.said["Dst Rank" if kind == "send" else "Src Rank"][at]
+    recorded = found.arguments["Dst Rank" if kind == "send" else "Src Rank"][at]
     if isinstance(recorded, int) and recorded >= 0:
         return recorded
     match = PEER.search(annotation)
@@ -135,7 +135,7 @@ def _peer_of(kind: str, at: int, found: KernelArguments, group: KernelGroup | No
 
 
 def _root_of(at: int, found: KernelArguments) -> int | None:
-    recorded = found.said["Rank"][at]
+    recorded = found.arguments["Rank"][at]
     return recorded if isinstance(recorded, int) and recorded >= 0 else _positional(at, found)
 
 

@@ -18,16 +18,16 @@ def pair_of(random: np.random.Generator) -> MeetingsOfTwo:
     count = int(random.choice(LENGTHS))
     step = int(random.choice([1_000, 3_000_000, 300_000_000]))
     begin = np.cumsum(random.integers(1, step + 1, count)) + int(random.choice([0, 1_700_000_000 * 10**9]))
-    came, other_came = (begin + random.integers(0, step // 2 + 1, count) for _ in range(2))
-    end = np.maximum(came, other_came) + step // 4
+    came, other_arrival = (begin + random.integers(0, step // 2 + 1, count) for _ in range(2))
+    end = np.maximum(came, other_arrival) + step // 4
     scatter = int(random.choice([10_000, step // 8]))
-    left, other_left = (end + random.integers(-scatter, scatter + 1, count) for _ in range(2))
+    left, other_end = (end + random.integers(-scatter, scatter + 1, count) for _ in range(2))
     ahead = int(random.choice([0, 30_000, -7_000_000]))
     drift = float(random.choice([0.0, 80e-6, -290e-6, 150e-6]))
     wrong = random.random(count) < random.choice([0.0, 0.06, 0.5])
     moved = [
         times + ahead + np.rint(drift * (times - begin[0])).astype(np.int64) + wrong * 5 * step
-        for times in (other_came, other_left)
+        for times in (other_arrival, other_end)
     ]
     share = random.choice([1.0, 0.7, 0.0])
     waits, other_waits = (random.random(count) <= share for _ in range(2))
@@ -46,9 +46,9 @@ def test_pairs_compared_at_once_are_those_compared_alone(seed: int) -> None:
     for at, met in enumerate(every):
         alone = pair_clock(met)
         one = found[at]
-        assert (one.line, one.error, one.meetings, one.allows_zero) == (
+        assert (one.line, one.error, one.match_count, one.allows_zero) == (
             *(alone.line, alone.error),
-            *(alone.meetings, alone.allows_zero),
+            *(alone.match_count, alone.allows_zero),
         )
-        assert evidence.met.meeting[(pair == at) & ~fits].tolist() == list(alone.impossible)
+        assert evidence.matches.number[(pair == at) & ~fits].tolist() == list(alone.impossible)
         assert (low[at], high[at]) == gap_of_bounds(met)

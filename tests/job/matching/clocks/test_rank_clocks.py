@@ -28,7 +28,7 @@ def members(arrivals: list[int], ends: list[int], *, ahead: int = 0, needed: int
     rows = np.arange(count, dtype=np.int32)
     came, left = ((np.array(times, np.int64) + ahead) * US for times in (arrivals, ends))
     waits: Ints = np.full(count, needed, np.int64)
-    said = RankMembers.nothing_said(count)
+    said = RankMembers.no_arguments(count)
     on_gpu = np.ones(count, np.bool_)
     return RankMembers(rows, rows, came, came, left, waits, on_gpu, [name] * count, [None] * count, said)
 
@@ -58,7 +58,7 @@ def test_ends_tell_where_they_scatter_less_than_bounds_are_wide() -> None:
         1: members(arrivals, [501, 1_499, 2_502, 3_500], ahead=7_000),
     }
     clock = clocks_of([{0: at, 1: at} for at in range(4)], ranks)[1]
-    assert (clock.line.ahead // US, clock.meetings) == (7_000, 4)
+    assert (clock.line.ahead // US, clock.match_count) == (7_000, 4)
     assert clock.error < 3 * US
 
 

@@ -170,10 +170,10 @@ class _Digits(float):
 def test_numbers_that_one_rank_lacks_match_nothing_so_order_does() -> None:
     rows = np.arange(3, dtype=np.int32)
     times = np.array([0, 100, 200], np.int64)
-    said = RankMembers.nothing_said(3)
+    said = RankMembers.no_arguments(3)
     own = RankMembers(
         rows, rows, times, times, times + 10, np.full(3, -1), np.ones(3, np.bool_), ["a"] * 3, ["0 [0, 1]"] * 3, said
     )
-    numbered = replace(own, said=said | {"Seq": [4, 5, 6]})
+    numbered = replace(own, arguments=said | {"Seq": [4, 5, 6]})
     assert {MATCHED_BY[by] for by in match_collectives({0: own, 1: numbered}).by.tolist()} == {"order"}
     assert len(match_collectives({0: own, 1: numbered})) == 3

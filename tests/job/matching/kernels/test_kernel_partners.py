@@ -119,7 +119,7 @@ def test_batched_messages_say_nothing_and_are_compared_with_nobody(tmp_path: Pat
         (tmp_path / str(rank)).mkdir()
         ranks[rank] = members_of(trace, tmp_path / str(rank))
     found = match_collectives(ranks)
-    assert (len(found), [item.count for item in found.left_out]) == (0, [2])
+    assert (len(found), [item.count for item in found.unmatched]) == (0, [2])
 
 
 def test_alltoall_calls_of_old_traces_are_collectives(tmp_path: Path) -> None:
