@@ -1,26 +1,13 @@
-"""What the help of each command says beside its options: its group, examples, exit statuses, where to read more.
-
-Examples run where ``hta-graph demo --traces DIR`` has left its traces, one after the other.
-"""
+"""What the help says beside commands and their options: what to try first, exit statuses, examples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["EXIT_STATUSES", "FIRST_COMMANDS", "GROUPS", "HELP", "CommandHelp", "first_example", "further_help"]
+from analyses.command_line.command import Command
 
-GROUPS = (
-    "start",
-    "one rank, or each of several",
-    "several ranks",
-    "compare",
-    "pages and pictures",
-    "simulators",
-    "files",
-)
-"""What people want, in the order of the help."""
-START, ONE, SEVERAL, COMPARE, PAGES, SIMULATORS, FILES = GROUPS
+__all__ = ["EXIT_STATUSES", "FIRST_COMMANDS", "HELP", "CommandHelp", "exit_status_lines", "further_help"]
 
 EXIT_STATUSES = {
     0: "done; an analysis that finds nothing says what is missing",
@@ -40,112 +27,60 @@ FIRST_COMMANDS = {
 
 @dataclass(frozen=True)
 class CommandHelp:
-    """A command's group, what else it tells, its examples, and the page of the manual in ``docs/``."""
+    """What else an analysis tells, its examples, and the page of the manual in ``docs/``."""
 
-    group: str
     tells: str
     examples: tuple[str, ...]
     page: str
 
 
 HELP: Mapping[str, CommandHelp] = {
-    "demo": CommandHelp(
-        START,
-        "The sample is simulated. With --traces it only writes the bundled traces.",
-        ("demo", "demo --traces DIR"),
-        "commands.md",
-    ),
-    "critical-path": CommandHelp(
-        START,
-        "The path tiles the window to the nanosecond: each piece has a class and a cause, or is called unexplained. "
-        "Of several ranks it is the job's.",
-        (
-            "critical-path trace.json.gz",
-            "critical-path trace.json.gz --per-step",
-            "critical-path job --overlay overlay.json",
-        ),
-        "windows.md",
-    ),
-    "info": CommandHelp(
-        START,
-        "Ask it first of a trace that you do not know: what was recorded decides what can be answered.",
-        ("info trace.json.gz", "info job"),
-        "commands.md",
-    ),
-    "completion": CommandHelp(
-        START,
-        "Write the script into a file that your shell reads, or evaluate it: the commands, options, choices and files "
-        "of hta-graph are completed then.",
-        ("completion bash > hta-graph.bash", "completion zsh > _hta-graph"),
-        "commands.md",
-    ),
-    "what-if": CommandHelp(
-        ONE,
-        "Changes are replayed on the graph: what no longer waits starts earlier. Without a change it lists what would "
-        "gain most.",
-        (
-            "what-if trace.json.gz",
-            "what-if trace.json.gz --scale kernel:gemm=0.5",
-            "what-if job --scenario cuda_graphs",
-        ),
-        "what_if.md",
-    ),
     "temporal-breakdown": CommandHelp(
-        ONE,
         "Every nanosecond counts once: computing, exposed communication, exposed copies, idle.",
         ("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step --csv times.csv"),
         "tables.md",
     ),
     "kernel-breakdown": CommandHelp(
-        ONE,
         "Computation, communication and memory, and how much of them overlaps.",
         ("kernel-breakdown trace.json.gz", "kernel-breakdown job --step 2"),
         "tables.md",
     ),
     "overlap": CommandHelp(
-        ONE,
         "Communication is exposed where nothing computes beside it.",
         ("overlap trace.json.gz", "overlap job --per-step"),
         "tables.md",
     ),
     "idle-time": CommandHelp(
-        ONE,
         "Each gap has a cause: no work was launched yet, a launch was late, a kernel waited for another stream.",
         ("idle-time trace.json.gz", "idle-time job --step 2"),
         "tables.md",
     ),
     "queue-length": CommandHelp(
-        ONE,
         "A full queue holds the CPU until the GPU has caught up.",
         ("queue-length trace.json.gz",),
         "tables.md",
     ),
     "memory-bandwidth": CommandHelp(
-        ONE,
         "Copies are told apart by direction; those that do not say how many bytes they moved are counted apart.",
         ("memory-bandwidth trace.json.gz",),
         "tables.md",
     ),
     "memory-timeline": CommandHelp(
-        ONE,
         "It needs a recording with profile_memory=True, and says so of others.",
         ("memory-timeline trace.json.gz",),
         "tables.md",
     ),
     "launch-stats": CommandHelp(
-        ONE,
         "What passes between a launch and its work is divided: behind earlier work, behind an event, the rest.",
         ("launch-stats trace.json.gz",),
         "tables.md",
     ),
     "operator-kernels": CommandHelp(
-        ONE,
         "A kernel belongs to the innermost operator that is open when it is launched.",
         ("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
         "tables.md",
     ),
     "roofline": CommandHelp(
-        ONE,
         "Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.",
         (
             "roofline trace.json.gz",
@@ -155,7 +90,6 @@ HELP: Mapping[str, CommandHelp] = {
         "questions/how_near_to_the_limit.md",
     ),
     "kernel-sequences": CommandHelp(
-        ONE,
         "Sequences that repeat are what a fused kernel or a CUDA graph could replace.",
         (
             "kernel-sequences trace.json.gz --operator aten::_foreach_add_",
@@ -164,152 +98,42 @@ HELP: Mapping[str, CommandHelp] = {
         "tables.md",
     ),
     "annotations": CommandHelp(
-        ONE,
         "Annotations are what the program has named with record_function, and the profiler's own steps.",
         ("annotations trace.json.gz",),
         "tables.md",
     ),
     "attribution": CommandHelp(
-        ONE,
         "Frames and modules need a recording with with_stack=True.",
         ("attribution trace.json.gz", "attribution trace.json.gz --by module"),
         "tables.md",
     ),
     "hardware-counters": CommandHelp(
-        ONE,
         "It needs a recording with profiler_metrics, and says so of others.",
         ("hardware-counters trace.json.gz",),
         "tables.md",
     ),
     "stragglers": CommandHelp(
-        SEVERAL,
         "A rank that comes last makes the others wait; what it did meanwhile is the cause.",
         ("stragglers job", "stragglers job --per-step", "stragglers job --json -"),
         "which_rank.md",
     ),
     "collectives": CommandHelp(
-        SEVERAL,
         "Clocks of ranks are compared by what these did together, and corrected where that contradicts them.",
         ("collectives job", "collectives job --step 2 --csv collectives.csv"),
         "ranks.md",
-    ),
-    "diff": CommandHelp(
-        COMPARE,
-        "All steps of both are compared, and a difference within the noise is called one. With --fail-above the exit "
-        "status is 1 where the test is slower than that.",
-        ("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
-        "comparing.md",
-    ),
-    "report": CommandHelp(
-        PAGES,
-        "The page needs no network: it can be sent to somebody.",
-        ("report trace.json.gz -o report.html", "report job -o job.html"),
-        "pages.md",
-    ),
-    "timeline": CommandHelp(
-        PAGES,
-        "The lanes of CPU threads and streams, with what waited for what along the path.",
-        ("timeline trace.json.gz -o timeline.html",),
-        "pages.md",
-    ),
-    "render": CommandHelp(
-        PAGES,
-        "SVG and PNG need graphviz' dot; a .dot file is its source. EVENT_INDEX is the position in traceEvents.",
-        (
-            "render trace.json.gz --path -o path.dot",
-            "render trace.json.gz --around 100 --depth 2 -o around.dot",
-        ),
-        "notebooks.md",
-    ),
-    "counters": CommandHelp(
-        PAGES,
-        "Open what it writes at ui.perfetto.dev.",
-        ("counters trace.json.gz -o counters.json",),
-        "overlay.md",
-    ),
-    "chakra link": CommandHelp(
-        SIMULATORS,
-        "The host trace is that of torch.profiler.ExecutionTraceObserver, of the same run.",
-        ("chakra link --host-trace host.json --device-trace device.json --output linked.json",),
-        "simulators.md",
-    ),
-    "chakra convert": CommandHelp(
-        SIMULATORS,
-        "What it writes is checked before it is there.",
-        ("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
-        "simulators.md",
-    ),
-    "chakra check": CommandHelp(
-        SIMULATORS,
-        "It exits with 1 where ASTRA-sim would not run the workload.",
-        ("chakra convert job --output workload", "chakra check workload"),
-        "simulators.md",
-    ),
-    "chakra simulate": CommandHelp(
-        SIMULATORS,
-        "Each rank's simulated end stands beside its measured span.",
-        ("chakra convert job --output workload", "chakra simulate workload"),
-        "simulators.md",
-    ),
-    "chakra scale": CommandHelp(
-        SIMULATORS,
-        "Durations of computation change; communication and what depends on what stay.",
-        ("chakra convert job --output workload", "chakra scale workload --gpu 0.5 --output faster"),
-        "simulators.md",
-    ),
-    "chakra statistics": CommandHelp(
-        SIMULATORS,
-        "ASTRA-sim writes the log where its system file says trace-enabled.",
-        ("chakra statistics log --workload workload",),
-        "simulators.md",
-    ),
-    "sync-deps": CommandHelp(
-        SIMULATORS,
-        "Both directions: calls on the CPU that wait for GPU work, and streams that wait for each other.",
-        ("sync-deps trace.json.gz", "sync-deps trace.json.gz --external-ids waits.json"),
-        "simulators.md",
-    ),
-    "graph": CommandHelp(
-        FILES,
-        "Events and edges, for programs of your own.",
-        ("graph trace.json.gz", "graph trace.json.gz --json graph.json"),
-        "asking_in_python.md",
-    ),
-    "strip": CommandHelp(
-        FILES,
-        "Names of your own become pseudonyms; paths, hosts, shapes and the date go. Who gets it can ask all but names.",
-        (
-            "strip trace.json.gz -o shared.json.gz",
-            "strip job -o shared_job --list",
-            "strip trace.json.gz -o with_shapes.json.gz --keep shapes",
-        ),
-        "sharing.md",
-    ),
-    "schema": CommandHelp(
-        FILES,
-        "Without a name it lists them; with one it prints the file, for a validator of yours.",
-        ("schema", "schema critical-path"),
-        "machine_output.md",
     ),
 }
 """Command → its help, in the order in which a group lists its commands."""
 
 
-def first_example(name: str) -> str:
-    """Return a command line to copy; an empty text of what has none."""
-    found = HELP.get(name)
-    return f"hta-graph {found.examples[0]}" if found and found.examples else ""
-
-
-def further_help(name: str) -> str:
+def further_help(command: Command) -> str:
     """Return what stands behind a command's options."""
-    found = HELP.get(name)
-    examples = [f"  hta-graph {line}" for line in found.examples] if found else []
+    examples = [f"  hta-graph {line}" for line in command.examples]
     return "\n".join(
         [
-            *(["examples (on the traces of hta-graph demo --traces DIR):", *examples, ""] if examples else []),
+            *("examples (on the traces of hta-graph demo --traces DIR):", *examples, ""),
             *exit_status_lines(),
-            *(["", f"more: docs/{found.page}"] if found else []),
+            *("", f"more: docs/{command.page}"),
         ]
     )
 

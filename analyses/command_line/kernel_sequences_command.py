@@ -13,7 +13,7 @@ from analyses.command_line.stretch import Stretch
 from analyses.given_numbers import whole_number
 from hta_graph.errors import UsageError
 
-__all__ = ["add_overlay", "kernel_sequences"]
+__all__ = ["add_overlay", "write_sequences"]
 
 
 def add_overlay(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def add_overlay(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kernel_sequences(options: argparse.Namespace) -> None:
+def write_sequences(options: argparse.Namespace) -> None:
     """Print the sequences, or write them and the marked trace."""
     from analyses.launches.kernel_sequences import write_sequence_overlay
 
