@@ -7,13 +7,11 @@ Each analysis of :mod:`analyses.catalogue` is one; another command is a function
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from analyses import catalogue
-from analyses.catalogue import Analysis
+from analyses.catalogue import CATALOGUE
 from analyses.command_line import commands
 from analyses.command_line.ask import ask
 from analyses.command_line.chakra.chakra_options import (
@@ -28,7 +26,7 @@ from analyses.command_line.completion_command import add_shell, completion
 from analyses.command_line.counters_command import add_counters, counters
 from analyses.command_line.demo_command import add_traces, demo
 from analyses.command_line.diff_command import add_pair, diff
-from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences
+from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences_command
 from analyses.command_line.memory_command import memory_timeline
 from analyses.command_line.options import (
     add_flags,
@@ -52,6 +50,7 @@ from analyses.command_line.report_command import add_report, report
 from analyses.command_line.schema_command import add_name, schema
 from analyses.command_line.strip_command import add_strip, strip
 from analyses.command_line.what_if_command import add_changes, what_if
+from analyses.flags import IndexEntry
 
 __all__ = ["COMMANDS", "Command", "CommandGroup"]
 
@@ -77,24 +76,24 @@ class CommandGroup:
     commands: tuple[Command, ...]
 
 
-BETWEEN_RANKS = (catalogue.collectives, catalogue.stragglers)
-
-
-def command_of(analysis: Analysis[Any]) -> Command:
+def command_of(entry: IndexEntry) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = (add_flight, add_skeletons) if analysis in BETWEEN_RANKS else ()
+    between_ranks = () if entry.of_skeletons == "no" else (add_flight, add_skeletons)
     shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
-    return Command(
-        analysis.name, analysis.asks, (*shared, partial(add_flags, flags=analysis.flags)), partial(ask, analysis)
+    return Command(entry.name, entry.help, (*shared, partial(add_flags, flags=entry.flags)), partial(ask, entry))
+
+
+def _commands_of_analyses() -> dict[str, Command]:
+    """Make the commands of all analyses, by name; two of them take or write something else, too."""
+    made = {entry.name: command_of(entry) for entry in CATALOGUE}
+    (of_memory,) = (entry for entry in CATALOGUE if entry.name == "memory-timeline")
+    made["memory-timeline"] = replace(made["memory-timeline"], run=partial(memory_timeline, of_memory))
+    sequences = made["kernel-sequences"]
+    made["kernel-sequences"] = replace(
+        sequences, options=(*sequences.options, add_overlay), run=kernel_sequences_command
     )
-
-
-def _commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
-    """Make the commands of analyses; ``memory-timeline`` takes another kind of file too."""
-    for analysis in analyses:
-        made = command_of(analysis)
-        yield replace(made, run=memory_timeline) if analysis is catalogue.memory_timeline else made
+    return made
 
 
 def _run_chakra(name: str, options: argparse.Namespace) -> None:
@@ -152,8 +151,13 @@ CHAKRA = (
 )
 """What makes a simulator's workload of traces."""
 
-sequences = command_of(catalogue.kernel_sequences)
-KERNEL_SEQUENCES = replace(sequences, options=(*sequences.options, add_overlay), run=kernel_sequences)
+OF_ANALYSES = _commands_of_analyses()
+LISTED_FIRST = (
+    *("temporal-breakdown", "kernel-breakdown", "overlap", "idle-time", "queue-length", "memory-bandwidth"),
+    *("launch-stats", "annotations", "attribution", "collectives", "stragglers", "memory-timeline"),
+    *("operator-kernels", "hardware-counters", "roofline"),
+)
+"""In which order errors and completion scripts list analyses; the help has that of the catalogue."""
 
 COMMANDS: tuple[Command | CommandGroup, ...] = (
     Command(
@@ -201,7 +205,7 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         (add_inputs, add_jobs, add_flight, add_window, add_timeline),
         commands.timeline,
     ),
-    KERNEL_SEQUENCES,
+    OF_ANALYSES["kernel-sequences"],
     Command(
         "counters",
         "The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
@@ -231,5 +235,6 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
         "completion", "The script with which a shell completes commands, options and files.", (add_shell,), completion
     ),
     CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
-    *_commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),
+    *(OF_ANALYSES[name] for name in LISTED_FIRST),
+    *(made for name, made in OF_ANALYSES.items() if name not in ("kernel-sequences", *LISTED_FIRST)),
 )

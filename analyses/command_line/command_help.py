@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from analyses.catalogue import CATALOGUE
+
 __all__ = ["EXIT_STATUSES", "FIRST_COMMANDS", "GROUPS", "HELP", "CommandHelp", "first_example", "further_help"]
 
 GROUPS = (
@@ -90,109 +92,10 @@ HELP: Mapping[str, CommandHelp] = {
         ),
         "what_if.md",
     ),
-    "temporal-breakdown": CommandHelp(
-        ONE,
-        "Every nanosecond counts once: computing, exposed communication, exposed copies, idle.",
-        ("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step --csv times.csv"),
-        "tables.md",
-    ),
-    "kernel-breakdown": CommandHelp(
-        ONE,
-        "Computation, communication and memory, and how much of them overlaps.",
-        ("kernel-breakdown trace.json.gz", "kernel-breakdown job --step 2"),
-        "tables.md",
-    ),
-    "overlap": CommandHelp(
-        ONE,
-        "Communication is exposed where nothing computes beside it.",
-        ("overlap trace.json.gz", "overlap job --per-step"),
-        "tables.md",
-    ),
-    "idle-time": CommandHelp(
-        ONE,
-        "Each gap has a cause: no work was launched yet, a launch was late, a kernel waited for another stream.",
-        ("idle-time trace.json.gz", "idle-time job --step 2"),
-        "tables.md",
-    ),
-    "queue-length": CommandHelp(
-        ONE,
-        "A full queue holds the CPU until the GPU has caught up.",
-        ("queue-length trace.json.gz",),
-        "tables.md",
-    ),
-    "memory-bandwidth": CommandHelp(
-        ONE,
-        "Copies are told apart by direction; those that do not say how many bytes they moved are counted apart.",
-        ("memory-bandwidth trace.json.gz",),
-        "tables.md",
-    ),
-    "memory-timeline": CommandHelp(
-        ONE,
-        "It needs a recording with profile_memory=True, and says so of others.",
-        ("memory-timeline trace.json.gz",),
-        "tables.md",
-    ),
-    "launch-stats": CommandHelp(
-        ONE,
-        "What passes between a launch and its work is divided: behind earlier work, behind an event, the rest.",
-        ("launch-stats trace.json.gz",),
-        "tables.md",
-    ),
-    "operator-kernels": CommandHelp(
-        ONE,
-        "A kernel belongs to the innermost operator that is open when it is launched.",
-        ("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
-        "tables.md",
-    ),
-    "roofline": CommandHelp(
-        ONE,
-        "Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.",
-        (
-            "roofline trace.json.gz",
-            "roofline job --step 2 --peaks MI300X",
-            "roofline trace.json.gz --plot page.html",
-        ),
-        "questions/how_near_to_the_limit.md",
-    ),
-    "kernel-sequences": CommandHelp(
-        ONE,
-        "Sequences that repeat are what a fused kernel or a CUDA graph could replace.",
-        (
-            "kernel-sequences trace.json.gz --operator aten::_foreach_add_",
-            "kernel-sequences trace.json.gz --operator aten::_foreach_add_ --overlay sequences.json",
-        ),
-        "tables.md",
-    ),
-    "annotations": CommandHelp(
-        ONE,
-        "Annotations are what the program has named with record_function, and the profiler's own steps.",
-        ("annotations trace.json.gz",),
-        "tables.md",
-    ),
-    "attribution": CommandHelp(
-        ONE,
-        "Frames and modules need a recording with with_stack=True.",
-        ("attribution trace.json.gz", "attribution trace.json.gz --by module"),
-        "tables.md",
-    ),
-    "hardware-counters": CommandHelp(
-        ONE,
-        "It needs a recording with profiler_metrics, and says so of others.",
-        ("hardware-counters trace.json.gz",),
-        "tables.md",
-    ),
-    "stragglers": CommandHelp(
-        SEVERAL,
-        "A rank that comes last makes the others wait; what it did meanwhile is the cause.",
-        ("stragglers job", "stragglers job --per-step", "stragglers job --json -"),
-        "which_rank.md",
-    ),
-    "collectives": CommandHelp(
-        SEVERAL,
-        "Clocks of ranks are compared by what these did together, and corrected where that contradicts them.",
-        ("collectives job", "collectives job --step 2 --csv collectives.csv"),
-        "ranks.md",
-    ),
+    **{
+        entry.name: CommandHelp(ONE if entry.of_skeletons == "no" else SEVERAL, entry.more, entry.examples, entry.page)
+        for entry in CATALOGUE
+    },
     "diff": CommandHelp(
         COMPARE,
         "All steps of both are compared, and a difference within the noise is called one. With --fail-above the exit "

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.catalogue import Analysis
 from analyses.display.charts import in_notebook, show
 from analyses.hta.hta_trace import Trace
 from analyses.scope import Scope
@@ -26,14 +25,14 @@ class Breakdowns:
         """Return idle, compute and other time per rank (µs and percent)."""
         from analyses.hta.hta_gpu_time import hta_temporal_breakdown
 
-        _show_figure(catalogue.temporal_breakdown, self.t.scopes, visualize=visualize)
+        _show_figure("temporal-breakdown", self.t.scopes, visualize=visualize)
         return hta_temporal_breakdown(self.t.scopes)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
         """Return how much communication computation hides, per rank (percent)."""
         from analyses.hta.hta_gpu_time import hta_overlap
 
-        _show_figure(catalogue.overlap, self.t.scopes, visualize=visualize)
+        _show_figure("overlap", self.t.scopes, visualize=visualize)
         return hta_overlap(self.t.scopes)
 
     def get_gpu_kernel_breakdown(
@@ -49,7 +48,7 @@ class Breakdowns:
 
         # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
         del image_renderer
-        _show_figure(catalogue.kernel_breakdown, self.t.scopes, visualize=visualize)
+        _show_figure("kernel-breakdown", self.t.scopes, visualize=visualize)
         return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
 
     def get_idle_time_breakdown(
@@ -66,7 +65,7 @@ class Breakdowns:
 
         del visualize_pctg
         scopes = self.t.scopes_of(ranks)
-        _show_figure(catalogue.idle_time, scopes, visualize=visualize)
+        _show_figure("idle-time", scopes, visualize=visualize)
         return hta_idle_time(scopes, streams, show_idle_interval_stats, consecutive_kernel_delay)
 
     def get_gpu_kernels_with_user_annotations(
@@ -93,13 +92,14 @@ class Breakdowns:
         from analyses.hta.hta_annotations import hta_gpu_user_annotation_breakdown
 
         del image_renderer
-        _show_figure(catalogue.annotation_times, self.t.scopes, visualize=visualize)
+        _show_figure("annotations", self.t.scopes, visualize=visualize)
         return hta_gpu_user_annotation_breakdown(
             self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
         )
 
 
-def _show_figure(analysis: Analysis[Any], scopes: Sequence[Scope], *, visualize: bool) -> None:
+def _show_figure(name: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
     """Show an analysis' figure where figures can be shown; elsewhere it is not even asked."""
     if visualize and in_notebook():
-        show(analysis.figure(analysis.answer(scopes, analysis.flags())))
+        analysis = catalogue.analysis(name)
+        show(analysis.figure(analysis.answer(scopes)))

@@ -8,10 +8,15 @@ from pathlib import Path
 import pandas as pd
 
 from analyses.display.charts import show
-from analyses.flags import KernelSequencesFlags, LaunchStatsFlags, OperatorKernelsFlags
 from analyses.launches import kernel_sequences
-from analyses.launches.launch_stats import answer, figure, launched_work
-from analyses.launches.operator_kernels import joined_names, launch_delays, sequences_of_operators
+from analyses.launches.launch_stats import (
+    LAUNCH_DELAY_CUTOFF_US,
+    RUNTIME_CUTOFF_US,
+    answer,
+    figure,
+    launched_work,
+)
+from analyses.launches.operator_kernels import OPERATORS, joined_names, launch_delays, sequences_of_operators
 from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
@@ -28,8 +33,8 @@ HTA_COLUMNS = (
 
 def hta_cuda_kernel_launch_stats(
     scopes: Sequence[Scope],
-    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
-    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
     *,
     include_memory_events: bool = True,
     visualize: bool = True,
@@ -83,7 +88,7 @@ def hta_aten_op_kernels_and_delay(
 
 def _operator_frame(scope: Scope) -> pd.DataFrame:
     """Return a rank's operators and sequences (µs), by name."""
-    found = sequences_of_operators(scope, OperatorKernelsFlags.operators)
+    found = sequences_of_operators(scope, OPERATORS)
     count = found.counts()
     launch_delay, runtime_delay = (found.per_pattern(delay) / count / 1e3 for delay in launch_delays(scope, found))
     graph = scope.graph
@@ -97,7 +102,7 @@ def hta_frequent_cuda_kernel_sequences(
     scope: Scope,
     operator_name: str,
     output_dir: str | Path | None = None,
-    min_pattern_len: int = KernelSequencesFlags.min_pattern_len,
+    min_pattern_len: int = kernel_sequences.MIN_PATTERN_LEN,
     top_k: int = kernel_sequences.TOP_K,
     *,
     visualize: bool = False,

@@ -8,10 +8,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from analyses.flags import QueueLengthFlags
 from analyses.hta.hta_statistics import described
 from analyses.hta.hta_window import earliest_ns
-from analyses.launches.queue_length import queue_of
+from analyses.launches.queue_length import MAX_QUEUE_LENGTH, queue_of
 from analyses.scope import Scope
 from hta_graph.algorithms.work.launch_queue import QueueSteps
 from hta_graph.columns import first_of_runs
@@ -86,7 +85,7 @@ def _stream_slices(frame: pd.DataFrame) -> list[tuple[int, slice]]:
 def hta_time_spent_blocked_on_full_queue(
     scopes: Sequence[Scope],
     queue_length_dict: Mapping[int, pd.DataFrame],
-    max_queue_length: int = QueueLengthFlags.max_queue_length,
+    max_queue_length: int = MAX_QUEUE_LENGTH,
 ) -> pd.DataFrame:
     """Return what HTA's ``get_time_spent_blocked_on_full_queue`` does, in µs, for every stream.
 

@@ -102,11 +102,11 @@ class TraceAnalysis(Breakdowns, Launches):
         if straggler_identification_impl is not None:
             return _ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
         if visualize:
-            from analyses.catalogue import stragglers
+            from analyses import catalogue
             from analyses.display.charts import show
-            from analyses.flags import NoFlags
 
-            show(stragglers.figure(stragglers.answer(self.t.scopes, NoFlags())))
+            stragglers = catalogue.analysis("stragglers")
+            show(stragglers.figure(stragglers.answer(self.t.scopes)))
         return hta_potential_stragglers(self.t.scopes, profiler_steps, max(num_candidates, 1))
 
     def critical_path_analysis(
