@@ -6,70 +6,34 @@ A command is declared in its own file, a line here names it; the commands of ana
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
-from analyses import catalogue
-from analyses.catalogue import Analysis
-from analyses.command_line.ask import ask
+from analyses.catalogue import CATALOGUE
+from analyses.command_line.analysis_commands import commands_of_analyses
 from analyses.command_line.chakra.chakra_commands import CHAKRA
-from analyses.command_line.command import AddOption, Command, CommandGroup
-from analyses.command_line.command_help import HELP
+from analyses.command_line.command import Command, CommandGroup
 from analyses.command_line.completion_command import COMPLETION
 from analyses.command_line.counters_command import COUNTERS
 from analyses.command_line.critical_path_command import CRITICAL_PATH
 from analyses.command_line.demo_command import DEMO
 from analyses.command_line.diff_command import DIFF
 from analyses.command_line.graph_commands import GRAPH, INFO, SYNC_DEPS
-from analyses.command_line.kernel_sequences_command import add_overlay, write_sequences
-from analyses.command_line.memory_command import memory_timeline
-from analyses.command_line.options import (
-    add_flags,
-    add_flight,
-    add_inputs,
-    add_jobs,
-    add_json,
-    add_skeletons,
-    add_stretch,
-    add_tables,
-)
 from analyses.command_line.picture_commands import RENDER, TIMELINE
 from analyses.command_line.report_command import REPORT
 from analyses.command_line.schema_command import SCHEMA
 from analyses.command_line.strip_command import STRIP
 from analyses.command_line.what_if_command import WHAT_IF
 
-__all__ = ["COMMANDS", "GROUPS", "command_of"]
+__all__ = ["COMMANDS", "GROUPS"]
 
-BETWEEN_RANKS = (catalogue.collectives, catalogue.stragglers)
-
-
-def command_of(
-    analysis: Analysis[Any],
-    run: Callable[..., None] | None = None,
-    further_options: tuple[AddOption, ...] = (),
-) -> Command:
-    """Make the command of an analysis: the options that all share, its flags, and perhaps options of the command's own.
-
-    ``run`` is who runs it, if not :func:`ask`.
-    """
-    # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = (add_flight, add_skeletons) if analysis in BETWEEN_RANKS else ()
-    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
-    about = HELP[analysis.name]
-    return Command(
-        name=analysis.name,
-        help=analysis.asks,
-        more=about.tells,
-        examples=about.examples,
-        page=about.page,
-        options=(*shared, partial(add_flags, flags=analysis.flags), *further_options),
-        run=run or partial(ask, analysis),
-    )
-
-
-KERNEL_SEQUENCES = command_of(catalogue.kernel_sequences, write_sequences, (add_overlay,))
+ANALYSES = commands_of_analyses()
+KERNEL_SEQUENCES = ANALYSES.pop("kernel-sequences")
+LISTED_FIRST = (
+    *("temporal-breakdown", "kernel-breakdown", "overlap", "idle-time", "queue-length", "memory-bandwidth"),
+    *("launch-stats", "annotations", "attribution", "collectives", "stragglers", "memory-timeline"),
+    *("operator-kernels", "hardware-counters", "roofline"),
+)
+"""In which order errors and completion scripts list analyses; the help has that of the catalogue."""
 
 COMMANDS: tuple[Command | CommandGroup, ...] = (
     DEMO,
@@ -88,20 +52,14 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
     SCHEMA,
     COMPLETION,
     CHAKRA,
-    *(
-        command_of(one, memory_timeline if one is catalogue.memory_timeline else None)
-        for one in catalogue.CATALOGUE
-        if one is not catalogue.kernel_sequences
-    ),
+    *(ANALYSES.pop(name) for name in LISTED_FIRST),
+    *ANALYSES.values(),
 )
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "start": ("demo", "critical-path", "info", "completion"),
-    "one rank, or each of several": (
-        "what-if",
-        *(name for name in HELP if name not in [one.name for one in BETWEEN_RANKS]),
-    ),
-    "several ranks": tuple(name for name in HELP if name in [one.name for one in BETWEEN_RANKS]),
+    "one rank, or each of several": ("what-if", *(one.name for one in CATALOGUE if one.of_skeletons == "no")),
+    "several ranks": tuple(one.name for one in CATALOGUE if one.of_skeletons != "no"),
     "compare": ("diff",),
     "pages and pictures": ("report", "timeline", "render", "counters"),
     "simulators": ("chakra", "sync-deps"),

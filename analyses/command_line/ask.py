@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from analyses import catalogue
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.outputs import Outputs, say_where_page_is, write_json
 from analyses.command_line.stretch import Stretch
@@ -15,25 +16,19 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from analyses.answer import Answer
-    from analyses.catalogue import Analysis, OfSkeletons
+    from analyses.flags import IndexEntry, OfSkeletons
     from analyses.scope import Scope
 
-__all__ = ["ask", "asked_scopes", "told_flags", "write_answer"]
-
-Flags = TypeVar("Flags")
+__all__ = ["ask", "asked_scopes", "write_answer"]
 
 
-def ask(analysis: Analysis[Any], options: argparse.Namespace) -> None:
+def ask(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
     outputs = Outputs.of(options)
-    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), analysis.of_skeletons)
-    found = analysis.answer(scopes, told_flags(analysis, options))
-    write_answer(analysis.name, found, scopes, outputs, analysis.figure)
-
-
-def told_flags(analysis: Analysis[Flags], options: argparse.Namespace) -> Flags:
-    """Return the flags of an analysis as the command line gives them."""
-    return analysis.flags(**{flag.argument: getattr(options, flag.argument) for flag in analysis.listed_flags})
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), entry.of_skeletons)
+    analysis = catalogue.analysis(entry.name)
+    found = analysis.answer(scopes, **entry.flags_in(options))
+    write_answer(entry.name, found, scopes, outputs, analysis.figure)
 
 
 def asked_scopes(ranks: AskedRanks, stretch: Stretch, of_skeletons: OfSkeletons = "no") -> list[Scope]:

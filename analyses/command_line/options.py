@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Iterable
 
 from analyses.command_line.named_files import CacheFolder, InputFile, InputTraces, OutputFile, OutputPlace
-from analyses.flags import flags_of
+from analyses.flags import Flag
 from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
 __all__ = [
@@ -158,15 +158,15 @@ def add_written(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
-def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:
+def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
     """Add the own options of one analysis."""
-    for flag in flags_of(flags):
-        if flag.read is bool:
+    for flag in flags:
+        if flag.reader == "switch":
             parser.add_argument(flag.option, action="store_true", help=flag.help)
             continue
         parser.add_argument(
             flag.option,
-            type=InputFile if flag.value == "FILE" else flag.read,
+            type=InputFile if flag.reader == "file" else flag.read,
             nargs="+" if flag.many else None,
             required=flag.is_required,
             default=None if flag.is_required else flag.default,

@@ -8,10 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from analyses.display.charts import show
-from analyses.flags import OperatorKernelsFlags
 from analyses.launches import kernel_sequences
-from analyses.launches.launch_stats import answer, figure, launched_work
-from analyses.launches.operator_kernels import joined_names, launch_delays, sequences_of_operators
+from analyses.launches.launch_stats import (
+    answer,
+    figure,
+    launched_work,
+)
+from analyses.launches.operator_kernels import OPERATORS, joined_names, launch_delays, sequences_of_operators
 from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
@@ -66,7 +69,7 @@ def hta_aten_op_kernels_and_delay(scopes: Sequence[Scope], sort_by: Sequence[str
 
 def _operator_frame(scope: Scope) -> pd.DataFrame:
     """Return a rank's operators and sequences (µs), by name."""
-    found = sequences_of_operators(scope, OperatorKernelsFlags.operators)
+    found = sequences_of_operators(scope, OPERATORS)
     count = found.counts()
     launch_delay, runtime_delay = (found.per_pattern(delay) / count / 1e3 for delay in launch_delays(scope, found))
     graph = scope.graph

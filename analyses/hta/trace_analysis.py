@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analyses import catalogue
-from analyses.catalogue import Analysis
 from analyses.display.charts import in_notebook, show
 from analyses.hta.hta_trace import Trace
 from analyses.scope import Scope
@@ -122,16 +121,15 @@ class TraceAnalysis:
         if straggler_identification_impl is not None:
             return _ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
         if visualize:
-            from analyses.flags import NoFlags
-
-            show(catalogue.stragglers.figure(catalogue.stragglers.answer(self.t.scopes, NoFlags())))
+            stragglers = catalogue.analysis("stragglers")
+            show(stragglers.figure(stragglers.answer(self.t.scopes)))
         return hta_potential_stragglers(self.t.scopes, profiler_steps, max(num_candidates, 1))
 
     def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
         """Return idle, compute and other time per rank (µs and percent of the window)."""
         from analyses.hta.hta_gpu_time import hta_temporal_breakdown
 
-        _show_figure(catalogue.temporal_breakdown, self.t.scopes, visualize=visualize)
+        _show_figure("temporal-breakdown", self.t.scopes, visualize=visualize)
         return hta_temporal_breakdown(self.t.scopes)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
@@ -141,7 +139,7 @@ class TraceAnalysis:
         """
         from analyses.hta.hta_gpu_time import hta_overlap
 
-        _show_figure(catalogue.overlap, self.t.scopes, visualize=visualize)
+        _show_figure("overlap", self.t.scopes, visualize=visualize)
         return hta_overlap(self.t.scopes)
 
     def get_gpu_kernel_breakdown(
@@ -161,7 +159,7 @@ class TraceAnalysis:
 
         # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
         del image_renderer
-        _show_figure(catalogue.kernel_breakdown, self.t.scopes, visualize=visualize)
+        _show_figure("kernel-breakdown", self.t.scopes, visualize=visualize)
         return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
 
     def get_idle_time_breakdown(
@@ -190,7 +188,7 @@ class TraceAnalysis:
 
         del visualize_pctg
         scopes = self.t.scopes_of(ranks)
-        _show_figure(catalogue.idle_time, scopes, visualize=visualize)
+        _show_figure("idle-time", scopes, visualize=visualize)
         return hta_idle_time(scopes, streams, show_idle_interval_stats, consecutive_kernel_delay)
 
     def get_gpu_kernels_with_user_annotations(
@@ -239,7 +237,7 @@ class TraceAnalysis:
         from analyses.hta.hta_annotations import hta_gpu_user_annotation_breakdown
 
         del image_renderer
-        _show_figure(catalogue.annotation_times, self.t.scopes, visualize=visualize)
+        _show_figure("annotations", self.t.scopes, visualize=visualize)
         return hta_gpu_user_annotation_breakdown(
             self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
         )
@@ -518,10 +516,11 @@ def _ranks_by_rule(
     return [int(rank) for rank in counts.sort_values(ascending=False, kind="stable").index[:num_candidates]]
 
 
-def _show_figure(analysis: Analysis[Any], scopes: Sequence[Scope], *, visualize: bool) -> None:
+def _show_figure(name: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
     """Show an analysis' figure where figures can be shown; elsewhere it is not even asked."""
     if visualize and in_notebook():
-        show(analysis.figure(analysis.answer(scopes, analysis.flags())))
+        analysis = catalogue.analysis(name)
+        show(analysis.figure(analysis.answer(scopes)))
 
 
 def _counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
