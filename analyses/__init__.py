@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from analyses.gpu_time import kernel_breakdown, overlap, temporal_breakdown
     from analyses.hardware import roofline
-    from analyses.hta.execution_trace_columns import load_execution_trace
-    from analyses.hta.execution_trace_in_place import add_et_column, correlate_execution_trace
+    from analyses.hta.execution_trace_columns import add_et_column, correlate_execution_trace, load_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
         BeforeOperatorFilter,
@@ -69,8 +68,7 @@ _NAMES = {
     "hta.trace_analysis": ("TraceAnalysis",),
     "hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
     "hta.hta_trace": ("Trace",),
-    "hta.execution_trace_in_place": ("add_et_column", "correlate_execution_trace"),
-    "hta.execution_trace_columns": ("load_execution_trace",),
+    "hta.execution_trace_columns": ("add_et_column", "correlate_execution_trace", "load_execution_trace"),
     "hta.memory_analysis": ("MemoryAnalysis",),
     "hta.hta_counters": ("TimeSeriesTypes",),
     "hta.filters": (

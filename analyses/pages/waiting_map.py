@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from analyses.advice.wording import brief_share
 
 if TYPE_CHECKING:
-    import pandas as pd
-
 __all__ = ["WaitingMap", "waiting_map"]
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8
