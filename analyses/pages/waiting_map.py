@@ -13,14 +13,13 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analyses.advice.wording import brief_share
 
-if TYPE_CHECKING:
 __all__ = ["WaitingMap", "waiting_map"]
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 130, 985, 8
