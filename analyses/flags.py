@@ -126,7 +126,7 @@ class Description:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class IndexEntry(Description):
-    """The description of an analysis, and the module below ``analyses`` that declares it."""
+    """The description of an analysis, and the module that declares it."""
 
     module: str
 

@@ -42,7 +42,10 @@ SAYS = {
 """Room → what it is, in few words; of rooms that are drawn as one box, the first one."""
 SHOWN_INSIDE = ("algorithms", "links")
 """Rooms whose own rooms are listed, from the highest floor on."""
-PACKAGES = {"analyses": ("what one asks", "#dbe9f6", "analysis"), "hta_graph": ("what a trace is", "#e3f1df", "columns")}
+PACKAGES = {
+    "analyses": ("what one asks", "#dbe9f6", "analysis"),
+    "hta_graph": ("what a trace is", "#e3f1df", "columns"),
+}
 """Package → what it is, its colour, and the room from which floor on downwards all is drawn as one box."""
 LINE, SMALL, INK, FONT = "#7a8794", "#4a5560", "#1c2733", "Helvetica,Arial,sans-serif"
 MANY = 4

@@ -33,7 +33,7 @@ INDEX: tuple[IndexEntry, ...] = (
 
 def every_analysis() -> dict[str, Analysis]:
     """Return each analysis by its module, as the catalogue lists them."""
-    return {module: import_module(f"analyses.{module}").ANALYSIS for module in MODULES}
+    return {module: import_module(module).ANALYSIS for module in MODULES}
 
 
 def index_text() -> str:
