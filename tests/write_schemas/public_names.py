@@ -25,9 +25,7 @@ def renewed_names(text: str) -> str:
     rooms = _by_room([*MODULES, *BESIDE])
     before = set(re.findall(r'"(\w+)"', "".join(line.partition(":")[2] for line in _part(PLACES, text).splitlines())))
     others = {name for name in re.findall(r'"(\w+)"', _part(LISTED, text)) if name not in before}
-    imports = dict(_other_imports(_part(IMPORTS, text), before)) | {
-        f"analyses.{room}": names for room, names in rooms.items()
-    }
+    imports = dict(_other_imports(_part(IMPORTS, text), before)) | rooms
     places = (
         f'    "{room}": ({", ".join(map(_quoted, names))}{"," * (len(names) == 1)}),\n' for room, names in rooms.items()
     )
@@ -39,7 +37,7 @@ def renewed_names(text: str) -> str:
 
 def _by_room(modules: Iterable[str]) -> dict[str, list[str]]:
     """Return the questions of each room, both in order of the alphabet."""
-    split = sorted(tuple(module.removeprefix("analyses.").rsplit(".", 1)) for module in modules)
+    split = sorted(tuple(module.rsplit(".", 1)) for module in modules)
     return {room: [name for _, name in found] for room, found in groupby(split, key=lambda pair: pair[0])}
 
 
