@@ -151,7 +151,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='A rank that comes last makes the others wait; what it did meanwhile is the cause.',
         examples=('stragglers job', 'stragglers job --per-step', 'stragglers job --json -'),
         page='which_rank.md',
-        of_skeletons='with causes',
+        from_summaries='with causes',
         module='analyses.ranks.stragglers',
     ),
     IndexEntry(
@@ -160,7 +160,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Clocks of ranks are compared by what these did together, and corrected where that contradicts them.',
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
         page='ranks.md',
-        of_skeletons='yes',
+        from_summaries='yes',
         module='analyses.ranks.collectives',
     ),
 )

@@ -23,9 +23,9 @@ def _commands(page: str) -> str:
     analyses = list(every_analysis().values())
     names = {one.name for one in analyses}
     page = ROW_OF_COMMAND.sub(lambda row: "" if row[1] in names else row[0], page)
-    ranks = [one for one in analyses if one.of_skeletons != "no"]
+    ranks = [one for one in analyses if one.from_summaries != "no"]
     page = page.replace(SEVERAL_RANKS, SEVERAL_RANKS + _rows(ranks))
-    alone = [one for one in analyses if one.of_skeletons == "no"]
+    alone = [one for one in analyses if one.from_summaries == "no"]
     return ROW_OF_COMMAND.sub(lambda row: row[0] + (_rows(alone) if row[1] == "what-if" else ""), page)
 
 
