@@ -93,7 +93,9 @@ HELP: Mapping[str, CommandHelp] = {
         "what_if.md",
     ),
     **{
-        entry.name: CommandHelp(ONE if entry.from_summaries == "no" else SEVERAL, entry.more, entry.examples, entry.page)
+        entry.name: CommandHelp(
+            ONE if entry.from_summaries == "no" else SEVERAL, entry.more, entry.examples, entry.page
+        )
         for entry in CATALOGUE
     },
     "diff": CommandHelp(
