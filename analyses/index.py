@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from analyses.flags import Flag, IndexEntry
 
-__all__ = ["INDEX"]
-
 # fmt: off
 # ruff: noqa: E501, Q000
 INDEX: tuple[IndexEntry, ...] = (

@@ -26,9 +26,7 @@ def renewed_names(text: str) -> str:
     before = set(re.findall(r'"(\w+)"', "".join(line.partition(":")[2] for line in _part(PLACES, text).splitlines())))
     others = {name for name in re.findall(r'"(\w+)"', _part(LISTED, text)) if name not in before}
     imports = dict(_other_imports(_part(IMPORTS, text), before)) | rooms
-    places = (
-        f'    "{room}": ({", ".join(map(_quoted, names))}{"," * (len(names) == 1)}),\n' for room, names in rooms.items()
-    )
+    places = (_place(room, names) for room, names in rooms.items())
     listed = sorted({*others, *(name for names in rooms.values() for name in names)})
     text = IMPORTS.sub(lambda _: "".join(_import(room, imports[room]) for room in sorted(imports)), text)
     text = PLACES.sub(lambda _: "".join(places), text)
@@ -55,6 +53,15 @@ def _import(module: str, names: list[str]) -> str:
         return line
     lines = "".join(f"        {name},\n" for name in names)
     return f"    from {module} import (\n{lines}    )\n"
+
+
+def _place(room: str, names: list[str]) -> str:
+    """Return the entry of a room, as the formatter would break it."""
+    line = f'    "{room}": ({", ".join(map(_quoted, names))}{"," * (len(names) == 1)}),\n'
+    if len(line) <= WIDTH + 1:
+        return line
+    lines = "".join(f"        {_quoted(name)},\n" for name in names)
+    return f'    "{room}": (\n{lines}    ),\n'
 
 
 def _part(pattern: re.Pattern[str], text: str) -> str:
