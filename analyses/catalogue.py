@@ -1,6 +1,6 @@
 """All analyses of ranks and steps, a line each, in the order of the help.
 
-A line names the module below ``analyses`` that declares one as ``ANALYSIS``. The module with pandas behind it is
+A line names the module that declares one as ``ANALYSIS``. The module with pandas behind it is
 imported when it is asked; what the command line needs before that stands in :mod:`analyses.index`.
 """
 
@@ -18,22 +18,22 @@ __all__ = ["CATALOGUE", "MODULES", "analysis"]
 
 # Written out: nothing is found by looking, nothing adds itself by being imported.
 MODULES = (
-    "gpu_time.temporal_breakdown",
-    "gpu_time.kernel_breakdown",
-    "gpu_time.overlap",
-    "idle.idle_time",
-    "launches.queue_length",
-    "memory.memory_bandwidth",
-    "memory.memory_timeline",
-    "launches.launch_stats",
-    "launches.operator_kernels",
-    "hardware.roofline",
-    "launches.kernel_sequences",
-    "owners.annotation_times",
-    "owners.attribution",
-    "owners.hardware_counters",
-    "ranks.stragglers",
-    "ranks.collectives",
+    "analyses.gpu_time.temporal_breakdown",
+    "analyses.gpu_time.kernel_breakdown",
+    "analyses.gpu_time.overlap",
+    "analyses.idle.idle_time",
+    "analyses.launches.queue_length",
+    "analyses.memory.memory_bandwidth",
+    "analyses.memory.memory_timeline",
+    "analyses.launches.launch_stats",
+    "analyses.launches.operator_kernels",
+    "analyses.hardware.roofline",
+    "analyses.launches.kernel_sequences",
+    "analyses.owners.annotation_times",
+    "analyses.owners.attribution",
+    "analyses.owners.hardware_counters",
+    "analyses.ranks.stragglers",
+    "analyses.ranks.collectives",
 )
 
 CATALOGUE = INDEX
@@ -48,5 +48,5 @@ def analysis(name: str) -> Analysis:
     >>> analysis("queue-length").help
     'How many launches wait on each stream, and how long a full queue held the CPU.'
     """
-    found: Analysis = import_module(f"analyses.{_MODULE[name]}").ANALYSIS
+    found: Analysis = import_module(_MODULE[name]).ANALYSIS
     return found

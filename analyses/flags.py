@@ -108,7 +108,7 @@ class Description:
         examples: command lines on the traces of ``hta-graph demo --traces DIR``, the last one of the command itself.
         page: where the manual has more, in ``docs/``.
         flags: its own options: the arguments of ``answer``.
-        of_skeletons: whether graphs of few rows answer it; such an analysis compares ranks.
+        from_summaries: whether graphs of few rows answer it; such an analysis compares ranks.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Description:
     examples: tuple[str, ...]
     page: str = "tables.md"
     flags: tuple[Flag, ...] = ()
-    of_skeletons: OfSkeletons = "no"
+    from_summaries: OfSkeletons = "no"
 
     def flags_in(self, options: argparse.Namespace) -> dict[str, Any]:
         """Return the arguments of ``answer`` as a command line gives them."""
@@ -126,7 +126,7 @@ class Description:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class IndexEntry(Description):
-    """The description of an analysis, and the module below ``analyses`` that declares it."""
+    """The description of an analysis, and the module that declares it."""
 
     module: str
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from analyses.flags import Flag, IndexEntry
 
-__all__ = ["INDEX"]
-
 # fmt: off
 # ruff: noqa: E501, Q000
 INDEX: tuple[IndexEntry, ...] = (
@@ -17,7 +15,7 @@ INDEX: tuple[IndexEntry, ...] = (
         help='How much of the time the GPU computes, talks, moves memory, or is idle.',
         more='Every nanosecond counts once: computing, exposed communication, exposed copies, idle.',
         examples=('temporal-breakdown trace.json.gz', 'temporal-breakdown job --per-step --csv times.csv'),
-        module='gpu_time.temporal_breakdown',
+        module='analyses.gpu_time.temporal_breakdown',
     ),
     IndexEntry(
         name='kernel-breakdown',
@@ -30,14 +28,14 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='by_quantile', reader='switch', meaning="choose the names by HTA's rule instead of by share of time", default=False),
             Flag(argument='no_memory_kernels', reader='switch', meaning='leave copies and sets out', default=False),
         ),
-        module='gpu_time.kernel_breakdown',
+        module='analyses.gpu_time.kernel_breakdown',
     ),
     IndexEntry(
         name='overlap',
         help='How much communication and copying is hidden behind other work, and which collectives stay exposed.',
         more='Communication is exposed where nothing computes beside it.',
         examples=('overlap trace.json.gz', 'overlap job --per-step'),
-        module='gpu_time.overlap',
+        module='analyses.gpu_time.overlap',
     ),
     IndexEntry(
         name='idle-time',
@@ -48,7 +46,7 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='launch_gap_us', reader='microseconds', meaning='a gap shorter than this after a launch in time is usual, in µs', default=30.0),
             Flag(argument='data_load', reader='text', meaning='regular expressions of data-loading rows', default=(), many=True),
         ),
-        module='idle.idle_time',
+        module='analyses.idle.idle_time',
     ),
     IndexEntry(
         name='queue-length',
@@ -58,14 +56,14 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='max_queue_length', reader='count', meaning='a queue of so many launches is full', default=1024),
         ),
-        module='launches.queue_length',
+        module='analyses.launches.queue_length',
     ),
     IndexEntry(
         name='memory-bandwidth',
         help='What copies and sets moved, and at which rate.',
         more='Copies are told apart by direction; those that do not say how many bytes they moved are counted apart.',
         examples=('memory-bandwidth trace.json.gz',),
-        module='memory.memory_bandwidth',
+        module='analyses.memory.memory_bandwidth',
     ),
     IndexEntry(
         name='memory-timeline',
@@ -75,7 +73,7 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='by', reader='text', meaning='on whose behalf: operator, frame, module, annotation', default='operator', choices=('operator', 'frame', 'module', 'annotation')),
         ),
-        module='memory.memory_timeline',
+        module='analyses.memory.memory_timeline',
     ),
     IndexEntry(
         name='launch-stats',
@@ -87,7 +85,7 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='launch_delay_cutoff', reader='microseconds', meaning='a longer launch delay, in µs, is an outlier', default=100),
             Flag(argument='no_memory_events', reader='switch', meaning='leave copies and sets out', default=False),
         ),
-        module='launches.launch_stats',
+        module='analyses.launches.launch_stats',
     ),
     IndexEntry(
         name='operator-kernels',
@@ -97,7 +95,7 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='operators', reader='text', meaning="operators whose names start so; '' takes all", default='aten::'),
         ),
-        module='launches.operator_kernels',
+        module='analyses.launches.operator_kernels',
     ),
     IndexEntry(
         name='roofline',
@@ -108,7 +106,7 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='peaks', reader='file', meaning='a JSON file with the peaks of your device, or the name of one that is known', default=None, value='FILE'),
         ),
-        module='hardware.roofline',
+        module='analyses.hardware.roofline',
     ),
     IndexEntry(
         name='kernel-sequences',
@@ -119,14 +117,14 @@ INDEX: tuple[IndexEntry, ...] = (
             Flag(argument='operator', reader='text', meaning='part of the name of operators, annotations or Python frames', value='NAME'),
             Flag(argument='min_pattern_len', reader='count', meaning='leave out rows that launch less GPU work', default=3, value='N'),
         ),
-        module='launches.kernel_sequences',
+        module='analyses.launches.kernel_sequences',
     ),
     IndexEntry(
         name='annotations',
         help="How long the program's named parts take on the CPU, and what GPU work they ask for.",
         more="Annotations are what the program has named with record_function, and the profiler's own steps.",
         examples=('annotations trace.json.gz',),
-        module='owners.annotation_times',
+        module='analyses.owners.annotation_times',
     ),
     IndexEntry(
         name='attribution',
@@ -136,14 +134,14 @@ INDEX: tuple[IndexEntry, ...] = (
         flags=(
             Flag(argument='by', reader='text', meaning='operator, frame, module, annotation, module-class, or activity (a list)', default='operator', choices=('operator', 'frame', 'module', 'annotation', 'module-class', 'activity')),
         ),
-        module='owners.attribution',
+        module='analyses.owners.attribution',
     ),
     IndexEntry(
         name='hardware-counters',
         help="What CUPTI's hardware counters counted, by the operator that launched the kernel.",
         more='It needs a recording with profiler_metrics, and says so of others.',
         examples=('hardware-counters trace.json.gz',),
-        module='owners.hardware_counters',
+        module='analyses.owners.hardware_counters',
     ),
     IndexEntry(
         name='stragglers',
@@ -151,8 +149,8 @@ INDEX: tuple[IndexEntry, ...] = (
         more='A rank that comes last makes the others wait; what it did meanwhile is the cause.',
         examples=('stragglers job', 'stragglers job --per-step', 'stragglers job --json -'),
         page='which_rank.md',
-        of_skeletons='with causes',
-        module='ranks.stragglers',
+        from_summaries='with causes',
+        module='analyses.ranks.stragglers',
     ),
     IndexEntry(
         name='collectives',
@@ -160,7 +158,7 @@ INDEX: tuple[IndexEntry, ...] = (
         more='Clocks of ranks are compared by what these did together, and corrected where that contradicts them.',
         examples=('collectives job', 'collectives job --step 2 --csv collectives.csv'),
         page='ranks.md',
-        of_skeletons='yes',
-        module='ranks.collectives',
+        from_summaries='yes',
+        module='analyses.ranks.collectives',
     ),
 )

@@ -58,8 +58,8 @@ COMMANDS: tuple[Command | CommandGroup, ...] = (
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "start": ("demo", "critical-path", "info", "completion"),
-    "one rank, or each of several": ("what-if", *(one.name for one in CATALOGUE if one.of_skeletons == "no")),
-    "several ranks": tuple(one.name for one in CATALOGUE if one.of_skeletons != "no"),
+    "one rank, or each of several": ("what-if", *(one.name for one in CATALOGUE if one.from_summaries == "no")),
+    "several ranks": tuple(one.name for one in CATALOGUE if one.from_summaries != "no"),
     "compare": ("diff",),
     "pages and pictures": ("report", "timeline", "render", "counters"),
     "simulators": ("chakra", "sync-deps"),

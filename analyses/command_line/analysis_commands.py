@@ -38,7 +38,7 @@ def commands_of_analyses() -> dict[str, Command]:
 def command_of(entry: IndexEntry) -> Command:
     """Make the command of an analysis: what all share, then its own flags."""
     # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = () if entry.of_skeletons == "no" else (add_flight, add_skeletons)
+    between_ranks = () if entry.from_summaries == "no" else (add_flight, add_skeletons)
     shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
     return Command(
         name=entry.name,

@@ -25,22 +25,22 @@ __all__ = ["ask", "asked_scopes", "write_answer"]
 def ask(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
     outputs = Outputs.of(options)
-    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), entry.of_skeletons)
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), entry.from_summaries)
     analysis = catalogue.analysis(entry.name)
     found = analysis.answer(scopes, **entry.flags_in(options))
     write_answer(entry.name, found, scopes, outputs, analysis.figure)
 
 
-def asked_scopes(ranks: AskedRanks, stretch: Stretch, of_skeletons: OfSkeletons = "no") -> list[Scope]:
+def asked_scopes(ranks: AskedRanks, stretch: Stretch, from_summaries: OfSkeletons = "no") -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step.
 
-    ``of_skeletons`` tells whether skeletons of many ranks answer what is asked.
+    ``from_summaries`` tells whether skeletons of many ranks answer what is asked.
     """
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
     few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.skeleton_with_causes}
-    graphs = ranks.together(few=few[of_skeletons])
+    graphs = ranks.together(few=few[from_summaries])
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
 

@@ -81,7 +81,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         series={name: frame for name, frame in beside.tables.items() if name != "environment"},
         opening=[*environment_lines(around), *missing_rank_lines(*sides), *conclusion],
         conclusion=conclusion,
-        told=[*_closing_lines(found), _rank_note(ranks)],
+        closing_notes=[*_closing_lines(found), _rank_note(ranks)],
         keys={**beside.keys, "conclusion": " ".join(beside.conclusion), "environment": records(around), "job": job},
         worst_by={"job_ranks": "diff_ns"},
         most_rows=ROWS_SHOWN,

@@ -22,7 +22,7 @@ from hta_graph.algorithms.who.owners import OWNERS
 from tests.simulator import Dialect
 from tests.support.command_line import run_command
 from tests.support.poor_traces import saved_file, simulated_bytes
-from tests.write_schemas.index import index_text
+from tests.write_schemas.made_files import SCHEMAS, made_files
 
 ROOT = Path(__file__).parents[2]
 ANALYSES = [analysis(entry.name) for entry in CATALOGUE]
@@ -167,9 +167,11 @@ def test_every_question_is_a_public_name() -> None:
         assert name == {"annotations": "annotation_times"}.get(entry.name, entry.name.replace("-", "_"))
 
 
-def test_the_index_is_made_of_what_is_declared_now() -> None:
-    text = (ROOT / "analyses" / "index.py").read_text(encoding="utf-8")
-    assert text == index_text(), "python -m tests.write_schemas writes it anew"
+def test_what_is_made_of_the_declarations_is_that_of_now() -> None:
+    texts = dict(made_files())
+    stale = [path.name for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "python -m tests.write_schemas writes them anew"
+    assert {path for path in texts if path.suffix == ".json"} == set(SCHEMAS.glob("*.json"))
     assert tuple(entry.module for entry in CATALOGUE) == MODULES
 
 

@@ -23,8 +23,6 @@ from __future__ import annotations
 
 from analyses.flags import Flag, IndexEntry
 
-__all__ = ["INDEX"]
-
 # fmt: off
 # ruff: noqa: E501, Q000
 INDEX: tuple[IndexEntry, ...] = (
@@ -33,7 +31,7 @@ INDEX: tuple[IndexEntry, ...] = (
 
 def every_analysis() -> dict[str, Analysis]:
     """Return each analysis by its module, as the catalogue lists them."""
-    return {module: import_module(f"analyses.{module}").ANALYSIS for module in MODULES}
+    return {module: import_module(module).ANALYSIS for module in MODULES}
 
 
 def index_text() -> str:
