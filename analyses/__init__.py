@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from analyses.gpu_time import kernel_breakdown, overlap, temporal_breakdown
     from analyses.hardware import roofline
-    from analyses.hta.execution_trace_columns import load_execution_trace
-    from analyses.hta.execution_trace_in_place import add_et_column, correlate_execution_trace
+    from analyses.hta.execution_trace_columns import add_et_column, correlate_execution_trace, load_execution_trace
     from analyses.hta.filters import (
         AfterOperatorFilter,
         BeforeOperatorFilter,
@@ -51,29 +50,28 @@ if TYPE_CHECKING:
     from analyses.two_runs import run_diff
 
 _QUESTIONS = {
-    "gpu_time": ("kernel_breakdown", "overlap", "temporal_breakdown"),
-    "hardware": ("roofline",),
-    "idle": ("idle_time",),
-    "launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
-    "memory": ("memory_bandwidth", "memory_timeline"),
-    "owners": ("annotation_times", "attribution", "hardware_counters"),
-    "ranks": ("collectives", "stragglers"),
-    "two_runs": ("run_diff",),
+    "analyses.gpu_time": ("kernel_breakdown", "overlap", "temporal_breakdown"),
+    "analyses.hardware": ("roofline",),
+    "analyses.idle": ("idle_time",),
+    "analyses.launches": ("kernel_sequences", "launch_stats", "operator_kernels", "queue_length"),
+    "analyses.memory": ("memory_bandwidth", "memory_timeline"),
+    "analyses.owners": ("annotation_times", "attribution", "hardware_counters"),
+    "analyses.ranks": ("collectives", "stragglers"),
+    "analyses.two_runs": ("run_diff",),
 }
 """Room → the questions in it."""
 
 _NAMES = {
-    "scope": ("Scope", "in_window", "per_step", "whole"),
-    "pages.timeline_page": ("timeline_page",),
-    "paths.gain_chart": ("gain_curves",),
-    "hta.trace_analysis": ("TraceAnalysis",),
-    "hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
-    "hta.hta_trace": ("Trace",),
-    "hta.execution_trace_in_place": ("add_et_column", "correlate_execution_trace"),
-    "hta.execution_trace_columns": ("load_execution_trace",),
-    "hta.memory_analysis": ("MemoryAnalysis",),
-    "hta.hta_counters": ("TimeSeriesTypes",),
-    "hta.filters": (
+    "analyses.scope": ("Scope", "in_window", "per_step", "whole"),
+    "analyses.pages.timeline_page": ("timeline_page",),
+    "analyses.paths.gain_chart": ("gain_curves",),
+    "analyses.hta.trace_analysis": ("TraceAnalysis",),
+    "analyses.hta.hta_trace_diff": ("DeviceType", "LabeledTrace", "TraceDiff"),
+    "analyses.hta.hta_trace": ("Trace",),
+    "analyses.hta.execution_trace_columns": ("add_et_column", "correlate_execution_trace", "load_execution_trace"),
+    "analyses.hta.memory_analysis": ("MemoryAnalysis",),
+    "analyses.hta.hta_counters": ("TimeSeriesTypes",),
+    "analyses.hta.filters": (
         "AfterOperatorFilter",
         "BeforeOperatorFilter",
         "CPUOperatorFilter",
@@ -154,9 +152,9 @@ if not TYPE_CHECKING:  # which would believe that any name is there
     def __getattr__(name: str) -> Any:
         """Import on first use: the command line answers ``--help`` without pandas."""
         if name in _ROOM:
-            return import_module(f"{__name__}.{_ROOM[name]}.{name}")
+            return import_module(f"{_ROOM[name]}.{name}")
         if name in _HOME:
-            return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+            return getattr(import_module(_HOME[name]), name)
         if name == "torch":  # not in __all__: `from analyses import *` must not hide PyTorch
             return import_module(f"{__name__}.torch")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

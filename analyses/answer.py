@@ -44,7 +44,7 @@ class Answer:
     """
 
     tables: Mapping[str, pd.DataFrame]
-    told: Sequence[str | Note] = field(default_factory=tuple)
+    closing_notes: Sequence[str | Note] = field(default_factory=tuple)
     series: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     speaks_flags: bool = False
     opening: Sequence[str] = ()
@@ -87,7 +87,10 @@ class Answer:
     @property
     def closing(self) -> list[str]:
         """The notes that stand behind the tables."""
-        return [note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}" for note in self.told]
+        return [
+            note if isinstance(note, str) else f"{note.text}; {self.wording(note.remedy)}"
+            for note in self.closing_notes
+        ]
 
     def wording(self, remedy: Remedy) -> str:
         """Say what to do in the words of whoever asked."""

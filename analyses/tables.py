@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from analyses.meaning import SHARED, Column
 from analyses.scope import Scope
 from hta_graph.columns import picked
 from hta_graph.graph import DependencyGraph
@@ -35,10 +36,18 @@ MORE = "…"
 
 @dataclass(frozen=True)
 class Table:
-    """A table of an answer: the function whose docstring explains it, and its columns."""
+    """A table of an answer: the function whose docstring explains it, its columns, and what is special in these.
+
+    ``meanings`` are those of columns that mean something else in no other table, or that mean something else here.
+    """
 
     explained_by: Callable[..., pd.DataFrame]
     columns: Sequence[str]
+    meanings: Mapping[str, Column] = field(default_factory=dict)
+
+    def meaning(self, column: str) -> Column:
+        """Return what a column holds."""
+        return self.meanings.get(column) or SHARED[column]
 
 
 Rows = pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]]

@@ -24,9 +24,10 @@ SAYS = {
     "hta": "the names and shapes of\nHolistic Trace Analysis",
     "torch": "a handler for\ntorch.profiler",
     "pages": "the report and the timeline",
-    "catalogue": "all questions, with their flags",
+    "catalogue": "all questions",
+    "index": "their commands and flags",
     "gpu_time": "one file per question, its figure beside it; none knows another",
-    "tables": "what answers share",
+    "analysis": "what answers share",
     "export": "files for other programs: Chakra, Perfetto, pictures, Parquet",
     "job": "many ranks: read in parallel, matched, joined; why they wait",
     "build": "a trace and rules\nbecome a graph",
@@ -41,7 +42,10 @@ SAYS = {
 """Room → what it is, in few words; of rooms that are drawn as one box, the first one."""
 SHOWN_INSIDE = ("algorithms", "links")
 """Rooms whose own rooms are listed, from the highest floor on."""
-PACKAGES = {"analyses": ("what one asks", "#dbe9f6", "tables"), "hta_graph": ("what a trace is", "#e3f1df", "columns")}
+PACKAGES = {
+    "analyses": ("what one asks", "#dbe9f6", "analysis"),
+    "hta_graph": ("what a trace is", "#e3f1df", "columns"),
+}
 """Package → what it is, its colour, and the room from which floor on downwards all is drawn as one box."""
 LINE, SMALL, INK, FONT = "#7a8794", "#4a5560", "#1c2733", "Helvetica,Arial,sans-serif"
 MANY = 4

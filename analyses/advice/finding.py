@@ -46,10 +46,9 @@ class PathFinding:
 
 @dataclass(frozen=True)
 class AdviceRule:
-    """A rule: its name in answers, what a trace must hold for it to speak, and what finds it."""
+    """A rule: its name in answers, and what finds it."""
 
     name: str
-    needs: str
     find: Callable[[PathFacts], PathFinding | None]
 
     def __call__(self, facts: PathFacts) -> PathFinding | None:

@@ -1,235 +1,68 @@
-"""All commands, in the order of the help.
+"""All commands, and the groups in which the help lists them.
 
-Each analysis of :mod:`analyses.catalogue` is one; another command is a function beside
-:mod:`analyses.command_line.commands` and a line here.
+A command is declared in its own file, a line here names it; the commands of analyses are made of what
+:mod:`analyses.catalogue` says of each.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
-from analyses import catalogue
-from analyses.catalogue import Analysis
-from analyses.command_line import commands
-from analyses.command_line.ask import ask
-from analyses.command_line.chakra.chakra_options import (
-    add_check,
-    add_convert,
-    add_link,
-    add_scale,
-    add_simulate,
-    add_statistics,
+from analyses.catalogue import CATALOGUE
+from analyses.command_line.analysis_commands import commands_of_analyses
+from analyses.command_line.chakra.chakra_commands import CHAKRA
+from analyses.command_line.command import Command, CommandGroup
+from analyses.command_line.completion_command import COMPLETION
+from analyses.command_line.counters_command import COUNTERS
+from analyses.command_line.critical_path_command import CRITICAL_PATH
+from analyses.command_line.demo_command import DEMO
+from analyses.command_line.diff_command import DIFF
+from analyses.command_line.graph_commands import GRAPH, INFO, SYNC_DEPS
+from analyses.command_line.picture_commands import RENDER, TIMELINE
+from analyses.command_line.report_command import REPORT
+from analyses.command_line.schema_command import SCHEMA
+from analyses.command_line.strip_command import STRIP
+from analyses.command_line.what_if_command import WHAT_IF
+
+__all__ = ["COMMANDS", "GROUPS"]
+
+ANALYSES = commands_of_analyses()
+KERNEL_SEQUENCES = ANALYSES.pop("kernel-sequences")
+LISTED_FIRST = (
+    *("temporal-breakdown", "kernel-breakdown", "overlap", "idle-time", "queue-length", "memory-bandwidth"),
+    *("launch-stats", "annotations", "attribution", "collectives", "stragglers", "memory-timeline"),
+    *("operator-kernels", "hardware-counters", "roofline"),
 )
-from analyses.command_line.completion_command import add_shell, completion
-from analyses.command_line.counters_command import add_counters, counters
-from analyses.command_line.demo_command import add_traces, demo
-from analyses.command_line.diff_command import add_pair, diff
-from analyses.command_line.kernel_sequences_command import add_overlay, kernel_sequences
-from analyses.command_line.memory_command import memory_timeline
-from analyses.command_line.options import (
-    add_flags,
-    add_flight,
-    add_graph_outputs,
-    add_inputs,
-    add_jobs,
-    add_json,
-    add_near,
-    add_path_outputs,
-    add_picture,
-    add_skeletons,
-    add_stretch,
-    add_sync_outputs,
-    add_tables,
-    add_timeline,
-    add_window,
-    add_written,
-)
-from analyses.command_line.report_command import add_report, report
-from analyses.command_line.schema_command import add_name, schema
-from analyses.command_line.strip_command import add_strip, strip
-from analyses.command_line.what_if_command import add_changes, what_if
-
-__all__ = ["COMMANDS", "Command", "CommandGroup"]
-
-AddOption = Callable[[argparse.ArgumentParser], None]
-
-
-@dataclass(frozen=True)
-class Command:
-    """A question on the command line: its name, what it answers, its arguments, and who answers."""
-
-    name: str
-    summary: str
-    options: tuple[AddOption, ...]
-    run: Callable[[argparse.Namespace], None]
-
-
-@dataclass(frozen=True)
-class CommandGroup:
-    """Commands under a common first word."""
-
-    name: str
-    summary: str
-    commands: tuple[Command, ...]
-
-
-BETWEEN_RANKS = (catalogue.collectives, catalogue.stragglers)
-
-
-def command_of(analysis: Analysis[Any]) -> Command:
-    """Make the command of an analysis: what all share, then its own flags."""
-    # The order is that of the help: what is read, how, what is written, then the analysis' own flags.
-    between_ranks = (add_flight, add_skeletons) if analysis in BETWEEN_RANKS else ()
-    shared = (add_inputs, add_jobs, *between_ranks, add_json, add_stretch, add_tables)
-    return Command(
-        analysis.name, analysis.asks, (*shared, partial(add_flags, flags=analysis.flags)), partial(ask, analysis)
-    )
-
-
-def _commands_of(analyses: Iterable[Analysis[Any]]) -> Iterator[Command]:
-    """Make the commands of analyses; ``memory-timeline`` takes another kind of file too."""
-    for analysis in analyses:
-        made = command_of(analysis)
-        yield replace(made, run=memory_timeline) if analysis is catalogue.memory_timeline else made
-
-
-def _run_chakra(name: str, options: argparse.Namespace) -> None:
-    """Run one of Chakra's commands; what runs it is imported now, so that other commands start without it."""
-    from analyses.command_line.chakra import chakra_commands as asked
-
-    run = {
-        "link": asked.link,
-        "convert": asked.convert,
-        "check": asked.check,
-        "simulate": asked.simulate,
-        "scale": asked.scale,
-        "statistics": asked.statistics,
-    }[name]
-    run(options)
-
-
-CHAKRA = (
-    Command(
-        "link",
-        "Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
-        (add_link,),
-        partial(_run_chakra, "link"),
-    ),
-    Command(
-        "convert",
-        "Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
-        (add_inputs, add_jobs, add_convert, add_json),
-        partial(_run_chakra, "convert"),
-    ),
-    Command(
-        "check",
-        "Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
-        (add_check, add_json),
-        partial(_run_chakra, "check"),
-    ),
-    Command(
-        "simulate",
-        "Execute .et files by ASTRA-sim's rules, beside what was measured.",
-        (add_simulate, add_json),
-        partial(_run_chakra, "simulate"),
-    ),
-    Command(
-        "scale",
-        "Write a workload again for a faster or slower GPU or CPU.",
-        (add_scale,),
-        partial(_run_chakra, "scale"),
-    ),
-    Command(
-        "statistics",
-        "How long each rank computed and communicated in a run of ASTRA-sim, by its log.",
-        (add_statistics, add_json),
-        partial(_run_chakra, "statistics"),
-    ),
-)
-"""What makes a simulator's workload of traces."""
-
-sequences = command_of(catalogue.kernel_sequences)
-KERNEL_SEQUENCES = replace(sequences, options=(*sequences.options, add_overlay), run=kernel_sequences)
+"""In which order errors and completion scripts list analyses; the help has that of the catalogue."""
 
 COMMANDS: tuple[Command | CommandGroup, ...] = (
-    Command(
-        "demo", "The main job on a bundled sample; writes overlay, picture and timeline here.", (add_traces,), demo
-    ),
-    Command(
-        "info",
-        "What is in a trace: events, lanes, steps, edges, diagnostics.",
-        (add_inputs, add_jobs, add_json),
-        commands.info,
-    ),
-    Command(
-        "critical-path",
-        "The critical path of a window; by default the median step, else the whole trace.",
-        (add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, add_path_outputs, add_near),
-        commands.critical_path,
-    ),
-    Command(
-        "what-if",
-        "How long a window would be after changes; without any, which changes would gain most.",
-        (add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, add_changes, add_near),
-        what_if,
-    ),
-    Command(
-        "graph",
-        "Dump the dependency graph as JSON or Parquet; without either, count its edges.",
-        (add_inputs, add_jobs, add_flight, add_json, add_graph_outputs),
-        commands.graph,
-    ),
-    Command(
-        "sync-deps",
-        "What CPU calls and streams waited for, in the whole trace or a window; for simulators.",
-        (add_inputs, add_jobs, add_json, add_stretch, add_sync_outputs),
-        commands.sync_deps,
-    ),
-    Command(
-        "render",
-        "Draw a critical path, the lanes of a window, an event's surroundings, or the way between two events.",
-        (add_inputs, add_jobs, add_flight, add_window, add_picture),
-        commands.render,
-    ),
-    Command(
-        "timeline",
-        "A page of lanes with the critical path drawn through them.",
-        (add_inputs, add_jobs, add_flight, add_window, add_timeline),
-        commands.timeline,
-    ),
+    DEMO,
+    INFO,
+    CRITICAL_PATH,
+    WHAT_IF,
+    GRAPH,
+    SYNC_DEPS,
+    RENDER,
+    TIMELINE,
     KERNEL_SEQUENCES,
-    Command(
-        "counters",
-        "The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
-        (add_inputs, add_counters),
-        counters,
-    ),
-    Command(
-        "strip",
-        "The trace without names, paths, hosts and shapes that are somebody's own, and with the same graph.",
-        (add_inputs, add_strip),
-        strip,
-    ),
-    Command(
-        "diff",
-        "What changed between two runs or jobs: on the critical path, by rank, by call path, in the order of kernels.",
-        (add_pair, add_jobs, add_skeletons, add_json, add_window, add_written),
-        diff,
-    ),
-    Command(
-        "report",
-        "One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
-        (add_inputs, add_jobs, add_flight, add_skeletons, add_window, add_report),
-        report,
-    ),
-    Command("schema", "The JSON Schemas of what the other commands write.", (add_name,), schema),
-    Command(
-        "completion", "The script with which a shell completes commands, options and files.", (add_shell,), completion
-    ),
-    CommandGroup("chakra", "Workloads for the simulators of MLCommons Chakra and ASTRA-sim.", CHAKRA),
-    *_commands_of(one for one in catalogue.CATALOGUE if one is not catalogue.kernel_sequences),
+    COUNTERS,
+    STRIP,
+    DIFF,
+    REPORT,
+    SCHEMA,
+    COMPLETION,
+    CHAKRA,
+    *(ANALYSES.pop(name) for name in LISTED_FIRST),
+    *ANALYSES.values(),
 )
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "start": ("demo", "critical-path", "info", "completion"),
+    "one rank, or each of several": ("what-if", *(one.name for one in CATALOGUE if one.from_summaries == "no")),
+    "several ranks": tuple(one.name for one in CATALOGUE if one.from_summaries != "no"),
+    "compare": ("diff",),
+    "pages and pictures": ("report", "timeline", "render", "counters"),
+    "simulators": ("chakra", "sync-deps"),
+    "files": ("graph", "strip", "schema"),
+}
+"""What people want, in the order of the help → the commands for that; what stands in none is listed in the last."""

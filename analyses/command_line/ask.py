@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from analyses import catalogue
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.outputs import Outputs, say_where_page_is, write_json
 from analyses.command_line.stretch import Stretch
@@ -15,37 +16,31 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from analyses.answer import Answer
-    from analyses.catalogue import Analysis, OfSkeletons
+    from analyses.flags import IndexEntry, OfSkeletons
     from analyses.scope import Scope
 
-__all__ = ["ask", "asked_scopes", "told_flags", "write_answer"]
-
-Flags = TypeVar("Flags")
+__all__ = ["ask", "asked_scopes", "write_answer"]
 
 
-def ask(analysis: Analysis[Any], options: argparse.Namespace) -> None:
+def ask(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Ask one analysis about every rank and write its answer."""
     outputs = Outputs.of(options)
-    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), analysis.of_skeletons)
-    found = analysis.answer(scopes, told_flags(analysis, options))
-    write_answer(analysis.name, found, scopes, outputs, analysis.figure)
+    scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options), entry.from_summaries)
+    analysis = catalogue.analysis(entry.name)
+    found = analysis.answer(scopes, **entry.flags_in(options))
+    write_answer(entry.name, found, scopes, outputs, analysis.figure)
 
 
-def told_flags(analysis: Analysis[Flags], options: argparse.Namespace) -> Flags:
-    """Return the flags of an analysis as the command line gives them."""
-    return analysis.flags(**{flag.argument: getattr(options, flag.argument) for flag in analysis.listed_flags})
-
-
-def asked_scopes(ranks: AskedRanks, stretch: Stretch, of_skeletons: OfSkeletons = "no") -> list[Scope]:
+def asked_scopes(ranks: AskedRanks, stretch: Stretch, from_summaries: OfSkeletons = "no") -> list[Scope]:
     """Return the stretches of all ranks: whole traces, a window of each, or every step.
 
-    ``of_skeletons`` tells whether skeletons of many ranks answer what is asked.
+    ``from_summaries`` tells whether skeletons of many ranks answer what is asked.
     """
     if not stretch.per_step and not stretch.names_nothing:
         stretch.window()  # what is written wrongly is refused before anything is read
     # Which step is the median is known when all ranks are.
     few = {"no": None, "yes": lambda _: stretch.skeleton(), "with causes": stretch.skeleton_with_causes}
-    graphs = ranks.together(few=few[of_skeletons])
+    graphs = ranks.together(few=few[from_summaries])
     job = list(graphs.values())
     return [scope for rank, graph in graphs.items() for scope in stretch.scopes(rank, graph, job)]
 

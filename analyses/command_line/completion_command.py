@@ -6,20 +6,21 @@ import argparse
 from typing import Any
 
 from analyses.command_line.asked_ranks import print_lines
+from analyses.command_line.command import Command
 from analyses.command_line.named_files import CacheFolder, InputFolder, InputTraces, OutputFile, OutputFolder
 from hta_graph.errors import MissingExtraError
 
-__all__ = ["SHELLS", "add_shell", "completion"]
+__all__ = ["COMPLETION", "SHELLS"]
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
-def add_shell(parser: argparse.ArgumentParser) -> None:
+def _add_shell(parser: argparse.ArgumentParser) -> None:
     """Add whose script is wanted."""
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
 
 
-def completion(options: argparse.Namespace) -> None:
+def _print_completion(options: argparse.Namespace) -> None:
     """Print the script.
 
     Raises:
@@ -29,9 +30,7 @@ def completion(options: argparse.Namespace) -> None:
         import shtab
     except ImportError:
         raise MissingExtraError("shell completion", "completion") from None
-    from analyses.command_line.parser import command_parser  # late: the parser knows this command
-
-    parser = command_parser(None)
+    parser = options.parser_of_all()
     _name_files(parser, {**dict.fromkeys(_FILES, shtab.FILE), **dict.fromkeys(_FOLDERS, shtab.DIRECTORY)})
     print_lines(shtab.complete(parser, options.shell).splitlines(), wide=True)
 
@@ -49,3 +48,17 @@ def _name_files(parser: argparse.ArgumentParser, completed: dict[Any, Any]) -> N
         under = action.choices
         for one in under.values() if isinstance(under, dict) else ():
             _name_files(one, completed)
+
+
+COMPLETION = Command(
+    name="completion",
+    help="The script with which a shell completes commands, options and files.",
+    more=(
+        "Write the script into a file that your shell reads, or evaluate it: the commands, options, choices and "
+        "files of hta-graph are completed then."
+    ),
+    examples=("completion bash > hta-graph.bash", "completion zsh > _hta-graph"),
+    page="commands.md",
+    options=(_add_shell,),
+    run=_print_completion,
+)

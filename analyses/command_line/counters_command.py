@@ -6,28 +6,23 @@ import argparse
 from pathlib import Path
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
-from analyses.command_line.named_files import OutputPlace, input_files
+from analyses.command_line.command import Command
+from analyses.command_line.named_files import input_files
+from analyses.command_line.options import add_inputs, add_output_place
 from analyses.flags import COUNTER_SERIES
 from hta_graph.errors import UsageError
 from hta_graph.places.named_places import named_place
 
-__all__ = ["add_counters", "counters"]
+__all__ = ["COUNTERS"]
 
 
-def add_counters(parser: argparse.ArgumentParser) -> None:
+def _add_counters(parser: argparse.ArgumentParser) -> None:
     """Add where the trace goes, and which counters it gets."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=OutputPlace,
-        required=True,
-        metavar="OUT",
-        help="a .json or .json.gz file; of several ranks a folder",
-    )
+    add_output_place(parser, "a .json or .json.gz file; of several ranks a folder")
     parser.add_argument("--only", choices=COUNTER_SERIES, help="only this counter")
 
 
-def counters(options: argparse.Namespace) -> None:
+def _write_counters(options: argparse.Namespace) -> None:
     """Write each rank's trace with its counters and say what they hold."""
     from analyses.launches.counter_series import counter_tracks
     from analyses.scope import whole
@@ -57,3 +52,14 @@ def _output_files(place: Path, paths: list[Path]) -> list[Path]:
     if len(set(targets)) < len(targets):
         raise UsageError(f"{targets[0]}: several ranks would be written there; name a folder, or one rank with --rank")
     return targets
+
+
+COUNTERS = Command(
+    name="counters",
+    help="The trace with queue lengths and copy rates as counter tracks, for ui.perfetto.dev.",
+    more="Open what it writes at ui.perfetto.dev.",
+    examples=("counters trace.json.gz -o counters.json",),
+    page="overlay.md",
+    options=(add_inputs, _add_counters),
+    run=_write_counters,
+)

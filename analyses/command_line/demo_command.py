@@ -9,10 +9,11 @@ from pathlib import Path
 from shutil import which
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
-from analyses.command_line.commands import write_path_overlay
+from analyses.command_line.command import Command
+from analyses.command_line.critical_path_command import write_path_overlay
 from analyses.command_line.named_files import OutputFolder
 
-__all__ = ["add_traces", "demo"]
+__all__ = ["DEMO"]
 
 TRACES = {
     "trace.json.gz": ("sample_trace.json.gz", "three training steps of one rank"),
@@ -23,14 +24,14 @@ TRACES = {
 """What the bundled traces are called where a person follows the manual → the file or folder here, and what it is."""
 
 
-def add_traces(parser: argparse.ArgumentParser) -> None:
+def _add_traces(parser: argparse.ArgumentParser) -> None:
     """Add that the bundled traces are wanted instead of the job on one of them."""
     parser.add_argument(
         "--traces", type=OutputFolder, metavar="DIR", help="only write the bundled traces there, to follow the manual"
     )
 
 
-def demo(options: argparse.Namespace) -> None:
+def _demo(options: argparse.Namespace) -> None:
     """Do the main job on the bundled sample: print the table, write overlay, picture and timeline here."""
     from hta_graph.export.targets import check_targets
 
@@ -84,3 +85,14 @@ def _write_demo(ranks: AskedRanks, overlay: str, picture: str, page: str) -> Non
             f"  {page}  open it in a browser",
         ]
     )
+
+
+DEMO = Command(
+    name="demo",
+    help="The main job on a bundled sample; writes overlay, picture and timeline here.",
+    more="The sample is simulated. With --traces it only writes the bundled traces.",
+    examples=("demo", "demo --traces DIR"),
+    page="commands.md",
+    options=(_add_traces,),
+    run=_demo,
+)

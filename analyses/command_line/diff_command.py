@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from analyses.command_line.ask import write_answer
 from analyses.command_line.asked_ranks import AskedRanks, say
+from analyses.command_line.command import Command
 from analyses.command_line.named_files import InputTraces
+from analyses.command_line.options import add_jobs, add_json, add_skeletons, add_window, add_written
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
 from analyses.given_numbers import RANK, share_of_one, whole_number
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 
     Run = JobSide | DependencyGraph
 
-__all__ = ["add_pair", "diff"]
+__all__ = ["DIFF"]
 
 
-def add_pair(parser: argparse.ArgumentParser) -> None:
+def _add_pair(parser: argparse.ArgumentParser) -> None:
     """Add the two traces and what each side is asked about."""
     parser.add_argument(
         "control", type=InputTraces, metavar="CONTROL", help="the trace (or folder of rank files) to compare with"
@@ -46,7 +48,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def diff(options: argparse.Namespace) -> None:
+def _diff(options: argparse.Namespace) -> None:
     """Print what changed between two runs, or write it as JSON, CSV or a figure."""
     from analyses.two_runs import job_diff, run_diff
     from analyses.two_runs.job_side import JobSide
@@ -144,3 +146,17 @@ def _ranks_of_sides(options: argparse.Namespace) -> tuple[AskedRanks, AskedRanks
     test_rank = options.rank if options.test_rank is None else options.test_rank
     control = AskedRanks.of(options, [options.control])
     return control, replace(control, inputs=[options.test], rank=test_rank)
+
+
+DIFF = Command(
+    name="diff",
+    help="What changed between two runs or jobs: on the critical path, by rank, by call path, in the order of kernels.",
+    more=(
+        "All steps of both are compared, and a difference within the noise is called one. With --fail-above the "
+        "exit status is 1 where the test is slower than that."
+    ),
+    examples=("diff trace.json.gz slower.json.gz", "diff trace.json.gz slower.json.gz --step 2 --fail-above 80%"),
+    page="comparing.md",
+    options=(_add_pair, add_jobs, add_skeletons, add_json, add_window, add_written),
+    run=_diff,
+)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from analyses import catalogue
-from analyses.command_line.ask import asked_scopes, told_flags, write_answer
+from analyses.command_line.ask import asked_scopes, write_answer
 from analyses.command_line.asked_ranks import AskedRanks, say
 from analyses.command_line.named_files import OutputFile
 from analyses.command_line.outputs import Outputs
@@ -13,7 +12,7 @@ from analyses.command_line.stretch import Stretch
 from analyses.given_numbers import whole_number
 from hta_graph.errors import UsageError
 
-__all__ = ["add_overlay", "kernel_sequences"]
+__all__ = ["add_overlay", "write_sequences"]
 
 
 def add_overlay(parser: argparse.ArgumentParser) -> None:
@@ -33,18 +32,20 @@ def add_overlay(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kernel_sequences(options: argparse.Namespace) -> None:
+def write_sequences(options: argparse.Namespace) -> None:
     """Print the sequences, or write them and the marked trace."""
-    from analyses.launches.kernel_sequences import write_sequence_overlay
+    from analyses.launches import kernel_sequences
 
-    asked = catalogue.kernel_sequences
     outputs = Outputs.of(options)
     scopes = asked_scopes(AskedRanks.of(options), Stretch.of(options))
     # Known only now: how many ranks an input folder holds.
     if options.overlay and len(scopes) > 1:
         raise UsageError("--overlay marks one stretch of one rank; choose with --rank, --step or --annotation")
-    flags = told_flags(asked, options)
-    write_answer(asked.name, asked.answer(scopes, flags), scopes, outputs, asked.figure)
+    operator, min_pattern_len = options.operator, options.min_pattern_len
+    found = kernel_sequences.answer(scopes, operator, min_pattern_len)
+    write_answer("kernel-sequences", found, scopes, outputs, kernel_sequences.figure)
     if options.overlay:
-        marks = write_sequence_overlay(scopes[0], options.overlay, flags.operator, flags.min_pattern_len, options.top_k)
+        marks = kernel_sequences.write_sequence_overlay(
+            scopes[0], options.overlay, operator, min_pattern_len, options.top_k
+        )
         say(f"{options.overlay}: {marks:,} marks; open it in ui.perfetto.dev")

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import argparse
 
-from analyses import catalogue
 from analyses.command_line.ask import ask, write_answer
 from analyses.command_line.outputs import Outputs
 from analyses.command_line.stretch import Stretch
+from analyses.flags import IndexEntry
 from hta_graph.errors import UsageError
 from hta_graph.places.manifests import given_places
 
 __all__ = ["memory_timeline"]
 
 
-def memory_timeline(options: argparse.Namespace) -> None:
+def memory_timeline(entry: IndexEntry, options: argparse.Namespace) -> None:
     """Answer for traces with [memory] events, or for one raw memory timeline."""
     from analyses.memory import raw_memory_timeline
 
-    asked = catalogue.memory_timeline
     # The profiler's raw export has no rows of a trace: its first bytes tell it apart.
     if not any(raw_memory_timeline.is_raw_timeline(path) for path in given_places(options.inputs)):
-        ask(asked, options)
+        ask(entry, options)
         return
     if len(given_places(options.inputs)) > 1:
         raise UsageError("a raw memory timeline is given alone")
@@ -30,4 +29,4 @@ def memory_timeline(options: argparse.Namespace) -> None:
         raise UsageError("a raw memory timeline has no steps and annotations; leave the window out")
     outputs = Outputs.of(options)
     found = raw_memory_timeline.answer(raw_memory_timeline.read_raw_timeline(given_places(options.inputs)[0]))
-    write_answer(asked.name, found, [], outputs, raw_memory_timeline.figure)
+    write_answer(entry.name, found, [], outputs, raw_memory_timeline.figure)

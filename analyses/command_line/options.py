@@ -1,30 +1,25 @@
-"""What commands can be asked for: the arguments that several of them share."""
+"""The options that several commands share, in groups."""
 
 from __future__ import annotations
 
 import argparse
-import re
-from typing import Any
+from collections.abc import Iterable
 
-from analyses.command_line.named_files import CacheFolder, InputFile, InputTraces, OutputFile, OutputFolder
-from analyses.flags import flags_of
+from analyses.command_line.named_files import CacheFolder, InputFile, InputTraces, OutputFile, OutputPlace
+from analyses.flags import Flag
 from analyses.given_numbers import RANK, share_of_one, size_in_bytes, whole_number
 
 __all__ = [
     "add_flags",
     "add_flight",
-    "add_graph_outputs",
     "add_inputs",
     "add_jobs",
     "add_json",
     "add_near",
-    "add_path_outputs",
-    "add_picture",
+    "add_output_place",
     "add_skeletons",
     "add_stretch",
-    "add_sync_outputs",
     "add_tables",
-    "add_timeline",
     "add_window",
     "add_written",
 ]
@@ -134,18 +129,6 @@ def add_stretch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_path_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add what a path can be written as."""
-    parser.add_argument(
-        "--overlay", type=OutputFile, metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev"
-    )
-    parser.add_argument("--dot", type=OutputFile, metavar="OUT", help="write a picture of the path as graphviz source")
-    parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
-    parser.add_argument(
-        "--merge-runs", action="store_true", help="in JSON one segment for each long run of equal class and stack"
-    )
-
-
 def add_near(parser: argparse.ArgumentParser) -> None:
     """Add how close to being critical work is listed."""
     parser.add_argument(
@@ -156,63 +139,9 @@ def add_near(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_graph_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add what a graph can be written as."""
-    parser.add_argument(
-        "--parquet", type=OutputFolder, metavar="DIR", help="write the graph's columns as Parquet tables"
-    )
-
-
-def add_sync_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add what dependencies can be written as."""
-    parser.add_argument("--csv", type=OutputFile, metavar="FILE", help="write one table of both directions as CSV")
-    parser.add_argument(
-        "--external-ids",
-        type=OutputFile,
-        metavar="FILE",
-        help="write {operator: [operators whose GPU work it waits for]} by external id, as JSON",
-    )
-
-
-def add_picture(parser: argparse.ArgumentParser) -> None:
-    """Add what to draw, and where."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--path", action="store_true", help="the critical path of the window")
-    what.add_argument(
-        "--lanes", action="store_true", help="threads and streams in the window, the path through them (.svg)"
-    )
-    what.add_argument(
-        "--around",
-        type=_event_name,
-        metavar="[RANK:]EVENT_INDEX",
-        help="an event and what it depends on; of a job's ranks with its rank",
-    )
-    what.add_argument(
-        "--between", type=_event_name, nargs=2, metavar=("A", "B"), help="the way from one event to another"
-    )
-    parser.add_argument(
-        "--depth", type=whole_number(0, 999_999), default=2, metavar="N", help="how many edges around the event (2)"
-    )
-    parser.add_argument(
-        "-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .svg, .png or .dot file"
-    )
-
-
-def _event_name(text: str) -> int | tuple[int, int]:
-    """Read the number of an event, or its rank and number.
-
-    >>> _event_name("512"), _event_name("1:512")
-    (512, (1, 512))
-    """
-    match = re.fullmatch(r"(?:(\d{1,9}):)?(-?\d{1,18})", text)
-    if not match:
-        raise argparse.ArgumentTypeError(f"takes EVENT_INDEX or RANK:EVENT_INDEX, not {text!r}")
-    return int(match[2]) if match[1] is None else (int(match[1]), int(match[2]))
-
-
-def add_timeline(parser: argparse.ArgumentParser) -> None:
-    """Add where the page goes."""
-    parser.add_argument("-o", "--output", type=OutputFile, required=True, metavar="FILE", help="a .html file")
+def add_output_place(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add where the traces that a command writes go: a file, of several ranks a folder."""
+    parser.add_argument("-o", "--output", type=OutputPlace, required=True, metavar="OUT", help=what)
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
@@ -229,15 +158,15 @@ def add_written(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", type=OutputFile, metavar="FILE", help="write a figure as a page of its own (.html)")
 
 
-def add_flags(parser: argparse.ArgumentParser, flags: type[Any]) -> None:
+def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
     """Add the own options of one analysis."""
-    for flag in flags_of(flags):
-        if flag.read is bool:
+    for flag in flags:
+        if flag.reader == "switch":
             parser.add_argument(flag.option, action="store_true", help=flag.help)
             continue
         parser.add_argument(
             flag.option,
-            type=InputFile if flag.value == "FILE" else flag.read,
+            type=InputFile if flag.reader == "file" else flag.read,
             nargs="+" if flag.many else None,
             required=flag.is_required,
             default=None if flag.is_required else flag.default,

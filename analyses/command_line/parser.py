@@ -5,19 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, NoReturn
 
-from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
-from analyses.command_line.command_help import (
-    FIRST_COMMANDS,
-    GROUPS,
-    HELP,
-    exit_status_lines,
-    first_example,
-    further_help,
-)
+from analyses.command_line.all_commands import COMMANDS, GROUPS
+from analyses.command_line.command import Command, CommandGroup
+from analyses.command_line.command_help import FIRST_COMMANDS, exit_status_lines, further_help
 from hta_graph import __version__
 from hta_graph.errors import UsageError
 from hta_graph.printable import printable_lines
@@ -49,12 +42,14 @@ def _broken(line: str, width: int) -> list[str]:
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
+    example = ""
+    """A command line to copy."""
+
     def error(self, message: str) -> NoReturn:
         """Print one line; where an argument is missing, with an example of the command that has it."""
         # Who forgot an argument needs to see where it stands; who mistyped one needs its name only.
-        example = first_example(self.prog.partition(" ")[2]) if "required" in message else ""
-        if example:
-            self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}, as in: {example}\n")
+        if "required" in message and self.example:
+            self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}, as in: {self.example}\n")
         if "required" in message:
             self.print_usage(sys.stderr)
         self.exit(EXIT_USAGE, f"{self.prog}: {UsageError(message)}; see {self.prog} --help\n")
@@ -72,9 +67,11 @@ class ProgramParser(OneLineParser):
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        for group, names in _commands_by_group():
+        for group, commands in _commands_by_group().items():
             formatter.start_section(group)
-            formatter.add_arguments([argparse.Action([], name, metavar=name, help=says) for name, says in names])
+            formatter.add_arguments(
+                [argparse.Action([], one.name, metavar=one.name, help=one.help) for one in commands]
+            )
             formatter.end_section()
         formatter.start_section("options")
         formatter.add_arguments([action for action in self._actions if action.option_strings])
@@ -83,17 +80,12 @@ class ProgramParser(OneLineParser):
         return formatter.format_help()
 
 
-def _commands_by_group() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the groups of commands, each with its names and what these answer."""
-    summaries = {command.name: command.summary for command in COMMANDS}
-    # Of commands under a common first word the help of the program has that.
-    listed = {name.partition(" ")[0]: about.group for name, about in HELP.items()}
-    groups = {name: listed.get(name, GROUPS[-1]) for name in [*listed, *summaries] if name in summaries}
-    ordered = sorted(groups.items(), key=lambda item: GROUPS.index(item[1]))
-    return [
-        (group, [(name, summaries[name]) for name, _ in names])
-        for group, names in groupby(ordered, key=lambda item: item[1])
-    ]
+def _commands_by_group() -> dict[str, list[Command | CommandGroup]]:
+    """Return the groups of the help, each with its commands."""
+    by_name = {command.name: command for command in COMMANDS}
+    groups = {group: [by_name.pop(name) for name in names] for group, names in GROUPS.items()}
+    groups[list(GROUPS)[-1]] += by_name.values()
+    return groups
 
 
 def _program_epilog() -> str:
@@ -112,6 +104,7 @@ def command_parser(words: Sequence[str] | None) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"hta-graph {__version__}")
+    parser.set_defaults(parser_of_all=lambda: command_parser(None))
     _add_commands(parser, COMMANDS, words)
     return parser
 
@@ -120,7 +113,6 @@ def _add_commands(
     parser: argparse.ArgumentParser,
     commands: Iterable[Command | CommandGroup],
     words: Sequence[str] | None,
-    before: str = "",
 ) -> None:
     """Add the command or group that the words begin with; all where they begin with none, for the help and errors."""
     under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=OneLineParser)
@@ -128,29 +120,24 @@ def _add_commands(
     for command in named or commands:
         own = under.add_parser(
             command.name,
-            help=command.summary,
-            description=_description(command, before),
+            help=command.help,
+            description=command.description,
             formatter_class=LineFormatter,
             allow_abbrev=False,
         )
         if isinstance(command, CommandGroup):
-            _add_commands(own, command.commands, words and words[1:], f"{command.name} ")
+            _add_commands(own, command.commands, words and words[1:])
             continue
         # The options of thirty commands take longer to make than the help takes to print: the others stay without.
         if words is None or command.name in words:
-            _add_options(own, command, before)
+            _add_options(own, command)
         # Each run has its own list of ranks that could not be read: it decides the exit status.
         own.set_defaults(run=command.run, left_out=[])
 
 
-def _add_options(parser: argparse.ArgumentParser, command: Command, before: str) -> None:
+def _add_options(parser: OneLineParser, command: Command) -> None:
     """Add a command's options, and behind what these say of themselves its examples."""
     for add in command.options:
         add(parser)
-    parser.epilog = "\n\n".join(text for text in (parser.epilog, further_help(before + command.name)) if text)
-
-
-def _description(command: Command | CommandGroup, before: str) -> str:
-    """Return what a command answers."""
-    about = HELP.get(before + command.name)
-    return f"{command.summary} {about.tells}" if about else command.summary
+    parser.epilog = "\n\n".join(text for text in (parser.epilog, further_help(command)) if text)
+    parser.example = f"hta-graph {command.examples[0]}"

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from analyses.command_line.asked_ranks import AskedRanks, say
+from analyses.command_line.command import Command
 from analyses.command_line.named_files import OutputFile
+from analyses.command_line.options import add_flight, add_inputs, add_jobs, add_skeletons, add_window
 from analyses.command_line.outputs import check_page_name, say_where_page_is, write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from hta_graph.graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
 
-__all__ = ["add_report", "report"]
+__all__ = ["REPORT"]
 
 
-def add_report(parser: argparse.ArgumentParser) -> None:
+def _add_report(parser: argparse.ArgumentParser) -> None:
     """Add where the page goes and what it links."""
     parser.add_argument("-o", "--output", type=OutputFile, metavar="FILE", help="a .html file")
     parser.add_argument(
@@ -39,7 +41,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def report(options: argparse.Namespace) -> None:
+def _report(options: argparse.Namespace) -> None:
     """Write a page with all answers about a run."""
     from hta_graph.graph.job_graph import JobGraph
 
@@ -151,3 +153,14 @@ def _path_of_job(
     except QueryError as error:
         say(f"the report is about single ranks: {error.on_command_line}")
         return None
+
+
+REPORT = Command(
+    name="report",
+    help="One page about a run: verdict, path, kernels, idle causes, overlap, ranks, what is unexplained.",
+    more="The page needs no network: it can be sent to somebody.",
+    examples=("report trace.json.gz -o report.html", "report job -o job.html"),
+    page="pages.md",
+    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_window, _add_report),
+    run=_report,
+)

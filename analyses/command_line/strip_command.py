@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
-from analyses.command_line.named_files import OutputPlace, input_files
+from analyses.command_line.command import Command
+from analyses.command_line.named_files import input_files
+from analyses.command_line.options import add_inputs, add_output_place
 from analyses.display.terminal import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.export.sharing.keepable import KEEP
@@ -22,23 +24,16 @@ if TYPE_CHECKING:
     from hta_graph.trace import Trace
     from hta_graph.trace.rank_files import RankFile
 
-__all__ = ["add_strip", "strip"]
+__all__ = ["STRIP"]
 
 ENDINGS = (".json", ".json.gz", ".json.zst")
 KEYS_TOLD = 8
 """So many kinds of dropped arguments are named, those with most values first."""
 
 
-def add_strip(parser: argparse.ArgumentParser) -> None:
+def _add_strip(parser: argparse.ArgumentParser) -> None:
     """Add where the traces go, and what stays in them."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=OutputPlace,
-        required=True,
-        metavar="OUT",
-        help="a .json, .json.gz or .json.zst file; of several ranks a new folder",
-    )
+    add_output_place(parser, "a .json, .json.gz or .json.zst file; of several ranks a new folder")
     parser.add_argument(
         "--keep",
         type=_kept,
@@ -62,7 +57,7 @@ def _kept(text: str) -> tuple[str, ...]:
     return words
 
 
-def strip(options: argparse.Namespace) -> None:
+def _strip(options: argparse.Namespace) -> None:
     """Write the stripped trace of each rank, and say what stayed and what went."""
     from hta_graph.export.sharing.strip_trace import Stripping
     from hta_graph.trace.rank_files import choose_ranks
@@ -169,3 +164,20 @@ def _names(found: Stripping) -> Iterator[Line]:
     for category in sorted(found.names.kept):
         yield from ("", f"kept, {category}:")
         yield from (f"  {one_line(name)}" for name in sorted(found.names.kept[category]))
+
+
+STRIP = Command(
+    name="strip",
+    help="The trace without names, paths, hosts and shapes that are somebody's own, and with the same graph.",
+    more=(
+        "Names of your own become pseudonyms; paths, hosts, shapes and the date go. Who gets it can ask all but names."
+    ),
+    examples=(
+        "strip trace.json.gz -o shared.json.gz",
+        "strip job -o shared_job --list",
+        "strip trace.json.gz -o with_shapes.json.gz --keep shapes",
+    ),
+    page="sharing.md",
+    options=(add_inputs, _add_strip),
+    run=_strip,
+)

@@ -22,7 +22,8 @@ def more_errors(errors: Sequence[HtaGraphError]) -> str:
     """Say of how many files more there are errors, by their causes, the most frequent first.
 
     >>> from hta_graph.errors import TraceError
-    >>> more_errors([TraceError("a.json", "is empty"), TraceError("b.json", "breaks off at byte 7", "record it again")])
+    >>> broken = TraceError("b.json", "breaks off at byte 7", "record it again")
+    >>> more_errors([TraceError("a.json", "is empty"), broken])
     '… and 2 more files that cannot be read: 1 × is empty, 1 × breaks off at byte …'
     """
     causes = Counter(NUMBER.sub("…", _cause_of(error)) for error in errors).most_common(CAUSES_TOLD)

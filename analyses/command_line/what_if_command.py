@@ -7,6 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
+from analyses.command_line.command import Command
+from analyses.command_line.options import (
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_near,
+    add_skeletons,
+    add_stretch,
+)
 from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from analyses.display.terminal import clipped
@@ -16,7 +26,7 @@ from hta_graph.errors import UsageError
 if TYPE_CHECKING:
     from analyses.paths.asked_changes import AskedChange
 
-__all__ = ["add_changes", "what_if"]
+__all__ = ["WHAT_IF"]
 
 WHAT = "WHAT is KIND:PATTERN, KIND one of kernel, operator, module, annotation, collective, class, rank; or a PATTERN"
 
@@ -41,7 +51,7 @@ class _ScenarioList(argparse.Action):
         parser.exit()
 
 
-def add_changes(parser: argparse.ArgumentParser) -> None:
+def _add_changes(parser: argparse.ArgumentParser) -> None:
     """Add what may be changed."""
     parser.epilog = f"{WHAT}. A pattern is a name, else a regular expression that is found in names."
     for option, value, says in (
@@ -54,7 +64,7 @@ def add_changes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--curve", metavar="WHAT", help="also the length for every factor of WHAT from 1 to 0")
 
 
-def what_if(options: argparse.Namespace) -> None:
+def _what_if(options: argparse.Namespace) -> None:
     """Print how long a window would be after changes, or what changes would gain, or write it as JSON."""
     from analyses.paths import what_if as asking
     from analyses.paths.what_if_text import what_if_lines
@@ -107,3 +117,21 @@ def _read_scale(text: str) -> AskedChange:
         return asked_scale(what, float(factor_text(factor)))
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"--scale {clipped(what, 60)}: the factor {error}; give one such as 0.5") from None
+
+
+WHAT_IF = Command(
+    name="what-if",
+    help="How long a window would be after changes; without any, which changes would gain most.",
+    more=(
+        "Changes are replayed on the graph: what no longer waits starts earlier. Without a change it lists what "
+        "would gain most."
+    ),
+    examples=(
+        "what-if trace.json.gz",
+        "what-if trace.json.gz --scale kernel:gemm=0.5",
+        "what-if job --scenario cuda_graphs",
+    ),
+    page="what_if.md",
+    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_stretch, _add_changes, add_near),
+    run=_what_if,
+)

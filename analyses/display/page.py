@@ -12,7 +12,7 @@ from hta_graph.printable import printable_lines
 
 __all__ = ["page_of"]
 
-TEMPLATES = "pages/templates"
+TEMPLATES = "report/templates"
 
 
 def page_of(template: str, *, scripts: Sequence[str] = (), policy: bool = True, **values: Any) -> bytes:

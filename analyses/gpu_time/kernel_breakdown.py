@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, counted, quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import largest_thing, rows_there
-from analyses.flags import KernelBreakdownFlags
+from analyses.flags import Flag
 from analyses.scope import Scope
 from analyses.tables import Table, count_to_share, joined, table_of
 from hta_graph.algorithms.time.intervals import combinations
@@ -34,6 +36,9 @@ __all__ = [
     "kernel_types",
 ]
 
+DURATION_RATIO = 0.8
+NUM_KERNELS = 10
+"""Which kernels are named, if nobody says so: those that take most of a type's time, and how many at most."""
 OVERLAPPING = " overlapping "
 OTHERS = "others"
 COMMUNICATION = WorkType.COMMUNICATION.label
@@ -84,10 +89,10 @@ def _combined_times(running: Activities, types: Sequence[WorkType]) -> list[dict
 def kernel_breakdown(
     scopes: Sequence[Scope],
     *,
-    duration_ratio: float = KernelBreakdownFlags.duration_ratio,
-    num_kernels: int = KernelBreakdownFlags.num_kernels,
+    duration_ratio: float = DURATION_RATIO,
+    num_kernels: int = NUM_KERNELS,
     memory_kernels: bool = True,
-    by_quantile: bool = KernelBreakdownFlags.by_quantile,
+    by_quantile: bool = False,
 ) -> pd.DataFrame:
     """List the kernels that take most of each type's time, with statistics of their single runs.
 
@@ -184,11 +189,11 @@ def _described_groups(group: Ints, durations: Ints, groups: int) -> dict[str, An
 
 def answer(
     scopes: Sequence[Scope],
-    duration_ratio: float = KernelBreakdownFlags.duration_ratio,
-    num_kernels: int = KernelBreakdownFlags.num_kernels,
+    duration_ratio: float = DURATION_RATIO,
+    num_kernels: int = NUM_KERNELS,
     *,
-    no_memory_kernels: bool = KernelBreakdownFlags.no_memory_kernels,
-    by_quantile: bool = KernelBreakdownFlags.by_quantile,
+    no_memory_kernels: bool = False,
+    by_quantile: bool = False,
 ) -> Answer:
     """Return the tables ``kernel_types`` (GPU time by type of work) and ``kernels`` (what takes most of each type).
 
@@ -247,7 +252,29 @@ def figure(found: Answer) -> Figure:
     return types_and_kernels(found.tables["kernel_types"], found.tables["kernels"])
 
 
-TABLES = {
-    "kernel_types": Table(kernel_types, TYPE_COLUMNS),
-    "kernels": Table(kernel_breakdown, KERNEL_COLUMNS),
+MEANINGS = {
+    "kernel_type": meaning.text("The type of work: computation, communication, memory, or several that overlap."),
+    "time_share": meaning.share("Of the scope's rows together", null=True),
+    "std_ns": meaning.ns("Their standard deviation (of a sample), rounded; null of a single one", null=True),
 }
+TABLES = {
+    "kernel_types": Table(kernel_types, TYPE_COLUMNS, MEANINGS),
+    "kernels": Table(kernel_breakdown, KERNEL_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="kernel-breakdown",
+    help="GPU time per type of work, alone and overlapping, and the kernels that take it.",
+    more="Computation, communication and memory, and how much of them overlaps.",
+    question="which kernels take the time, of which type?",
+    examples=("kernel-breakdown trace.json.gz", "kernel-breakdown job --step 2"),
+    flags=(
+        Flag("duration_ratio", "share", "name the kernels that make up this share of a type's time", DURATION_RATIO),
+        Flag("num_kernels", "count", "name at most this many kernels of a type", NUM_KERNELS),
+        Flag("by_quantile", "switch", "choose the names by HTA's rule instead of by share of time", default=False),
+        Flag("no_memory_kernels", "switch", "leave copies and sets out", default=False),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import outlier, rows_there
 from analyses.scope import Scope, several_gpus
@@ -279,10 +281,37 @@ def figure(found: Answer) -> Figure:
     return hidden_and_exposed(found.main)
 
 
-TABLES = {
-    "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS),
-    "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS),
-    "most_exposed": Table(_most_exposed, MOST_EXPOSED),
-    "copies": Table(exposed_copies, COPY_COLUMNS),
-    "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS),
+MEANINGS = {
+    "communication_ns": meaning.ns("How long any communication runs"),
+    "overlapped_communication_ns": meaning.ns("How long communication and computation run at once"),
+    "overlapped_share": meaning.share("The overlapped part of communication; null without communication", null=True),
+    "memory_ns": meaning.ns("How long any copy or set runs"),
+    "overlapped_memory_ns": meaning.ns("How long copies or sets and other work run at once"),
+    "exposed_waiting_ns": meaning.ns("Of that, when all of it waits for other ranks; null of one rank", null=True),
+    "exposed_transfer_ns": meaning.ns("The rest of that; null of one rank", null=True),
+    "overlapped_ns": meaning.ns("How much of that is hidden behind computation"),
+    "exposed_ns": meaning.ns("How much of that is not"),
+    "shared_ns": meaning.ns("How much of the exposed time it shares with other such work"),
+    "exposed_share": meaning.share("The exposed time, of the scope's", null=True),
+    "in_elements": meaning.whole("Elements of the input; null: not recorded.", null=True),
+    "out_elements": meaning.whole("Elements of the output; null: not recorded.", null=True),
+    "sequence": meaning.whole("The sequence number in its group; null: not recorded.", null=True),
 }
+TABLES = {
+    "overlap": Table(comm_comp_overlap, OVERLAP_COLUMNS, MEANINGS),
+    "collectives": Table(exposed_collectives, COLLECTIVE_COLUMNS, MEANINGS),
+    "most_exposed": Table(_most_exposed, MOST_EXPOSED, MEANINGS),
+    "copies": Table(exposed_copies, COPY_COLUMNS, MEANINGS),
+    "communication_kernels": Table(communication_kernels, KERNEL_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="overlap",
+    help="How much communication and copying is hidden behind other work, and which collectives stay exposed.",
+    more="Communication is exposed where nothing computes beside it.",
+    question="how much communication is hidden, which collectives are exposed?",
+    examples=("overlap trace.json.gz", "overlap job --per-step"),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

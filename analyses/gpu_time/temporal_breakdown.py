@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_share
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import outlier
 from analyses.display.charts import bars_of_shares
@@ -124,7 +126,28 @@ def figure(found: Answer) -> Figure:
     return bars_of_shares(found.main, PARTS, title="Where the GPU's time goes")
 
 
-TABLES = {
-    "temporal_breakdown": Table(temporal_breakdown, COLUMNS),
-    "breakdown_by_gpu": Table(breakdown_by_gpu, [*GPU_TIMES, *SHARES]),
+MEANINGS = {
+    "compute_ns": meaning.ns("How long kernels compute"),
+    "compute_share": meaning.share("Computing, of the window; null of an empty one", null=True),
+    "exposed_communication_share": meaning.share(
+        "Exposed communication, of the window; null of an empty one", null=True
+    ),
+    "exposed_memory_share": meaning.share("Exposed copies and sets, of the window; null of an empty one", null=True),
+    "idle_share": meaning.share("Idle, of the window; null of an empty one", null=True),
+    "gpu": meaning.whole("The number of the GPU."),
 }
+TABLES = {
+    "temporal_breakdown": Table(temporal_breakdown, COLUMNS, MEANINGS),
+    "breakdown_by_gpu": Table(breakdown_by_gpu, [*GPU_TIMES, *SHARES], MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="temporal-breakdown",
+    help="How much of the time the GPU computes, talks, moves memory, or is idle.",
+    more="Every nanosecond counts once: computing, exposed communication, exposed copies, idle.",
+    question="how much does the GPU compute, talk, copy, idle?",
+    examples=("temporal-breakdown trace.json.gz", "temporal-breakdown job --per-step --csv times.csv"),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
+from analyses.analysis import Analysis
 from analyses.answer import Answer
-from analyses.flags import RooflineFlags
+from analyses.flags import Flag
 from analyses.hardware.collective_rates import COLLECTIVE_RATES, collective_rates
-from analyses.hardware.lost_time import loss_rows, utilisation
+from analyses.hardware.lost_time import PARTS, loss_rows, utilisation
 from analyses.hardware.roofline_chart import figure, roofs
 from analyses.hardware.roofline_words import conclusion, roofline_notes
 from analyses.hardware.scope_limits import ScopeLimits
@@ -19,6 +21,7 @@ from analyses.scope import Scope
 from analyses.tables import Table, joined, labelled
 from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.errors import TraceError
+from hta_graph.operators.demand import Unit
 from hta_graph.operators.devices import Device
 from hta_graph.operators.given_peaks import peaks_given
 from hta_graph.operators.models.all_models import MOST
@@ -183,7 +186,7 @@ def rates_of(looked: Sequence[ScopeLimits], given: Device | None) -> pd.DataFram
         return collective_rates([])
 
 
-def answer(scopes: Sequence[Scope], peaks: str | None = RooflineFlags.peaks) -> Answer:
+def answer(scopes: Sequence[Scope], peaks: str | None = None) -> Answer:
     """Return ``roofline``, ``limits``, ``losses``, ``known_time``, ``collective_rates``; and ``demands``, a series.
 
     Args:
@@ -212,11 +215,92 @@ def answer(scopes: Sequence[Scope], peaks: str | None = RooflineFlags.peaks) -> 
     )
 
 
-TABLES = {
-    "roofline": Table(roofline, ROOFLINE),
-    "limits": Table(limits_of, LIMITS),
-    "losses": Table(losses, LOSSES),
-    "known_time": Table(known_time, KNOWN),
-    "collective_rates": Table(collective_rates, COLLECTIVE_RATES),
-    "demands": Table(operator_demands, DEMANDS),
+MEANINGS = {
+    "operator": meaning.text("The operator; of what none launched its own name."),
+    "gpu_share": meaning.share("The same, of all activities' time", null=True),
+    "path_ns": meaning.ns("How long it is on the critical path"),
+    "achieved_tflops": meaning.number("10^12 FLOP per second; null: not known.", null=True),
+    "achieved_gbps": meaning.rate("The least traffic by time; null: not known", null=True),
+    "peak_share": meaning.share("Its least time at the limits of the device, of gpu_ns; null: not known", null=True),
+    "bound": meaning.one_of(["compute", "memory"], "Which limit takes longer; null: not known.", null=True),
+    "saves_ns": meaning.ns("What replay says is saved at 80 % of the limit; null: not asked", null=True),
+    "unknown": meaning.text("Why nothing is known of its work; null: it is known.", null=True),
+    "inputs": meaning.text(
+        "Types and shapes of what it was given; or what a kernel fuses; null: not known.", null=True
+    ),
+    "device": meaning.text("The device whose limits count; null: not known.", null=True),
+    "unknown_share": meaning.share("Computation of which the demand is not known, of gpu_ns"),
+    "matrix_flops": meaning.whole("The FLOPs of matrix work in the window; null: more than there can be.", null=True),
+    "mfu_share": meaning.share(
+        "What these would take at the peaks of their types, of the window; null: no peaks", null=True
+    ),
+    "part": meaning.one_of(list(PARTS), "What the time is."),
+    "cause": meaning.one_of(meaning.GAP_CAUSES, "Why nothing ran; null: something did.", null=True),
+    "window_share": meaning.share("Of the window"),
+    "known": meaning.text("yes, or why it is not known what it demands."),
+    "ranks": meaning.whole("How many ranks the group has; null: not recorded.", null=True),
+    "bytes": meaning.size("Of one call, as nccl-tests count; null: not recorded", null=True),
+    "count": meaning.whole("How many calls there are."),
+    "algorithm_gbps": meaning.rate("Bytes by time, over all calls; null: not recorded", null=True),
+    "best_bus_gbps": meaning.rate("The bus bandwidth of the fastest single one; null: not known", null=True),
+    "link_gbps": meaning.rate("What all links of the GPU carry in one direction; null: not known", null=True),
+    "link_share": meaning.share("The best rate, of that; null: not known", null=True),
+    "unit": meaning.one_of([unit.value for unit in Unit], "Which units of the GPU do its arithmetic."),
+    "flops": meaning.whole("The FLOPs of one call."),
+    "intensity": meaning.number("FLOP per byte; null: no traffic is known.", null=True),
+    "at_least": meaning.flag("Whether the arithmetic may be more."),
+    "kernel": meaning.text("The kernel in which most time of a call is spent."),
 }
+TABLES = {
+    "roofline": Table(roofline, ROOFLINE, MEANINGS),
+    "limits": Table(
+        limits_of,
+        LIMITS,
+        {
+            **MEANINGS,
+            "saves_ns": meaning.ns(
+                "What replay says is saved if all reach 80 % of their limits; null: no limits", null=True
+            ),
+        },
+    ),
+    "losses": Table(losses, LOSSES, MEANINGS),
+    "known_time": Table(known_time, KNOWN, MEANINGS),
+    "collective_rates": Table(
+        collective_rates, COLLECTIVE_RATES, {**MEANINGS, "gpu_ns": meaning.ns("The time of their kernels, added up")}
+    ),
+    "demands": Table(
+        operator_demands,
+        DEMANDS,
+        {
+            **MEANINGS,
+            "dtype": meaning.text("The type that is computed in."),
+            "operator": meaning.text("The operator."),
+            "bytes": meaning.size("The least traffic of one call; null: not known", null=True),
+        },
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="roofline",
+    help="How far operators are from the GPU's limits: FLOP/s, bandwidth, MFU, and what being nearer would save.",
+    more="Needs the shapes of inputs: record with record_shapes=True. Without peaks of the GPU rates stand alone.",
+    question="how far are operators from the GPU's limits: FLOP/s, bandwidth, MFU, and what would being nearer save?",
+    examples=(
+        "roofline trace.json.gz",
+        "roofline job --step 2 --peaks MI300X",
+        "roofline trace.json.gz --plot page.html",
+    ),
+    page="questions/how_near_to_the_limit.md",
+    flags=(
+        Flag(
+            "peaks",
+            "file",
+            "a JSON file with the peaks of your device, or the name of one that is known",
+            None,
+            value="FILE",
+        ),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -1,10 +1,10 @@
-"""A device trace's operators and the nodes of the host execution trace that was recorded with it."""
+"""A device trace's operators and the nodes of the host execution trace that was recorded with it, as HTA has them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,13 @@ from hta_graph.export.chakra.host.host_matching import match_host_trace
 from hta_graph.export.chakra.host.host_trace import HostTrace, read_host_trace
 from hta_graph.graph.views import event_columns
 
+if TYPE_CHECKING:
+    from analyses.hta.hta_trace import Trace
+
 __all__ = [
     "ET_COLUMNS",
+    "add_et_column",
+    "correlate_execution_trace",
     "execution_trace_nodes",
     "hta_correlate_execution_trace",
     "load_execution_trace",
@@ -109,3 +114,26 @@ def with_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> pd.Dat
     look = ET_COLUMNS[column]
     values = [look(et, row) if row >= 0 else None for row in et.row_of(ids).tolist()]
     return trace_df.assign(**{column: pd.Series(values, dtype=object, index=trace_df.index)})
+
+
+def correlate_execution_trace(trace: Trace, rank: int, et: HostTrace) -> None:
+    """Add the column ``et_node`` to a rank's frame of ``TraceAnalysis(...).t``: the id of each operator's host node.
+
+    How nodes are found is told by ``analyses.hta.hta_correlate_execution_trace``.
+
+    Raises:
+        QueryError: the rank is not loaded.
+        TraceError: the host trace is of another process, or fewer than half of its operators are in the device trace.
+    """
+    (scope,) = trace.scopes_of([rank])
+    frame = trace.get_trace(rank)
+    frame["et_node"] = hta_correlate_execution_trace(scope, et, frame)["et_node"]
+
+
+def add_et_column(trace_df: pd.DataFrame, et: HostTrace, column: str) -> None:
+    """Add a column of the nodes in ``et_node`` to a frame.
+
+    Raises:
+        QueryError: there is no such column, or no ``et_node``.
+    """
+    trace_df[column] = with_et_column(trace_df, et, column)[column]

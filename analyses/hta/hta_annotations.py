@@ -29,24 +29,14 @@ Numbers = np.ndarray[Any, Any]
 
 def hta_gpu_kernels_with_user_annotations(
     scope: Scope,
-    expand_names: bool = True,
-    shorten_names: bool = True,
+    expand_names: bool,
+    shorten_names: bool,
     *,
     frames: Callable[[], Frames] | None = None,
 ) -> pd.DataFrame | None:
-    """Return what HTA's ``get_gpu_kernels_with_user_annotations`` does: GPU rows and the annotation over each.
+    """Return the frame of ``TraceAnalysis.get_gpu_kernels_with_user_annotations``.
 
-    The shortest copy of an annotation on the same stream that overlaps counts. HTA addresses rows by their times, so
-    it also marks a row of the same times on another stream, and fails where rounding made a duration negative.
-
-    Args:
-        scope: a rank's stretch.
-        expand_names: add ``s_name``, ``s_cat`` and ``s_user_annotation`` ("" where there is none).
-        shorten_names: cut template and function arguments out of these.
-        frames: returns :func:`hta_trace_frames` of the run, if that is at hand; called only where there is a copy.
-
-    Returns:
-        all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
+    ``frames`` returns :func:`hta_trace_frames` of the run, if that is at hand; called only where there is a copy.
     """
     if not len(annotation_rows(scope, on_gpu=True)):
         return None
@@ -78,22 +68,12 @@ def _symbol_texts(symbols: SymbolTable, numbers: Ints, *, short: bool) -> Object
 
 def hta_gpu_user_annotation_breakdown(
     scopes: Sequence[Scope],
-    use_gpu_annotation: bool = True,
-    duration_ratio: float = 0.8,
-    num_kernels: int = 1000,
-    allowlist_patterns: Sequence[str] | None = None,
+    use_gpu_annotation: bool,
+    duration_ratio: float,
+    num_kernels: int,
+    allowlist_patterns: Sequence[str] | None,
 ) -> pd.DataFrame | None:
-    """Return what HTA's ``get_gpu_user_annotation_breakdown`` does, in µs: durations of annotations per rank and name.
-
-    Where a rank has more than ``num_kernels`` names, those are kept, longest first, that together reach
-    ``duration_ratio`` of the time, at most ``num_kernels``, and those that an expression of ``allowlist_patterns``
-    finds; ``others`` are all instances of the rest. HTA then computes statistics over sums of names, and escapes the
-    expressions.
-
-    Returns:
-        name, sum (us), max (us), min (us), stddev (of a sample; 0 for one), mean (us), rank, by rank and name; None
-        where no rank has such annotations. Nested and repeated instances add up.
-    """
+    """Return the frame of ``TraceAnalysis.get_gpu_user_annotation_breakdown``."""
     kind = EventKind.GPU_ANNOTATION if use_gpu_annotation else EventKind.ANNOTATION
     allowed, limits = allowlist_patterns or (), (duration_ratio, num_kernels)
     rows = [row for scope in scopes for row in _rows_of_rank(scope, limits, allowed, on_gpu=use_gpu_annotation)]

@@ -16,14 +16,9 @@ __all__ = ["hta_memory_bw_summary", "hta_memory_bw_time_series"]
 
 
 def hta_memory_bw_time_series(scopes: Sequence[Scope], origin_ns: int | None = None) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_memory_bw_time_series`` does: rank → ts (µs), pid, name, memory_bw_gbps.
+    """Return the frames of ``TraceAnalysis.get_memory_bw_time_series``.
 
-    Every start and end is a point; a copy of length 0 counts as 1 µs, one without a recorded rate as 0 GB/s. Unlike
-    HTA's, sums hold no residues of floats, and at one instant ends come before starts.
-
-    Args:
-        scopes: one a rank.
-        origin_ns: what ts counts from; the earliest event of the scopes' traces if not given.
+    ``origin_ns`` is what ts counts from; the earliest event of the scopes' traces if not given.
     """
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns
     frames = {scope.rank: _rate_frame(scope, origin) for scope in scopes}
@@ -50,7 +45,7 @@ def _rates_and_steps(scope: Scope) -> tuple[Copies, RateSteps]:
 
 
 def hta_memory_bw_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
-    """Return what HTA's ``get_memory_bw_summary`` does: (rank, name) → the points above 0 described."""
+    """Return the frame of ``TraceAnalysis.get_memory_bw_summary``."""
     groups = []
     for scope in scopes:
         copies, steps = _rates_and_steps(scope)

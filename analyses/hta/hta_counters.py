@@ -36,25 +36,15 @@ SERIES_NAMED = {TimeSeriesTypes.QUEUE_LENGTH: QUEUES, TimeSeriesTypes.MEMCPY_BAN
 
 def hta_generate_trace_with_counters(
     scopes: Sequence[Scope],
-    time_series: TimeSeriesTypes | None = None,
-    output_suffix: str = "_with_counters",
-    output_dir: str | Path | None = None,
+    time_series: TimeSeriesTypes | None,
+    output_suffix: str,
+    output_dir: str | Path | None,
     *,
     inputs: Sequence[Path] = (),
 ) -> list[Path]:
-    """Do what HTA's ``generate_trace_with_counters`` does, and return the files written.
+    """Do what ``TraceAnalysis.generate_trace_with_counters`` does.
 
-    The trace's own rows stay as they are and its compression is kept; HTA writes them anew, and gzip into ``.json``.
-
-    Args:
-        scopes: one a rank.
-        time_series: what to draw; both if not given.
-        output_suffix: stands before ``.json`` in the name.
-        output_dir: where to write; beside the input, as HTA does, if not given.
-        inputs: files of other ranks, which are not overwritten either.
-
-    Raises:
-        OutputError: a file cannot be written, is an input, or two would have one name.
+    ``inputs`` are files of other ranks, which are not overwritten either.
     """
     paths = [scope.graph.path for scope in scopes]
     targets = [named_place(output_dir or path.parent) / output_name(path, output_suffix) for path in paths]
@@ -69,18 +59,9 @@ def hta_generate_trace_with_counters(
 
 
 def hta_cupti_counter_data_with_operators(scopes: Sequence[Scope], origin_ns: int | None = None) -> list[pd.DataFrame]:
-    """Return what HTA's ``get_cupti_counter_data_with_operators`` does: one table for each rank that has counters.
+    """Return the frames of ``TraceAnalysis.get_cupti_counter_data_with_operators``: the columns about ranges.
 
-    HTA pairs ranges with calls of cudaLaunchKernel only, and fails where a launch has no operator; here such a range
-    has an empty op_stack. Its loader's columns that do not concern ranges are left out.
-
-    Args:
-        scopes: one a rank.
-        origin_ns: what ts (µs) counts from; the earliest event of the scopes' traces if not given.
-
-    Returns:
-        index, cat, name, ts, dur, end (µs), a column per counter, index_runtime, op_stack (outermost first),
-        top_level_op, bottom_level_op; ranks whose ranges and launches differ in number are left out, as in HTA.
+    ``origin_ns`` is what ts (µs) counts from; the earliest event of the scopes' traces if not given.
     """
     scopes = [scope for scope in scopes if (scope.graph.event_table.kind == EventKind.OTHER).any()]
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns

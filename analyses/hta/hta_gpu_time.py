@@ -15,7 +15,7 @@ __all__ = ["hta_kernel_breakdown", "hta_overlap", "hta_temporal_breakdown"]
 
 
 def hta_temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Return the columns of HTA's ``get_temporal_breakdown``, in microseconds and percent of the window."""
+    """Return the frame of ``TraceAnalysis.get_temporal_breakdown``."""
     exact = temporal_breakdown([scope for scope in scopes if not scope.missing()])
     frame = pd.DataFrame({"rank": exact["rank"]})
     times = {
@@ -32,10 +32,7 @@ def hta_temporal_breakdown(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 
 def hta_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
-    """Return the columns of HTA's ``get_comm_comp_overlap``: rank, comp_comm_overlap_pctg.
-
-    Where no communication is recognised the percentage is missing (NaN, as in HTA); ``hta-graph overlap`` says why.
-    """
+    """Return the frame of ``TraceAnalysis.get_comm_comp_overlap``."""
     exact = comm_comp_overlap(scopes)
     share = exact["overlapped_communication_ns"] * 100 / exact["communication_ns"].where(exact["communication_ns"] > 0)
     return pd.DataFrame({"rank": exact["rank"], "comp_comm_overlap_pctg": share.astype(float).round(2)})
@@ -43,17 +40,13 @@ def hta_overlap(scopes: Sequence[Scope]) -> pd.DataFrame:
 
 def hta_kernel_breakdown(
     scopes: Sequence[Scope],
-    duration_ratio: float = 0.8,
-    num_kernels: int = 10,
-    include_memory_kernels: bool = True,
+    duration_ratio: float,
+    num_kernels: int,
+    include_memory_kernels: bool,
     *,
     by_quantile: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the two frames of HTA's ``get_gpu_kernel_breakdown``: types over all ranks, and kernels per rank, in µs.
-
-    ``duration_ratio`` is a share of time; ``by_quantile`` chooses names by HTA's rule. Statistics are over runs where
-    HTA's are over sums as soon as a type has more than ``num_kernels`` names.
-    """
+    """Return the frames of ``TraceAnalysis.get_gpu_kernel_breakdown``; ``by_quantile`` chooses names by HTA's rule."""
     exact = kernel_types(scopes, memory_kernels=include_memory_kernels)
     limits = (duration_ratio, num_kernels)
     frame = kernel_statistics(scopes, limits, memory_kernels=include_memory_kernels, by_quantile=by_quantile)

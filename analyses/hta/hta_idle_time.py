@@ -19,21 +19,11 @@ __all__ = ["hta_idle_time"]
 
 def hta_idle_time(
     scopes: Sequence[Scope],
-    streams: Collection[int] | None = None,
-    show_idle_interval_stats: bool = False,
-    consecutive_kernel_delay: float = 30,
+    streams: Collection[int] | None,
+    show_idle_interval_stats: bool,
+    consecutive_kernel_delay: float,
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return the frames of HTA's ``get_idle_time_breakdown``: idle time by cause, and statistics of the intervals.
-
-    The delay is in microseconds, as HTA uses it though it documents nanoseconds. Activities without a launch in the
-    file are a cause of their own, ``launch_unknown``; HTA joins them with whatever event comes first in the file.
-
-    Args:
-        scopes: one per rank.
-        streams: the numbers of the streams to look at; all if not given.
-        show_idle_interval_stats: return the statistics too.
-        consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
-    """
+    """Return the frames of ``TraceAnalysis.get_idle_time_breakdown``."""
     delay = consecutive_kernel_delay
     rows = [row for scope in scopes if len(scope.work) for row in _intervals_by_cause(scope, streams, delay)]
     return _idle_frame(rows), _statistics_frame(rows) if show_idle_interval_stats else None

@@ -8,10 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from analyses.display.charts import show
-from analyses.flags import KernelSequencesFlags, LaunchStatsFlags, OperatorKernelsFlags
 from analyses.launches import kernel_sequences
-from analyses.launches.launch_stats import answer, figure, launched_work
-from analyses.launches.operator_kernels import joined_names, launch_delays, sequences_of_operators
+from analyses.launches.launch_stats import (
+    answer,
+    figure,
+    launched_work,
+)
+from analyses.launches.operator_kernels import OPERATORS, joined_names, launch_delays, sequences_of_operators
 from analyses.scope import Scope
 from analyses.tables import event_names
 from hta_graph.errors import QueryError
@@ -28,17 +31,13 @@ HTA_COLUMNS = (
 
 def hta_cuda_kernel_launch_stats(
     scopes: Sequence[Scope],
-    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
-    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
+    runtime_cutoff: float,
+    launch_delay_cutoff: float,
     *,
-    include_memory_events: bool = True,
-    visualize: bool = True,
+    include_memory_events: bool,
+    visualize: bool,
 ) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_cuda_kernel_launch_stats`` does, in µs: rank → one row per launch, in the calls' order.
-
-    HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync; here every launch counts, of
-    AMD, of the driver and of graphs too. The cut-offs serve the figure alone.
-    """
+    """Return the frames of ``TraceAnalysis.get_cuda_kernel_launch_stats``."""
     if visualize:
         show(figure(answer(scopes, runtime_cutoff, launch_delay_cutoff, no_memory_events=not include_memory_events)))
     return {scope.rank: _launch_frame(scope, include_memory_events=include_memory_events) for scope in scopes}
@@ -58,21 +57,8 @@ def _launch_frame(scope: Scope, *, include_memory_events: bool) -> pd.DataFrame:
     )
 
 
-def hta_aten_op_kernels_and_delay(
-    scopes: Sequence[Scope], sort_by: Sequence[str] | None = None
-) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_aten_op_kernels_and_delay`` does, in µs: rank → one row per operator and sequence.
-
-    Unlike HTA's an operator owns the launches of its own thread alone, launches of graphs and of AMD count, a call may
-    launch no kernel or many, and no rank's rows hold another's.
-
-    Args:
-        scopes: one a rank.
-        sort_by: columns, largest first; ``occurrence_count`` if not given.
-
-    Raises:
-        QueryError: there is no such column.
-    """
+def hta_aten_op_kernels_and_delay(scopes: Sequence[Scope], sort_by: Sequence[str] | None) -> dict[int, pd.DataFrame]:
+    """Return the frames of ``TraceAnalysis.get_aten_op_kernels_and_delay``."""
     wanted = list(sort_by or ["occurrence_count"])  # HTA's own default
     frames = {scope.rank: _operator_frame(scope) for scope in scopes}
     for column in wanted:
@@ -83,7 +69,7 @@ def hta_aten_op_kernels_and_delay(
 
 def _operator_frame(scope: Scope) -> pd.DataFrame:
     """Return a rank's operators and sequences (µs), by name."""
-    found = sequences_of_operators(scope, OperatorKernelsFlags.operators)
+    found = sequences_of_operators(scope, OPERATORS)
     count = found.counts()
     launch_delay, runtime_delay = (found.per_pattern(delay) / count / 1e3 for delay in launch_delays(scope, found))
     graph = scope.graph
@@ -96,35 +82,16 @@ def _operator_frame(scope: Scope) -> pd.DataFrame:
 def hta_frequent_cuda_kernel_sequences(
     scope: Scope,
     operator_name: str,
-    output_dir: str | Path | None = None,
-    min_pattern_len: int = KernelSequencesFlags.min_pattern_len,
-    top_k: int = kernel_sequences.TOP_K,
+    output_dir: str | Path | None,
+    min_pattern_len: int,
+    top_k: int,
     *,
-    visualize: bool = False,
-    compress_other_kernels: bool = True,
+    visualize: bool,
     inputs: Sequence[Path] = (),
 ) -> pd.DataFrame:
-    """Return what HTA's ``get_frequent_cuda_kernel_sequences`` does for one rank: every pattern, most frequent first.
+    """Return the frame of ``TraceAnalysis.get_frequent_cuda_kernel_sequences``.
 
-    Depth counts per branch, GPU annotations of the name do not matter, and neither does the number of the stream.
-
-    Args:
-        scope: the rank.
-        operator_name: a part of the names of the rows whose GPU work is looked at.
-        output_dir: where to write ``overlaid_<input's name>``; no file is written if not given. The trace's own rows
-            stay as they are; the ``top_k`` patterns stand in a process "Kernel sequences", their text and count in the
-            argument "Patterns".
-        min_pattern_len: leave out rows with less GPU work.
-        top_k: how many patterns the overlay and the figure show.
-        visualize: show the figure in a notebook.
-        compress_other_kernels: taken and ignored: the overlay is as large as the input and a few rows.
-        inputs: files of other ranks, which are not overwritten.
-
-    Returns:
-        pattern, count, GPU kernel duration (us), CPU op duration (us), both summed.
-
-    Raises:
-        OutputError: the overlay cannot be written.
+    ``inputs`` are files of other ranks, which are not overwritten either.
     """
     graph = scope.graph
     if output_dir is not None:

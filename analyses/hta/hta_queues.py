@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from analyses.flags import QueueLengthFlags
 from analyses.hta.hta_statistics import described
 from analyses.hta.hta_window import earliest_ns
 from analyses.launches.queue_length import queue_of
@@ -29,11 +28,9 @@ ROWS_AT_ONCE = 4_096
 
 
 def hta_queue_length_time_series(scopes: Sequence[Scope], origin_ns: int | None = None) -> dict[int, pd.DataFrame]:
-    """Return what HTA's ``get_queue_length_time_series`` does: rank → ts, pid, tid, stream, queue_length; index: event.
+    """Return the frames of ``TraceAnalysis.get_queue_length_time_series``.
 
-    Args:
-        scopes: one a rank.
-        origin_ns: what ts (µs) counts from; the earliest event of the scopes' traces if not given.
+    ``origin_ns`` is what ts counts from; the earliest event of the scopes' traces if not given.
     """
     origin = earliest_ns(scopes) if origin_ns is None else origin_ns
     frames = {scope.rank: _series_frame(scope, queue_of(scope), origin) for scope in scopes}
@@ -55,7 +52,7 @@ def _series_frame(scope: Scope, queue: QueueSteps, origin: int) -> pd.DataFrame:
 
 
 def hta_queue_length_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
-    """Return what HTA's ``get_queue_length_summary`` does: (rank, stream) → queue_length described over its changes."""
+    """Return the frame of ``TraceAnalysis.get_queue_length_summary``."""
     groups = [
         ((scope.rank, int(scope.graph.lanes.stream[lane])), queue.length[part])
         for scope in scopes
@@ -66,7 +63,7 @@ def hta_queue_length_summary(scopes: Sequence[Scope]) -> pd.DataFrame | None:
 
 
 def hta_queue_length_summary_from_time_series(queue_length_dict: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the same from time series, which stay as they are; HTA writes a column into them."""
+    """Return the frame of ``TraceAnalysis.get_queue_length_summary_from_time_series``."""
     groups = [
         ((rank, stream), frame["queue_length"].to_numpy()[part])
         for rank, frame in queue_length_dict.items()
@@ -84,23 +81,9 @@ def _stream_slices(frame: pd.DataFrame) -> list[tuple[int, slice]]:
 
 
 def hta_time_spent_blocked_on_full_queue(
-    scopes: Sequence[Scope],
-    queue_length_dict: Mapping[int, pd.DataFrame],
-    max_queue_length: int = QueueLengthFlags.max_queue_length,
+    scopes: Sequence[Scope], queue_length_dict: Mapping[int, pd.DataFrame], max_queue_length: int
 ) -> pd.DataFrame:
-    """Return what HTA's ``get_time_spent_blocked_on_full_queue`` does, in µs, for every stream.
-
-    HTA keeps only the last stream of each rank. Its default says nothing on NVIDIA, where queues are full near 1,022,
-    and nothing on AMD, where they take more.
-
-    Args:
-        scopes: those of all ranks in the series, whose length the times are related to.
-        queue_length_dict: what :func:`hta_queue_length_time_series` returns.
-        max_queue_length: a queue of so many launches is full.
-
-    Raises:
-        QueryError: a rank of the series is not among the scopes.
-    """
+    """Return the frame of ``TraceAnalysis.get_time_spent_blocked_on_full_queue``."""
     own = {scope.rank: scope for scope in scopes}
     for rank in queue_length_dict:
         if rank not in own:

@@ -16,27 +16,15 @@ __all__ = ["hta_potential_stragglers", "hta_profiler_steps"]
 
 
 def hta_profiler_steps(scopes: Sequence[Scope]) -> list[int]:
-    """Return the numbers of the steps in the scopes, sorted; steps that the profiler copied to the GPU do not count."""
+    """Return the numbers of ``TraceAnalysis.get_profiler_steps``."""
     steps = ((scope, step) for scope in scopes for step in scope.graph.steps())
     return sorted({step.number for scope, step in steps if scope.holds(np.array([step.event]))[0]})
 
 
 def hta_potential_stragglers(
-    scopes: Sequence[Scope], profiler_steps: Sequence[int] | None = None, num_candidates: int = 2
+    scopes: Sequence[Scope], profiler_steps: Sequence[int] | None, num_candidates: int
 ) -> list[int]:
-    """Return up to ``num_candidates`` ranks, the one that causes most waiting first.
-
-    HTA's answer rests on the one kernel name whose durations vary most, knows the ``ncclKernel`` prefix only, needs
-    steps and equal stream numbers, and orders equal ranks by chance. A rank that nobody waits for is no straggler here.
-
-    Args:
-        scopes: one for each rank.
-        profiler_steps: only collectives launched in these steps (by the rank that came last); all if not given.
-        num_candidates: how many ranks to name at most.
-
-    Raises:
-        QueryError: none of the steps is there.
-    """
+    """Return the ranks of ``TraceAnalysis.get_potential_stragglers``, the one that causes most waiting first."""
     matched = matched_collectives(scopes)
     if profiler_steps is not None:
         known = hta_profiler_steps(scopes)

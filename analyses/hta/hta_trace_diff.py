@@ -77,6 +77,8 @@ class LabeledTrace:
 
 @dataclass(frozen=True)
 class ComparedSide:
+    """One side of a comparison and what its columns are called."""
+
     label: str
     graphs: Mapping[int, DependencyGraph]
 

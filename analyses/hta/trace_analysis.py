@@ -1,23 +1,27 @@
 """``TraceAnalysis``: HTA's methods, arguments, defaults and shapes over the dependency graph.
 
-Every method delegates to one analysis; where an answer differs from HTA's on purpose, that function's docstring says
-why. Figures appear in notebooks only, and nothing is ever written beside the input unless asked for.
+A method declares arguments, defaults and what its answer means, and where that differs from HTA's on purpose; one
+function computes it, which is imported when it is first asked. Figures appear in notebooks only, and nothing is ever
+written beside the input unless asked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyses.hta.breakdown_methods import Breakdowns
+from analyses import catalogue
+from analyses.display.charts import in_notebook, show
 from analyses.hta.hta_trace import Trace
-from analyses.hta.launch_methods import Launches
+from analyses.scope import Scope
 from hta_graph.places.named_places import named_place
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analyses.hta.hta_counters import TimeSeriesTypes
     from analyses.hta.trace_frame import SymbolTable
     from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.algorithms.time.windows import Window
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TraceAnalysis"]
 
 
-class TraceAnalysis(Breakdowns, Launches):
+class TraceAnalysis:
     """Ask HTA's questions about the ranks of a run."""
 
     def __init__(
@@ -80,7 +84,10 @@ class TraceAnalysis(Breakdowns, Launches):
         return self.t.get_trace(rank).copy()
 
     def get_profiler_steps(self) -> list[int]:
-        """Return the numbers of the profiler steps that are looked at."""
+        """Return the numbers of the profiler steps that are looked at, sorted.
+
+        Steps that the profiler copied to the GPU do not count.
+        """
         from analyses.hta.hta_stragglers import hta_profiler_steps
 
         return hta_profiler_steps(self.t.scopes)
@@ -94,20 +101,352 @@ class TraceAnalysis(Breakdowns, Launches):
     ) -> list[int]:
         """Return the ranks that the others wait for most, the worst first; or those that a rule of your own counts.
 
-        Such a rule is called as in HTA: with the rows of all ranks in the steps (columns ``rank`` and ``idx`` in
-        front), the symbol table, ``num_candidates`` and ``visualize``; it returns a count per rank.
+        HTA's answer rests on the one kernel name whose durations vary most, knows the ``ncclKernel`` prefix only, needs
+        steps and equal stream numbers, and orders equal ranks by chance. A rank that nobody waits for is no straggler
+        here.
+
+        Args:
+            profiler_steps: only collectives launched in these steps (by the rank that came last); all if not given.
+            num_candidates: how many ranks to name at most.
+            visualize: show the figure in a notebook.
+            straggler_identification_impl: a rule of your own, called as in HTA: with the rows of all ranks in the steps
+                (columns ``rank`` and ``idx`` in front), the symbol table, ``num_candidates`` and ``visualize``; it
+                returns a count per rank.
+
+        Raises:
+            QueryError: none of the steps is there.
         """
         from analyses.hta.hta_stragglers import hta_potential_stragglers
 
         if straggler_identification_impl is not None:
             return _ranks_by_rule(self.t, profiler_steps, num_candidates, straggler_identification_impl, visualize)
         if visualize:
-            from analyses.catalogue import stragglers
-            from analyses.display.charts import show
-            from analyses.flags import NoFlags
-
-            show(stragglers.figure(stragglers.answer(self.t.scopes, NoFlags())))
+            stragglers = catalogue.analysis("stragglers")
+            show(stragglers.figure(stragglers.answer(self.t.scopes)))
         return hta_potential_stragglers(self.t.scopes, profiler_steps, max(num_candidates, 1))
+
+    def get_temporal_breakdown(self, visualize: bool = True) -> pd.DataFrame:
+        """Return idle, compute and other time per rank (µs and percent of the window)."""
+        from analyses.hta.hta_gpu_time import hta_temporal_breakdown
+
+        _show_figure("temporal-breakdown", self.t.scopes, visualize=visualize)
+        return hta_temporal_breakdown(self.t.scopes)
+
+    def get_comm_comp_overlap(self, visualize: bool = True) -> pd.DataFrame:
+        """Return how much communication computation hides, per rank (percent).
+
+        Where no communication is recognised the percentage is missing (NaN, as in HTA); ``hta-graph overlap`` says why.
+        """
+        from analyses.hta.hta_gpu_time import hta_overlap
+
+        _show_figure("overlap", self.t.scopes, visualize=visualize)
+        return hta_overlap(self.t.scopes)
+
+    def get_gpu_kernel_breakdown(
+        self,
+        visualize: bool = True,
+        duration_ratio: float = 0.8,
+        num_kernels: int = 10,
+        include_memory_kernels: bool = True,
+        image_renderer: str = "",
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return GPU time per type of work over all ranks, and per kernel and rank (µs).
+
+        ``duration_ratio`` is a share of time. Statistics are over runs where HTA's are over sums as soon as a type has
+        more than ``num_kernels`` names.
+        """
+        from analyses.hta.hta_gpu_time import hta_kernel_breakdown
+
+        # Arguments of HTA's that change nothing here are taken all the same: scripts pass them.
+        del image_renderer
+        _show_figure("kernel-breakdown", self.t.scopes, visualize=visualize)
+        return hta_kernel_breakdown(self.t.scopes, duration_ratio, num_kernels, include_memory_kernels)
+
+    def get_idle_time_breakdown(
+        self,
+        ranks: Sequence[int] | None = None,
+        streams: Collection[int] | None = None,
+        visualize: bool = True,
+        visualize_pctg: bool = True,
+        show_idle_interval_stats: bool = False,
+        consecutive_kernel_delay: float = 30,
+    ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """Return idle time per stream by HTA's causes (µs); ``hta-graph idle-time`` names what each gap waited for.
+
+        The delay is in microseconds, as HTA uses it though it documents nanoseconds. Activities without a launch in the
+        file are a cause of their own, ``launch_unknown``; HTA joins them with whatever event comes first in the file.
+
+        Args:
+            ranks: the ranks to look at; rank 0, else the first one, if not given.
+            streams: the numbers of the streams to look at; all if not given.
+            visualize: show the figure in a notebook.
+            visualize_pctg: taken and ignored.
+            show_idle_interval_stats: return statistics of the intervals too.
+            consecutive_kernel_delay: the threshold of ``kernel_wait``, in µs.
+        """
+        from analyses.hta.hta_idle_time import hta_idle_time
+
+        del visualize_pctg
+        scopes = self.t.scopes_of(ranks)
+        _show_figure("idle-time", scopes, visualize=visualize)
+        return hta_idle_time(scopes, streams, show_idle_interval_stats, consecutive_kernel_delay)
+
+    def get_gpu_kernels_with_user_annotations(
+        self, rank: int, expand_names: bool = True, shorten_names: bool = True
+    ) -> pd.DataFrame | None:
+        """Return a rank's GPU rows with the user annotation over each.
+
+        The shortest copy of an annotation on the same stream that overlaps counts. HTA addresses rows by their times,
+        so it also marks a row of the same times on another stream, and fails where rounding made a duration negative.
+
+        Args:
+            rank: a loaded rank.
+            expand_names: add ``s_name``, ``s_cat`` and ``s_user_annotation`` ("" where there is none).
+            shorten_names: cut template and function arguments out of these.
+
+        Returns:
+            all columns of the trace and ``user_annotation`` (a symbol, -1: none); None without any such copy.
+        """
+        from analyses.hta.hta_annotations import hta_gpu_kernels_with_user_annotations
+
+        (scope,) = self.t.scopes_of([rank])
+        return hta_gpu_kernels_with_user_annotations(
+            scope, expand_names, shorten_names, frames=lambda: self.t.read_only
+        )
+
+    def get_gpu_user_annotation_breakdown(
+        self,
+        use_gpu_annotation: bool = True,
+        visualize: bool = True,
+        duration_ratio: float = 0.8,
+        num_kernels: int = 1000,
+        allowlist_patterns: Sequence[str] | None = None,
+        image_renderer: str | None = None,
+    ) -> pd.DataFrame | None:
+        """Return the durations of user annotations per rank and name (µs).
+
+        Where a rank has more than ``num_kernels`` names, those are kept, longest first, that together reach
+        ``duration_ratio`` of the time, at most ``num_kernels``, and those that an expression of ``allowlist_patterns``
+        finds; ``others`` are all instances of the rest. HTA then computes statistics over sums of names, and escapes
+        the expressions.
+
+        Returns:
+            name, sum (us), max (us), min (us), stddev (of a sample; 0 for one), mean (us), rank, by rank and name; None
+            where no rank has such annotations. Nested and repeated instances add up.
+        """
+        from analyses.hta.hta_annotations import hta_gpu_user_annotation_breakdown
+
+        del image_renderer
+        _show_figure("annotations", self.t.scopes, visualize=visualize)
+        return hta_gpu_user_annotation_breakdown(
+            self.t.scopes, use_gpu_annotation, duration_ratio, num_kernels, allowlist_patterns
+        )
+
+    def get_queue_length_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
+        """Return how many launches of each stream had not started, at each change.
+
+        Returns:
+            rank → ts (µs), pid, tid, stream, queue_length; index: event.
+        """
+        from analyses.hta.hta_queues import hta_queue_length_time_series
+
+        return hta_queue_length_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
+
+    get_queue_length_series = get_queue_length_time_series
+
+    def get_queue_length_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
+        """Return statistics of the queue length over its changes, per rank and stream."""
+        from analyses.hta.hta_queues import hta_queue_length_summary
+
+        return hta_queue_length_summary(self.t.scopes_of(ranks))
+
+    @staticmethod
+    def get_queue_length_summary_from_time_series(
+        queue_length_dict: Mapping[int, pd.DataFrame],
+    ) -> pd.DataFrame | None:
+        """Return statistics of queue lengths from their time series, which stay as they are; HTA writes into them."""
+        from analyses.hta.hta_queues import hta_queue_length_summary_from_time_series
+
+        return hta_queue_length_summary_from_time_series(queue_length_dict)
+
+    def get_time_spent_blocked_on_full_queue(
+        self, queue_length_dict: Mapping[int, pd.DataFrame], max_queue_length: int = 1024
+    ) -> pd.DataFrame:
+        """Return how long each stream's queue was full (µs), and the share of the trace's length.
+
+        HTA keeps only the last stream of each rank. Its default says nothing on NVIDIA, where queues are full near
+        1,022, and nothing on AMD, where they take more.
+
+        Args:
+            queue_length_dict: what :meth:`get_queue_length_time_series` returns.
+            max_queue_length: a queue of so many launches is full.
+
+        Raises:
+            QueryError: a rank of the series is not loaded.
+        """
+        from analyses.hta.hta_queues import hta_time_spent_blocked_on_full_queue
+
+        return hta_time_spent_blocked_on_full_queue(self.t.scopes, queue_length_dict, max_queue_length)
+
+    def get_memory_bw_time_series(self, ranks: Sequence[int] | None = None) -> dict[int, pd.DataFrame]:
+        """Return the bandwidth of each kind of copy at each change (GB/s).
+
+        Every start and end is a point; a copy of length 0 counts as 1 µs, one without a recorded rate as 0 GB/s. Unlike
+        HTA's, sums hold no residues of floats, and at one instant ends come before starts.
+
+        Returns:
+            rank → ts (µs), pid, name, memory_bw_gbps.
+        """
+        from analyses.hta.hta_bandwidth import hta_memory_bw_time_series
+
+        return hta_memory_bw_time_series(self.t.scopes_of(ranks), self.t.origin_ns)
+
+    get_memory_bw_series = get_memory_bw_time_series
+
+    def get_memory_bw_summary(self, ranks: Sequence[int] | None = None) -> pd.DataFrame | None:
+        """Return statistics of the bandwidth per rank and kind of copy, over the points above 0."""
+        from analyses.hta.hta_bandwidth import hta_memory_bw_summary
+
+        return hta_memory_bw_summary(self.t.scopes_of(ranks))
+
+    def generate_trace_with_counters(
+        self,
+        time_series: TimeSeriesTypes | None = None,
+        ranks: Sequence[int] | None = None,
+        output_suffix: str = "_with_counters",
+        output_dir: str | Path | None = None,
+    ) -> list[Path]:
+        """Write traces with counter tracks of queue length and bandwidth, beside the input unless told where.
+
+        The trace's own rows stay as they are and its compression is kept; HTA writes them anew, and gzip into
+        ``.json``.
+
+        Args:
+            time_series: what to draw; both if not given.
+            ranks: the ranks to write; rank 0, else the first one, if not given.
+            output_suffix: stands before ``.json`` in the name.
+            output_dir: where to write; beside the input, as HTA does, if not given.
+
+        Returns:
+            the files written.
+
+        Raises:
+            OutputError: a file cannot be written, is an input, or two would have one name.
+        """
+        from analyses.hta.hta_counters import hta_generate_trace_with_counters
+
+        return hta_generate_trace_with_counters(
+            self.t.scopes_of(ranks), time_series, output_suffix, output_dir, inputs=self.t.graphs.files
+        )
+
+    def get_cuda_kernel_launch_stats(
+        self,
+        ranks: Sequence[int] | None = None,
+        runtime_cutoff: int = 50,
+        launch_delay_cutoff: int = 100,
+        include_memory_events: bool = True,
+        visualize: bool = True,
+    ) -> dict[int, pd.DataFrame]:
+        """Return how long each launch took on the CPU, its work on the GPU, and the delay between them (µs).
+
+        HTA knows cudaLaunchKernel, cudaLaunchKernelExC, cudaMemcpyAsync and cudaMemsetAsync; here every launch counts,
+        of AMD, of the driver and of graphs too. The cut-offs serve the figure alone.
+
+        Returns:
+            rank → one row per launch, in the calls' order.
+        """
+        from analyses.hta.hta_launches import hta_cuda_kernel_launch_stats
+
+        return hta_cuda_kernel_launch_stats(
+            self.t.scopes_of(ranks),
+            runtime_cutoff,
+            launch_delay_cutoff,
+            include_memory_events=include_memory_events,
+            visualize=visualize,
+        )
+
+    get_cuda_launch_kernel_info = get_cuda_kernel_launch_stats
+
+    def get_aten_op_kernels_and_delay(
+        self, ranks: Sequence[int] | None = None, sort_by: Sequence[str] | None = None
+    ) -> dict[int, pd.DataFrame]:
+        """Return which kernels each ATen operator launches, how often, and the delays until then (µs).
+
+        Unlike HTA's an operator owns the launches of its own thread alone, launches of graphs and of AMD count, a call
+        may launch no kernel or many, and no rank's rows hold another's.
+
+        Args:
+            ranks: the ranks to look at; rank 0, else the first one, if not given.
+            sort_by: columns, largest first; ``occurrence_count`` if not given.
+
+        Returns:
+            rank → one row per operator and sequence.
+
+        Raises:
+            QueryError: there is no such column.
+        """
+        from analyses.hta.hta_launches import hta_aten_op_kernels_and_delay
+
+        return hta_aten_op_kernels_and_delay(self.t.scopes_of(ranks), sort_by)
+
+    def get_frequent_cuda_kernel_sequences(
+        self,
+        operator_name: str,
+        output_dir: str | Path | None = None,
+        min_pattern_len: int = 3,
+        rank: int | None = None,
+        top_k: int = 5,
+        visualize: bool = False,
+        compress_other_kernels: bool = True,
+    ) -> pd.DataFrame:
+        """Return the sequences of GPU work under an operator, most frequent first, and mark them in ``output_dir``.
+
+        Depth counts per branch, GPU annotations of the name do not matter, and neither does the number of the stream.
+
+        Args:
+            operator_name: a part of the names of the rows whose GPU work is looked at.
+            output_dir: where to write ``overlaid_<input's name>``; no file is written if not given. The trace's own
+                rows stay as they are; the ``top_k`` patterns stand in a process "Kernel sequences", their text and
+                count in the argument "Patterns".
+            min_pattern_len: leave out rows with less GPU work.
+            rank: the rank; 0, else the first one, if not given.
+            top_k: how many patterns the overlay and the figure show.
+            visualize: show the figure in a notebook.
+            compress_other_kernels: taken and ignored: the overlay is as large as the input and a few rows.
+
+        Returns:
+            pattern, count, GPU kernel duration (us), CPU op duration (us), both summed.
+
+        Raises:
+            OutputError: the overlay cannot be written.
+        """
+        from analyses.hta.hta_launches import hta_frequent_cuda_kernel_sequences
+
+        del compress_other_kernels
+        (scope,) = self.t.scopes_of(None if rank is None else [rank])
+        return hta_frequent_cuda_kernel_sequences(
+            scope,
+            operator_name,
+            output_dir,
+            min_pattern_len,
+            top_k,
+            visualize=visualize,
+            inputs=self.t.graphs.files,
+        )
+
+    get_frequent_cuda_kernel_patterns = get_frequent_cuda_kernel_sequences
+
+    def get_cupti_counter_data_with_operators(self, ranks: Sequence[int] | None = None) -> list[pd.DataFrame]:
+        """Return CUPTI's hardware counters with the operators that launched the kernels, of each rank that has any.
+
+        HTA pairs ranges with calls of cudaLaunchKernel only, and fails where a launch has no operator; here such a
+        range has an empty op_stack.
+
+        Returns:
+            the columns of the trace, a column per counter, index_runtime, op_stack (outermost first), top_level_op,
+            bottom_level_op; ranks whose ranges and launches differ in number are left out, as in HTA.
+        """
+        return [frame for scope in self.t.scopes_of(ranks) for frame in _counters_of(self.t, scope)]
 
     def critical_path_analysis(
         self,
@@ -175,3 +514,24 @@ def _ranks_by_rule(
     chosen = frame["iteration"].isin(steps) if steps is not None else frame["iteration"] >= 0
     counts = rule(frame[chosen], t.symbol_table, num_candidates, visualize)
     return [int(rank) for rank in counts.sort_values(ascending=False, kind="stable").index[:num_candidates]]
+
+
+def _show_figure(name: str, scopes: Sequence[Scope], *, visualize: bool) -> None:
+    """Show an analysis' figure where figures can be shown; elsewhere it is not even asked."""
+    if visualize and in_notebook():
+        analysis = catalogue.analysis(name)
+        show(analysis.figure(analysis.answer(scopes)))
+
+
+def _counters_of(t: Trace, scope: Scope) -> list[pd.DataFrame]:
+    """Return a rank's counters, if there are any, with the columns of its trace in front."""
+    import pandas as pd
+
+    from analyses.hta.hta_counters import hta_cupti_counter_data_with_operators
+
+    found = hta_cupti_counter_data_with_operators([scope], t.origin_ns)
+    if not found:
+        return []
+    rows = t.read_only[0][scope.rank].loc[found[0]["index"]].drop(columns=["s_name", "s_cat"]).reset_index(drop=True)
+    more = found[0].drop(columns=[column for column in found[0] if column in rows])
+    return [pd.concat([rows.assign(name=found[0]["name"], cat=found[0]["cat"]), more], axis=1)]

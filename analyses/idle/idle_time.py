@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
+from analyses.analysis import Analysis
 from analyses.answer import Answer
-from analyses.flags import IdleTimeFlags
+from analyses.flags import Flag
 from analyses.idle.idle_conclusion import idle_in_words
-from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, launch_gaps
+from analyses.idle.launch_gaps import LAUNCH_GAP_COLUMNS, LAUNCH_GAP_US, launch_gaps
 from analyses.idle.other_ranks import blamed_on_ranks
 from analyses.scope import Scope, several_gpus
 from analyses.tables import Table, event_indices, event_names, joined
@@ -332,8 +334,8 @@ def _with_usual_gaps(rows: pd.DataFrame, keys: pd.DataFrame, pieces: GapPieces) 
 
 def answer(
     scopes: Sequence[Scope],
-    launch_gap_us: float = IdleTimeFlags.launch_gap_us,
-    data_load: Sequence[str] = IdleTimeFlags.data_load,
+    launch_gap_us: float = LAUNCH_GAP_US,
+    data_load: Sequence[str] = (),
 ) -> Answer:
     """Return why the GPU has nothing to run, as a whole and stream by stream.
 
@@ -382,11 +384,64 @@ def figure(found: Answer) -> Figure:
     return bars_of_causes(found.main)
 
 
-TABLES = {
-    "idle_time": Table(idle_time, CAUSE_COLUMNS),
-    "waits": Table(idle_waits, WAIT_COLUMNS),
-    "longest_gaps": Table(longest_gaps, GAP_COLUMNS),
-    "streams": Table(stream_idle_time, STREAM_COLUMNS),
-    "launch_gaps": Table(launch_gaps, LAUNCH_GAP_COLUMNS),
-    "waits_innermost": Table(idle_waits, WAIT_COLUMNS),
+MEANINGS = {
+    "cause": meaning.one_of(meaning.GAP_CAUSES, "Why nothing ran."),
+    "idle_share": meaning.share("The idle time, of all idle time of the scope; null where there is none", null=True),
+    "window_share": meaning.share("The idle time, of the scope", null=True),
+    "gaps": meaning.whole("How many gaps this is a part of."),
+    "median_gap_ns": meaning.ns("Its time in one of them, which half do not exceed"),
+    "p95_gap_ns": meaning.ns("Its time in one of them, which 95 % do not exceed"),
+    "evidence": meaning.one_of(
+        [found.label for found in Evidence], "Whether the trace says so or a rule deduced it; null: no edge.", null=True
+    ),
+    "lane": meaning.text("The thread or stream of what is named; null: none.", null=True),
+    "offset_ns": meaning.ns("Where the gap begins, from the scope's start"),
+    "cause_share": meaning.share("The longest part, of the gap"),
+    "edge": meaning.one_of(
+        [kind.label for kind in EdgeKind], "The edge that bound the next activity's start; null: none.", null=True
+    ),
+    "event_index": meaning.whole("The next activity; null: none follows.", null=True),
+    "kernel": meaning.text("The next activity's name; null: none follows.", null=True),
 }
+TABLES = {
+    "idle_time": Table(idle_time, CAUSE_COLUMNS, MEANINGS),
+    "waits": Table(idle_waits, WAIT_COLUMNS, MEANINGS),
+    "longest_gaps": Table(longest_gaps, GAP_COLUMNS, MEANINGS),
+    "streams": Table(
+        stream_idle_time,
+        STREAM_COLUMNS,
+        {**MEANINGS, "idle_share": meaning.share("The idle time, of the stream's", null=True)},
+    ),
+    "launch_gaps": Table(
+        launch_gaps,
+        LAUNCH_GAP_COLUMNS,
+        {
+            **MEANINGS,
+            "idle_share": meaning.share("The idle time, of the stream's", null=True),
+            "cause": meaning.one_of(
+                ["host_wait", "kernel_wait", "other", "launch_unknown"], "Why the stream had nothing to run."
+            ),
+        },
+    ),
+    "waits_innermost": Table(idle_waits, WAIT_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="idle-time",
+    help="Why the GPU has nothing to run: by cause, by the wait or operator behind it, per gap and per stream.",
+    more="Each gap has a cause: no work was launched yet, a launch was late, a kernel waited for another stream.",
+    question="why is the GPU idle, which wait or operator is behind it?",
+    examples=("idle-time trace.json.gz", "idle-time job --step 2"),
+    flags=(
+        Flag(
+            "launch_gap_us",
+            "microseconds",
+            "a gap shorter than this after a launch in time is usual, in µs",
+            LAUNCH_GAP_US,
+        ),
+        Flag("data_load", "text", "regular expressions of data-loading rows", default=(), many=True),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

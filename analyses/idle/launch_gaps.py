@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.flags import IdleTimeFlags
 from analyses.scope import Scope
 from analyses.tables import table_of
 from hta_graph.algorithms.work.stream_gaps import StreamIntervals, stream_intervals
@@ -17,8 +16,10 @@ from hta_graph.columns import summed_by
 from hta_graph.errors import UsageError
 from hta_graph.model import Codes, Ints
 
-__all__ = ["LAUNCH_GAP_COLUMNS", "LaunchGap", "causes_by_launch", "launch_gaps"]
+__all__ = ["LAUNCH_GAP_COLUMNS", "LAUNCH_GAP_US", "LaunchGap", "causes_by_launch", "launch_gaps"]
 
+LAUNCH_GAP_US = 30.0
+"""A gap shorter than this after a launch in time is usual."""
 LAUNCH_GAP_COLUMNS = ["rank", "scope", "stream", "cause", "idle_ns", "idle_share", "gaps"]
 
 
@@ -43,7 +44,7 @@ class LaunchGap(IntEnum):
 LABELS = np.array([cause.label for cause in LaunchGap], object)
 
 
-def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = IdleTimeFlags.launch_gap_us) -> pd.DataFrame:
+def launch_gaps(scopes: Sequence[Scope], *, launch_gap_us: float = LAUNCH_GAP_US) -> pd.DataFrame:
     """Divide each stream's time between its activities by when the next one was launched.
 
     The causes are HTA's. Gaps run from the latest end so far, so that none is negative; an activity whose launch is not

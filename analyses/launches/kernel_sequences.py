@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
+from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.display.charts import long_bars
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
-from analyses.flags import KernelSequencesFlags
+from analyses.flags import Flag
 from analyses.launches.sequence_conclusion import sequence_with_most_time
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
@@ -39,14 +41,14 @@ __all__ = [
     "write_sequence_overlay",
 ]
 
+MIN_PATTERN_LEN = 3
+"""Rows that launch less GPU work are left out."""
 ROOTS = (EventKind.CPU_OP, EventKind.ANNOTATION, EventKind.PYTHON_FUNCTION)
 TOP_K = 5
 COLUMNS = ("rank", "scope", "operator", "count", "kernels", "gpu_ns", "operator_ns", "kernel_sequence")
 
 
-def kernel_sequences(
-    scopes: Sequence[Scope], operator: str, min_pattern_len: int = KernelSequencesFlags.min_pattern_len
-) -> pd.DataFrame:
+def kernel_sequences(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> pd.DataFrame:
     """Find the sequences of kernels, copies and sets that rows launch whose names contain a text.
 
     Such a row is an operator, a CPU annotation or a Python frame that stands in no other such row of its thread; it
@@ -100,9 +102,7 @@ def pattern_times(graph: DependencyGraph, found: Sequences) -> tuple[Ints, Ints]
     return found.per_pattern(found.per_group(length[found.members])), found.per_pattern(length[found.owner])
 
 
-def answer(
-    scopes: Sequence[Scope], operator: str, min_pattern_len: int = KernelSequencesFlags.min_pattern_len
-) -> Answer:
+def answer(scopes: Sequence[Scope], operator: str, min_pattern_len: int = MIN_PATTERN_LEN) -> Answer:
     """Return the table ``kernel_sequences``: what rows of some names launch, and how often.
 
     Args:
@@ -152,7 +152,7 @@ def write_sequence_overlay(
     scope: Scope,
     target: str | Path,
     operator: str,
-    min_pattern_len: int = KernelSequencesFlags.min_pattern_len,
+    min_pattern_len: int = MIN_PATTERN_LEN,
     top_k: int = TOP_K,
 ) -> int:
     """Write the trace with its most frequent sequences marked in a process of their own; return how many marks.
@@ -223,4 +223,28 @@ def pattern_texts(graph: DependencyGraph, found: Sequences) -> list[str]:
     return ["|".join([root, *names]) for root, names in zip(roots, groups, strict=True)]
 
 
-TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS)}
+MEANINGS = {
+    "operator": meaning.text("The operator's full name."),
+    "count": meaning.whole("How often the operator occurs with this sequence."),
+    "kernels": meaning.whole("How many kernels one of them has."),
+    "operator_ns": meaning.ns("The operators' time on the CPU, added up"),
+}
+TABLES = {"kernel_sequences": Table(kernel_sequences, COLUMNS, MEANINGS)}
+
+ANALYSIS = Analysis(
+    name="kernel-sequences",
+    help="The sequences of GPU work under an operator, how often each occurs and how long it takes.",
+    more="Sequences that repeat are what a fused kernel or a CUDA graph could replace.",
+    question="which sequences of kernels repeat under an operator?",
+    examples=(
+        "kernel-sequences trace.json.gz --operator aten::_foreach_add_",
+        "kernel-sequences trace.json.gz --operator aten::_foreach_add_ --overlay sequences.json",
+    ),
+    flags=(
+        Flag("operator", "text", "part of the name of operators, annotations or Python frames", value="NAME"),
+        Flag("min_pattern_len", "count", "leave out rows that launch less GPU work", MIN_PATTERN_LEN, value="N"),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, counted, quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import Outlier, outlier, rows_there, sums_per_scope
 from analyses.display.charts import GRID, SERIES, empty_figure, new_figure
 from analyses.display.clocks import clock_notes
-from analyses.flags import LaunchStatsFlags
+from analyses.flags import Flag
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, table_of
 from hta_graph.algorithms.work.activities import Activities, WorkType
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "answer", "figure", "launch_stats", "launched_work", "launches"]
 
+RUNTIME_CUTOFF_US: float = 50
+LAUNCH_DELAY_CUTOFF_US: float = 100
+"""Calls and delays that are longer are outliers."""
 LARGEST = 10
 """How many single launches a terminal gets."""
 BINS = 100
@@ -133,8 +138,8 @@ def _last_source_ns(graph: DependencyGraph, kinds: tuple[EdgeKind, ...]) -> Ints
 
 def launch_stats(
     frame: pd.DataFrame,
-    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
-    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
 ) -> pd.DataFrame:
     """Sum up launches per rank, scope and name of the call.
 
@@ -186,10 +191,10 @@ def _outlier_marks(frame: pd.DataFrame, runtime_cutoff: float, launch_delay_cuto
 
 def answer(
     scopes: Sequence[Scope],
-    runtime_cutoff: float = LaunchStatsFlags.runtime_cutoff,
-    launch_delay_cutoff: float = LaunchStatsFlags.launch_delay_cutoff,
+    runtime_cutoff: float = RUNTIME_CUTOFF_US,
+    launch_delay_cutoff: float = LAUNCH_DELAY_CUTOFF_US,
     *,
-    no_memory_events: bool = LaunchStatsFlags.no_memory_events,
+    no_memory_events: bool = False,
 ) -> Answer:
     """Return what launches cost on the CPU and why their work starts when it does.
 
@@ -291,8 +296,50 @@ def _add_histogram(made: Figure, values: Any, colour: str, axis: str) -> None:
     )
 
 
-TABLES = {
-    "launch_stats": Table(launch_stats, STATS_COLUMNS),
-    "largest_overheads": Table(_largest_overheads, LARGEST_COLUMNS),
-    "launches": Table(launches, (*COLUMNS, *OUTLIERS)),
+MEANINGS = {
+    "launch_delay_ns": meaning.ns("From the call's start to its work's"),
+    "behind_stream_ns": meaning.ns("Of the delay, waiting for earlier work of the stream"),
+    "behind_event_ns": meaning.ns("Of the delay, waiting for another stream's event"),
+    "overhead_ns": meaning.ns("The rest of the delay"),
+    "median_launch_delay_ns": meaning.ns("The delay that half do not exceed"),
+    "p95_launch_delay_ns": meaning.ns("The delay that 95 % do not exceed"),
+    "median_overhead_ns": meaning.ns("The rest of the delay that half do not exceed"),
+    "short_kernels": meaning.whole("How many kernels are shorter than their launch."),
+    "runtime_outliers": meaning.whole("How many calls take unusually long."),
+    "launch_delay_outliers": meaning.whole("How many delays are unusually long."),
+    "correlation": meaning.whole("The id that the profiler gave the call and its work; -1 without one."),
+    "cpu_duration_ns": meaning.ns("How long the call takes"),
+    "gpu_duration_ns": meaning.ns("How long the activity takes"),
 }
+TABLES = {
+    "launch_stats": Table(launch_stats, STATS_COLUMNS, MEANINGS),
+    "largest_overheads": Table(_largest_overheads, LARGEST_COLUMNS, MEANINGS),
+    "launches": Table(
+        launches,
+        (*COLUMNS, *OUTLIERS),
+        {
+            **MEANINGS,
+            "short_kernels": meaning.flag("Whether the kernel is shorter than its launch."),
+            "runtime_outliers": meaning.flag("Whether the call takes unusually long."),
+            "launch_delay_outliers": meaning.flag("Whether the delay is unusually long."),
+        },
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="launch-stats",
+    help="How long launches take on the CPU, and what their work waited for before it started.",
+    more="What passes between a launch and its work is divided: behind earlier work, behind an event, the rest.",
+    question="how long do launches take, what do their kernels wait for?",
+    examples=("launch-stats trace.json.gz",),
+    flags=(
+        Flag("runtime_cutoff", "microseconds", "a call that takes longer, in µs, is an outlier", RUNTIME_CUTOFF_US),
+        Flag(
+            "launch_delay_cutoff", "microseconds", "a longer launch delay, in µs, is an outlier", LAUNCH_DELAY_CUTOFF_US
+        ),
+        Flag("no_memory_events", "switch", "leave copies and sets out", default=False),
+    ),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

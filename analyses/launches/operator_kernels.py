@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
+from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.display.charts import long_bars
 from analyses.display.clocks import clock_notes
 from analyses.display.terminal import clipped
 from analyses.display.text_tables import ARROW
-from analyses.flags import OperatorKernelsFlags
+from analyses.flags import Flag
 from analyses.launches.sequence_conclusion import sequence_with_most_time
 from analyses.scope import Scope
 from analyses.tables import Table, event_names, scopes_in, table_of
@@ -37,6 +39,8 @@ __all__ = [
     "sequences_of_operators",
 ]
 
+OPERATORS = "aten::"
+"""How the names of operators start that are looked at."""
 SHOWN = 20
 """How many bars a figure holds."""
 COLUMNS = (
@@ -47,7 +51,7 @@ COLUMNS = (
 """``kernels`` counts those of one occurrence; the delays are rounded to a whole nanosecond."""
 
 
-def operator_kernels(scopes: Sequence[Scope], prefix: str = OperatorKernelsFlags.operators) -> pd.DataFrame:
+def operator_kernels(scopes: Sequence[Scope], prefix: str = OPERATORS) -> pd.DataFrame:
     """List which kernels operators launch, in the order of the launches.
 
     A kernel belongs to the innermost operator with the prefix that is open on the launching call's thread; HTA takes
@@ -129,7 +133,7 @@ def joined_names(graph: DependencyGraph, found: Sequences, joint: str) -> list[s
     return [joint.join(event_names(graph, found.group(at))) for at in found.example.tolist()]
 
 
-def answer(scopes: Sequence[Scope], operators: str = OperatorKernelsFlags.operators) -> Answer:
+def answer(scopes: Sequence[Scope], operators: str = OPERATORS) -> Answer:
     """Return the table ``operator_kernels``: which kernels each operator launches, and how late.
 
     Args:
@@ -163,4 +167,29 @@ def figure(found: Answer) -> Figure:
     return long_bars(labels, frame["gpu_ns"].to_numpy() / 1e6, texts, title="GPU time of operators", x="ms")
 
 
-TABLES = {"operator_kernels": Table(operator_kernels, COLUMNS)}
+MEANINGS = {
+    "operator": meaning.text("The operator's name."),
+    "count": meaning.whole("How often the operator occurs with this sequence."),
+    "kernels": meaning.whole("How many kernels one occurrence launches."),
+    "mean_launch_delay_ns": meaning.ns("Mean time from the operator's start to its first launch"),
+    "median_launch_delay_ns": meaning.ns(
+        "Time from the operator's start to its first launch, which half do not exceed"
+    ),
+    "p95_launch_delay_ns": meaning.ns("The same, which 95 % do not exceed"),
+    "mean_runtime_delay_ns": meaning.ns("Mean time from that launch's start to its kernel's"),
+    "median_runtime_delay_ns": meaning.ns("The same, which half do not exceed"),
+    "p95_runtime_delay_ns": meaning.ns("The same, which 95 % do not exceed"),
+}
+TABLES = {"operator_kernels": Table(operator_kernels, COLUMNS, MEANINGS)}
+
+ANALYSIS = Analysis(
+    name="operator-kernels",
+    help="Which kernels each operator launches, and how long it takes until they are launched and start.",
+    more="A kernel belongs to the innermost operator that is open when it is launched.",
+    question="which kernels does an operator launch, how late?",
+    examples=("operator-kernels trace.json.gz", "operator-kernels trace.json.gz --csv kernels.csv"),
+    flags=(Flag("operators", "text", "operators whose names start so; '' takes all", OPERATORS),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

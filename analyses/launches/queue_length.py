@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, counted
+from analyses.analysis import Analysis
 from analyses.answer import Answer, Note
 from analyses.conclusions import outlier
 from analyses.display.charts import steps_by_group
-from analyses.flags import QueueLengthFlags
+from analyses.flags import Flag
 from analyses.scope import Scope
 from analyses.tables import Table, table_of
 from hta_graph.algorithms.work.activities import activities
@@ -33,6 +35,8 @@ __all__ = [
     "queue_of",
 ]
 
+MAX_QUEUE_LENGTH = 1024
+"""When a queue is full: hardware queues of NVIDIA hold so many launches at most."""
 COLUMNS = [
     *("rank", "scope", "stream", "launches", "max_length", "mean_length", "median_length", "time_mean_length"),
     *("full_ns", "full_share", "blocked_calls", "blocked_ns"),
@@ -42,7 +46,7 @@ SATURATED = range(1000, 1024)
 """Where the queues of NVIDIA GPUs are full in real traces: 1,013 to 1,024 launches, mostly 1,022."""
 
 
-def queue_length(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> pd.DataFrame:
+def queue_length(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> pd.DataFrame:
     """Summarise how many launches of each stream had not started.
 
     Every launch counts, a graph launch once for each activity; HTA leaves graph launches and several other calls out.
@@ -140,7 +144,7 @@ def _blocked_launches(scope: Scope) -> dict[int, dict[str, int]]:
     }
 
 
-def answer(scopes: Sequence[Scope], max_queue_length: int = QueueLengthFlags.max_queue_length) -> Answer:
+def answer(scopes: Sequence[Scope], max_queue_length: int = MAX_QUEUE_LENGTH) -> Answer:
     """Return the table ``queue_length`` (a row a stream) and the series ``queue_length_time_series`` (every change).
 
     Args:
@@ -204,7 +208,36 @@ def figure(found: Answer) -> Figure:
     return steps_by_group(frame, "stream", "queue_length", title="Launches that have not started", y="queue length")
 
 
-TABLES = {
-    "queue_length": Table(queue_length, COLUMNS),
-    "queue_length_time_series": Table(queue_length_time_series, SERIES_COLUMNS),
+MEANINGS = {
+    "max_length": meaning.whole("The longest the queue gets, in launches."),
+    "mean_length": meaning.number("The mean length over the changes, in launches; null without any.", null=True),
+    "median_length": meaning.number("The median length over the changes, in launches; null without any.", null=True),
+    "time_mean_length": meaning.number(
+        "The mean length weighted by time, in launches; null without any time.", null=True
+    ),
+    "full_ns": meaning.ns("How long at least --max-queue-length launches wait"),
+    "full_share": meaning.share(
+        "The same, of the time from first change to last (of a window: of all of it)", null=True
+    ),
+    "blocked_calls": meaning.whole("How many launches waited for a free slot."),
+    "blocked_ns": meaning.ns("The time inside them"),
+    "time_ns": meaning.ns("When it changes, absolute"),
+    "queue_length": meaning.whole("How many launches wait from then on."),
+    "event_index": meaning.whole("The call or activity that changed it."),
 }
+TABLES = {
+    "queue_length": Table(queue_length, COLUMNS, MEANINGS),
+    "queue_length_time_series": Table(queue_length_time_series, SERIES_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="queue-length",
+    help="How many launches wait on each stream, and how long a full queue held the CPU.",
+    more="A full queue holds the CPU until the GPU has caught up.",
+    question="how many launches wait, when is the queue full?",
+    examples=("queue-length trace.json.gz",),
+    flags=(Flag("max_queue_length", "count", "a queue of so many launches is full", MAX_QUEUE_LENGTH),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import largest_thing, rows_there
 from analyses.display.charts import steps_by_group
@@ -142,7 +144,31 @@ def figure(found: Answer) -> Figure:
     return steps_by_group(frame, "kind", "bandwidth_gbps", title="Memory bandwidth of copies and sets", y="GB/s")
 
 
-TABLES = {
-    "memory_bandwidth": Table(memory_bandwidth, COLUMNS),
-    "memory_bandwidth_time_series": Table(memory_bandwidth_time_series, SERIES_COLUMNS),
+MEANINGS = {
+    "kind": meaning.text("The kind of copy or set."),
+    "events": meaning.whole("How many copies or sets there are."),
+    "without_bytes": meaning.whole("How many of them do not say what they moved."),
+    "bytes": meaning.size("What was moved"),
+    "duration_ns": meaning.ns("Their lengths added up"),
+    "busy_ns": meaning.ns("When at least one runs"),
+    "mean_gbps": meaning.rate("Bytes by added-up time; null: not known", null=True),
+    "busy_gbps": meaning.rate("Bytes by the time when at least one runs; null: not known", null=True),
+    "max_gbps": meaning.rate("The highest recorded rate of a single one; null: not known", null=True),
+    "time_ns": meaning.ns("When it changes"),
+    "bandwidth_gbps": meaning.rate("The rate of all that run, from then on"),
 }
+TABLES = {
+    "memory_bandwidth": Table(memory_bandwidth, COLUMNS, MEANINGS),
+    "memory_bandwidth_time_series": Table(memory_bandwidth_time_series, SERIES_COLUMNS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="memory-bandwidth",
+    help="What copies and sets moved, and at which rate.",
+    more="Copies are told apart by direction; those that do not say how many bytes they moved are counted apart.",
+    question="what do copies move, at which rate?",
+    examples=("memory-bandwidth trace.json.gz",),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import outlier
 from analyses.display.charts import step_lines
 from analyses.display.terminal import clipped
-from analyses.flags import MemoryTimelineFlags
+from analyses.flags import OWNER_KINDS, Flag
 from analyses.scope import Scope
 from analyses.tables import Rows, Table, joined, labelled
 from hta_graph.algorithms.who.owners import OWNERS, owners
@@ -81,7 +83,7 @@ class Allocations:
         return texts_of_codes(graph.names, picked(graph.event_table.name, self.owner), UNKNOWN)
 
 
-def allocations(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> list[Allocations]:
+def allocations(scopes: Sequence[Scope], by: str = "operator") -> list[Allocations]:
     """Return what the ``[memory]`` events of each scope say, one entry for each of its devices, CPU first.
 
     Args:
@@ -263,7 +265,7 @@ def _event_rows(item: Allocations) -> dict[str, Any]:
     }
 
 
-def answer(scopes: Sequence[Scope], by: str = MemoryTimelineFlags.by) -> Answer:
+def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
     """Return how much memory the tensors of each device take.
 
     Args:
@@ -330,8 +332,42 @@ def figure(found: Answer) -> Figure:
     return step_lines(lines, title="Memory over time", x="ms since the first event", y="MiB")
 
 
-TABLES = {
-    "memory": Table(peaks, PEAKS),
-    "alive_at_the_peak": Table(alive_at_peak, ALIVE),
-    "events": Table(memory_events, EVENTS),
+MEANINGS = {
+    "device": meaning.text("The device."),
+    "allocations": meaning.whole("How many allocations there are."),
+    "frees": meaning.whole("How many releases there are."),
+    "peak_bytes": meaning.size("The total at its highest"),
+    "peak_reserved_bytes": meaning.size("What the allocator held of the driver; null: not recorded", null=True),
+    "peak_event_index": meaning.whole("The allocation that reached the peak; null: that was the beginning.", null=True),
+    "peak_by": meaning.text("On whose behalf that was; null: that was the beginning.", null=True),
+    "alive_bytes": meaning.size("What was alive at the peak"),
+    "alive_share": meaning.share("The same, of the peak", null=True),
+    "time_ns": meaning.ns("When it happens, absolute"),
+    "bytes": meaning.size("What is allocated; negative: freed"),
+    "allocated_bytes": meaning.size("The total after it; -1: not recorded"),
+    "reserved_bytes": meaning.size("What the allocator held after it; -1: not recorded"),
 }
+TABLES = {
+    "memory": Table(peaks, PEAKS, MEANINGS),
+    "alive_at_the_peak": Table(
+        alive_at_peak,
+        ALIVE,
+        {
+            **MEANINGS,
+            "allocations": meaning.whole("How many allocations there are; null: of before the recording.", null=True),
+        },
+    ),
+    "events": Table(memory_events, EVENTS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="memory-timeline",
+    help="How much memory tensors take, its peak and what was alive then; of traces or the profiler's raw export.",
+    more="It needs a recording with profile_memory=True, and says so of others.",
+    question="how much memory is in use, what is alive at the peak?",
+    examples=("memory-timeline trace.json.gz",),
+    flags=(Flag("by", "text", f"on whose behalf: {', '.join(OWNER_KINDS)}", "operator", choices=OWNER_KINDS),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.answer import Answer
 from analyses.display.charts import SERIES, empty_figure, new_figure, thinned
 from analyses.tables import Table
@@ -166,4 +167,18 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {"memory_by_category": Table(peak_table, COLUMNS), "timeline": Table(timeline_table, TIME_COLUMNS)}
+MEANINGS = {
+    "category": meaning.text("What tensors are for."),
+    "at_peak_bytes": meaning.size("When all categories together take most"),
+    "at_peak_share": meaning.share("The same, of all", null=True),
+    "own_peak_bytes": meaning.size("Its own highest total"),
+    "time_ns": meaning.ns("When it changes, absolute; -1: before the recording"),
+    **{
+        f"{name}_bytes": meaning.size(f"The total of {name.replace('_', ' ')} from then on")
+        for name in (*CATEGORIES, "all")
+    },
+}
+TABLES = {
+    "memory_by_category": Table(peak_table, COLUMNS, MEANINGS),
+    "timeline": Table(timeline_table, TIME_COLUMNS, MEANINGS),
+}

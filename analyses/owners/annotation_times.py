@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import largest_thing, rows_there
 from analyses.display.charts import empty_figure, new_figure
@@ -219,7 +221,24 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {
-    "annotations": Table(annotation_times, COLUMNS),
-    "durations": Table(annotation_durations, DURATIONS),
+MEANINGS = {
+    "cpu_covered_ns": meaning.ns("When at least one is open on some thread"),
+    "gpu_ns": meaning.ns("The lengths of its activities added up"),
+    "gpu_busy_ns": meaning.ns("When at least one of its activities runs"),
+    "side": meaning.text("cpu or gpu."),
 }
+TABLES = {
+    "annotations": Table(annotation_times, COLUMNS, MEANINGS),
+    "durations": Table(annotation_durations, DURATIONS, MEANINGS),
+}
+
+ANALYSIS = Analysis(
+    name="annotations",
+    help="How long the program's named parts take on the CPU, and what GPU work they ask for.",
+    more="Annotations are what the program has named with record_function, and the profiler's own steps.",
+    question="what GPU work do annotations ask for?",
+    examples=("annotations trace.json.gz",),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

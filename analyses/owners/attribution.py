@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, quoted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.conclusions import largest_thing
 from analyses.display.charts import empty_figure, new_figure
-from analyses.flags import ATTRIBUTED_TO, AttributionFlags
+from analyses.flags import ATTRIBUTED_TO, Flag
 from analyses.scope import Scope
 from analyses.tables import Table, event_indices, event_names, table_of
 from hta_graph.algorithms.who.owners import OWNERS, owners, totals
@@ -47,7 +49,7 @@ RECORD = {
 """How to record what an attribution needs."""
 
 
-def attribution(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> pd.DataFrame:
+def attribution(scopes: Sequence[Scope], by: str = "operator") -> pd.DataFrame:
     """Sum GPU time per operator, Python frame, module (object or class) or annotation.
 
     Every activity is followed to its launching call and to what was open around that call; Python frames and
@@ -127,7 +129,7 @@ def _owned_activities(scope: Scope) -> pd.DataFrame:
     return pd.DataFrame(columns).sort_values(["gpu_ns", "event_index"], ascending=[False, True])
 
 
-def answer(scopes: Sequence[Scope], by: str = AttributionFlags.by) -> Answer:
+def answer(scopes: Sequence[Scope], by: str = "operator") -> Answer:
     """Return one table of GPU time, named after whose work it is: ``gpu_time_by_operator``, ``gpu_time_by_frame``, ….
 
     Args:
@@ -215,6 +217,31 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {_table_name(by): Table(attribution, COLUMNS) for by in BY[:-1]} | {
-    _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS)
+MEANINGS = {
+    "instances": meaning.whole("How many owners have GPU work."),
+    "gpu_total_ns": meaning.ns("GPU time of what it and what is inside it launch"),
+    "gpu_self_share": meaning.share("The same, of all activities' time", null=True),
+    "gpu_total_share": meaning.share("The same, of all activities' time", null=True),
+    "operator_index": meaning.whole("The event index of the operator; null: none.", null=True),
+    "frame": meaning.text("The innermost Python frame; null: not recorded.", null=True),
+    "frame_index": meaning.whole("The event index of the frame; null: none.", null=True),
+    "module": meaning.text("The innermost nn.Module; null: not recorded.", null=True),
+    "module_index": meaning.whole("The event index of the module; null: none.", null=True),
+    "annotation_index": meaning.whole("The event index of the annotation; null: none.", null=True),
 }
+TABLES = {_table_name(by): Table(attribution, COLUMNS, MEANINGS) for by in BY[:-1]} | {
+    _table_name("activity"): Table(activity_owners, ACTIVITY_COLUMNS, MEANINGS)
+}
+
+ANALYSIS = Analysis(
+    name="attribution",
+    help="Whose work the GPU does: operators, Python frames, modules, annotations.",
+    more="Frames and modules need a recording with with_stack=True.",
+    question="whose work does the GPU do: operator, Python frame, module?",
+    usage="--by module",
+    examples=("attribution trace.json.gz", "attribution trace.json.gz --by module"),
+    flags=(Flag("by", "text", f"{', '.join(BY[:-1])}, or activity (a list)", "operator", choices=BY),),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.scope import Scope
@@ -173,7 +175,31 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {
-    "hardware_counters": Table(hardware_counters, COLUMNS),
-    "ranges": Table(counted_ranges, (*KEYS, MORE)),
+MEANINGS = {
+    "counter": meaning.text("The counter's name."),
+    "operator": meaning.text("The operator that launched the kernels."),
+    "ranges": meaning.whole("How many kernels were counted."),
+    "value": meaning.number("The sum over them of counters that end in .sum, else the mean."),
+    "value_share": meaning.share("Of all operators, of counters that end in .sum; else null", null=True),
+    "call_index": meaning.whole("The event index of the launch; -1: not known."),
+    "operator_stack": meaning.listed(meaning.text("An operator."), "The operators that are open, outermost first."),
 }
+TABLES = {
+    "hardware_counters": Table(hardware_counters, COLUMNS, MEANINGS),
+    "ranges": Table(
+        counted_ranges,
+        (*KEYS, MORE),
+        {**MEANINGS, "operator": meaning.text("The innermost operator; empty: none is open.")},
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="hardware-counters",
+    help="What CUPTI's hardware counters counted, by the operator that launched the kernel.",
+    more="It needs a recording with profiler_metrics, and says so of others.",
+    question="what did CUPTI's counters count, by operator?",
+    examples=("hardware-counters trace.json.gz",),
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

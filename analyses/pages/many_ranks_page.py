@@ -54,7 +54,7 @@ def many_ranks(job: JobGraph, window: Window, data_load: Sequence[str] = ()) -> 
     path = critical_path(job, window, data_load=data_load)
     scopes = _scopes(job, window, path.window.missing)
     waiting, together = (
-        one.answer(scopes, one.flags()).on_command_line() for one in (catalogue.stragglers, catalogue.collectives)
+        catalogue.analysis(name).answer(scopes).on_command_line() for name in ("stragglers", "collectives")
     )
     elsewhere = replay_elsewhere(job)
     replayed = None if elsewhere is None else elsewhere(window(job), window.asked)

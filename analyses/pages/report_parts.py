@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from analyses import catalogue
 from analyses.answer import Answer
-from analyses.catalogue import Analysis
 from analyses.display.charts import COLOUR
 from analyses.pages import row_links
 from analyses.pages.bars import Bar, time_bar
@@ -57,7 +56,7 @@ class ReportPart:
     """
 
     title: str
-    analysis: Analysis[Any]
+    analysis: str
     meaning: str
     tables: tuple[ShownTable, ...]
     every_rank: bool = False
@@ -67,7 +66,7 @@ class ReportPart:
 PARTS = (
     ReportPart(
         "Where the GPU's time goes",
-        catalogue.temporal_breakdown,
+        "temporal-breakdown",
         "Compute, communication and copies that nothing hides, and idle time.",
         (
             ShownTable(
@@ -85,7 +84,7 @@ PARTS = (
     ),
     ReportPart(
         "Top kernels",
-        catalogue.kernel_breakdown,
+        "kernel-breakdown",
         "GPU time by type of work, and the kernels that take most of it; a name leads to its longest run.",
         (
             ShownTable("kernel_types", {"time_ns": ("time", MIXED)}, coloured_by="kernel_type"),
@@ -94,7 +93,7 @@ PARTS = (
     ),
     ReportPart(
         "How near it is to the GPU's limits",
-        catalogue.roofline,
+        "roofline",
         "What operators achieve by the shapes that they were given, and where the window goes that is not at the peak.",
         (
             ShownTable("roofline"),
@@ -104,7 +103,7 @@ PARTS = (
     ),
     ReportPart(
         "Why the GPU is idle",
-        catalogue.idle_time,
+        "idle-time",
         "What each gap between GPU activities waited for.",
         (
             ShownTable("idle_time", {"idle_ns": ("idle", COLOUR["idle"])}),
@@ -114,7 +113,7 @@ PARTS = (
     ),
     ReportPart(
         "Communication and overlap",
-        catalogue.overlap,
+        "overlap",
         "How much communication computation hides, and which collectives are exposed.",
         (
             ShownTable(
@@ -130,7 +129,7 @@ PARTS = (
     ),
     ReportPart(
         "Ranks compared",
-        catalogue.collectives,
+        "collectives",
         "Who comes last to each collective, and how long the others wait.",
         (
             ShownTable(
@@ -144,7 +143,7 @@ PARTS = (
     ),
     ReportPart(
         "Launches",
-        catalogue.launch_stats,
+        "launch-stats",
         "How long launch calls take, and how long their kernels then wait.",
         (ShownTable("launch_stats"),),
     ),
@@ -157,7 +156,7 @@ def part_section(scopes: Sequence[Scope], part: ReportPart, timeline: TimelinePa
     chosen = scopes if part.every_rank else [scope]
     title = part.title if len(chosen) == len(scopes) else f"{part.title}, rank {slowest}"
     try:
-        found = part.analysis.answer(chosen, part.analysis.flags()).on_command_line()
+        found = catalogue.analysis(part.analysis).answer(chosen).on_command_line()
     # One analysis that cannot answer must not cost the reader all the others.
     except HtaGraphError as error:
         return Section(title, part.meaning, notes=[str(error)])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from analyses.answer import Answer
 from analyses.pages.page_tables import ROWS
@@ -15,8 +16,6 @@ from hta_graph.columns import pair_key, picked
 from hta_graph.model import BoundBy
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from analyses.pages.timeline_page import TimelinePage
 
 __all__ = ["collectives_of_rank", "events", "gaps", "longest_pieces", "longest_runs", "stretches"]

@@ -13,14 +13,12 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analyses.advice.wording import brief_share
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["WaitingMap", "waiting_map"]
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
 from analyses.advice.wording import brief_duration, brief_share, counted
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.ranks.group_waits import GROUP_KINDS, GROUPS, group_kinds, groups
@@ -264,10 +266,74 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {
-    "collectives": Table(collectives, COLLECTIVES),
-    "ranks": Table(waits_by_rank, RANKS),
-    "group_kinds": Table(group_kinds, GROUP_KINDS),
-    "groups": Table(groups, GROUPS),
-    "members": Table(collective_members, MEMBERS),
+MEANINGS = {
+    "number": meaning.whole("Its number in order of time."),
+    "ranks": meaning.whole("How many ranks each of the groups has."),
+    "last_rank": meaning.whole("The rank that came last."),
+    "waited_ns": meaning.ns("How long all others waited, added up"),
+    "median_wait_ns": meaning.ns("The wait that half of the others do not exceed"),
+    "longest_wait_ns": meaning.ns("The longest wait"),
+    "transfer_ns": meaning.ns("From when all came to the end; null: matched with nobody", null=True),
+    "bytes": meaning.size("The larger of input and output; null: not recorded", null=True),
+    "algorithm_gbps": meaning.rate("Bytes by transfer; null: not recorded", null=True),
+    "missing": meaning.whole("How many ranks of the group are not given; null: not known.", null=True),
+    "elements": meaning.whole("Elements, as recorded; null: not recorded.", null=True),
+    "matched_by": meaning.one_of(["comms id", "sequence number", "order"], "By what its members were found."),
+    "kernels": meaning.whole("In how many matched collectives it took part."),
+    "wait_ns": meaning.ns("How long it waited in them"),
+    "p95_wait_ns": meaning.ns("The wait that 95 % do not exceed"),
+    "kind": meaning.GROUP_KIND,
+    "collectives": meaning.whole("How many collectives there are."),
+    "worst_caused_ns": meaning.ns("And how long they wait for it"),
+    "arrival_ns": meaning.ns("When the rank came, in its own file's time"),
+    "is_last": meaning.flag("Whether the rank came last."),
 }
+TABLES = {
+    "collectives": Table(
+        collectives,
+        COLLECTIVES,
+        {
+            **MEANINGS,
+            "ranks": meaning.whole("How many ranks took part."),
+            "transfer_ns": meaning.ns("From the last start to the last end"),
+        },
+    ),
+    "ranks": Table(
+        waits_by_rank,
+        RANKS,
+        {
+            **MEANINGS,
+            "median_wait_ns": meaning.ns("The wait that half do not exceed"),
+            "transfer_ns": meaning.ns("The rest of their time"),
+        },
+    ),
+    "group_kinds": Table(group_kinds, GROUP_KINDS, MEANINGS),
+    "groups": Table(
+        groups,
+        GROUPS,
+        {**MEANINGS, "group": meaning.text("Its name and ranks."), "ranks": meaning.whole("How many ranks are in it.")},
+    ),
+    "members": Table(
+        collective_members,
+        MEMBERS,
+        {
+            **MEANINGS,
+            "duration_ns": meaning.ns("How long its row is"),
+            "wait_ns": meaning.ns("How long it waited; null: matched with nobody", null=True),
+            "number": meaning.whole("The collective's number in order of time; null: matched with nobody.", null=True),
+        },
+    ),
+}
+
+ANALYSIS = Analysis(
+    name="collectives",
+    help="Who came last to each collective of several ranks, how long the others waited, how long it transferred.",
+    more="Clocks of ranks are compared by what these did together, and corrected where that contradicts them.",
+    question="who comes last to each collective, who waits, how long?",
+    examples=("collectives job", "collectives job --step 2 --csv collectives.csv"),
+    page="ranks.md",
+    from_summaries="yes",
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

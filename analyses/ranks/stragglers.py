@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analyses import meaning
+from analyses.analysis import Analysis
 from analyses.answer import Answer
 from analyses.display.charts import empty_figure, new_figure
 from analyses.display.worst_ranks import MANY_RANKS
@@ -101,8 +103,32 @@ def figure(found: Answer) -> Figure:
     return made
 
 
-TABLES = {
-    "stragglers": Table(stragglers, COLUMNS),
-    "hosts": Table(hosts, HOSTS),
-    "causes": Table(causes, CAUSES),
+MEANINGS = {
+    "collectives": meaning.whole("How many collectives it took part in."),
+    "last_share": meaning.share("The same, of those that it took part in", null=True),
+    "wait_caused_share": meaning.share("The same, of all ranks' waiting", null=True),
+    "ranks": meaning.whole("How many ranks there are."),
+    "caused_ns": meaning.ns("The waiting of others that it caused"),
+    "wait_ns": meaning.ns("How long its own ranks waited"),
+    "name": meaning.text("What it did more of; null: what cannot be charged to anything.", null=True),
+    "direct_ns": meaning.ns("Of those that waited for this rank itself"),
+    "propagated_ns": meaning.ns("Of those that waited for ranks that had waited for it"),
 }
+TABLES = {
+    "stragglers": Table(stragglers, COLUMNS, MEANINGS),
+    "hosts": Table(hosts, HOSTS, MEANINGS),
+    "causes": Table(causes, CAUSES, {**MEANINGS, "collectives": meaning.whole("In how many collectives they waited.")}),
+}
+
+ANALYSIS = Analysis(
+    name="stragglers",
+    help="Which ranks the others wait for.",
+    more="A rank that comes last makes the others wait; what it did meanwhile is the cause.",
+    question="which ranks do the others wait for, and [why](which_rank.md)?",
+    examples=("stragglers job", "stragglers job --per-step", "stragglers job --json -"),
+    page="which_rank.md",
+    from_summaries="with causes",
+    tables=TABLES,
+    answer=answer,
+    figure=figure,
+)

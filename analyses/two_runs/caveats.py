@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from analyses.scope import Scope
+from analyses.two_runs.outermost_operators import outermost_operators
 from hta_graph.algorithms.who.call_paths import NUMBER
 from hta_graph.columns import distinct
-from hta_graph.model import EventKind
 
 __all__ = ["caveats", "share_in_common"]
 
@@ -48,8 +47,7 @@ def share_in_common(control: Scope, test: Scope) -> float:
 def _operator_times(scope: Scope) -> dict[str, int]:
     """Add up the outermost operators of a scope by name."""
     events, names = scope.graph.event_table, scope.graph.names
-    rows = np.flatnonzero((events.kind == EventKind.CPU_OP) & (scope.graph.operator_around < 0))
-    rows = rows[scope.holds(rows)]
+    rows = outermost_operators(scope)
     found: dict[str, int] = {}
     for code in distinct(events.name[rows]).tolist():
         own = rows[events.name[rows] == code]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from analyses import meaning
 from analyses.answer import Answer, Note, records
 from analyses.tables import Table
 from analyses.two_runs.caveats import caveats
@@ -80,7 +81,7 @@ def answer_of_jobs(found: JobComparison, ranks: Comparison[Side]) -> Answer:
         series={name: frame for name, frame in beside.tables.items() if name != "environment"},
         opening=[*environment_lines(around), *missing_rank_lines(*sides), *conclusion],
         conclusion=conclusion,
-        told=[*_closing_lines(found), _rank_note(ranks)],
+        closing_notes=[*_closing_lines(found), _rank_note(ranks)],
         keys={**beside.keys, "conclusion": " ".join(beside.conclusion), "environment": records(around), "job": job},
         worst_by={"job_ranks": "diff_ns"},
         most_rows=ROWS_SHOWN,
@@ -120,11 +121,35 @@ def _rank_note(ranks: Comparison[Side]) -> Note:
 
 WAITS = [*TIMES, "noise_ns"]
 CAUSED = ["control_caused_ns", "test_caused_ns"]
+MEANINGS = {
+    "control_host": meaning.text("The host of the control; null: not recorded, or several.", null=True),
+    "control_caused_ns": meaning.ns("The waiting of others that it causes in the control"),
+    "test_caused_ns": meaning.ns("The waiting of others that it causes in the test"),
+    "ranks": meaning.whole("How many ranks each of the groups has."),
+    "kind": meaning.GROUP_KIND,
+    "worst_diff_ns": meaning.ns("By how much that group's waiting changed"),
+}
 TABLES = {
-    "job_classes": Table(job_classes, ["bound_by", *WAITS]),
-    "job_names": Table(job_names, ["name", "bound_by", "control_calls", "test_calls", *WAITS]),
-    "job_ranks": Table(job_ranks, ["rank", "host", "control_host", *WAITS, *CAUSED]),
-    "job_hosts": Table(job_hosts, ["host", "control_host", "ranks", *WAITS, *CAUSED]),
-    "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"]),
-    "job_causes": Table(job_causes, ["rank", "name", "call_path", "bound_by", *WAITS]),
+    "job_classes": Table(job_classes, ["bound_by", *WAITS], MEANINGS),
+    "job_names": Table(job_names, ["name", "bound_by", "control_calls", "test_calls", *WAITS], MEANINGS),
+    "job_ranks": Table(
+        job_ranks,
+        ["rank", "host", "control_host", *WAITS, *CAUSED],
+        {
+            **MEANINGS,
+            "control_ns": meaning.ns("The control's path on the rank"),
+            "test_ns": meaning.ns("The test's path on the rank"),
+        },
+    ),
+    "job_hosts": Table(
+        job_hosts,
+        ["host", "control_host", "ranks", *WAITS, *CAUSED],
+        {**MEANINGS, "ranks": meaning.whole("How many ranks are on it."), "host": meaning.text("The host.")},
+    ),
+    "job_groups": Table(job_groups, ["kind", "ranks", "groups", *WAITS, "worst_group", "worst_diff_ns"], MEANINGS),
+    "job_causes": Table(
+        job_causes,
+        ["rank", "name", "call_path", "bound_by", *WAITS],
+        {**MEANINGS, "name": meaning.text("What it did; null: nothing shows it.", null=True)},
+    ),
 }

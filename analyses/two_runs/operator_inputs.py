@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from analyses.scope import Scope
+from analyses.two_runs.outermost_operators import outermost_operators
 from hta_graph.algorithms.work.activities import WorkType
 from hta_graph.errors import TraceError
-from hta_graph.model import EventKind, Ints
+from hta_graph.model import Ints
 from hta_graph.trace.details import read_details
 
 __all__ = ["inputs_that_differ"]
@@ -74,8 +75,7 @@ def _operators_with_times(scope: Scope) -> tuple[Ints, Ints, int]:
         np.add.at(times, place, (work.end - work.start)[known])
         return rows, times, int((work.end - work.start).sum())
     events = graph.event_table
-    rows = np.flatnonzero((events.kind == EventKind.CPU_OP) & (graph.operator_around < 0))
-    rows = rows[scope.holds(rows)]
+    rows = outermost_operators(scope).astype(np.int64)
     times = events.end[rows] - events.start[rows]
     return rows, times, int(times.sum())
 

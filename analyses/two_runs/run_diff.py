@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from analyses import meaning
 from analyses.answer import Answer, records
 from analyses.display.charts import COLOUR, empty_figure, new_figure
 from analyses.display.window_text import rows_after_lines
@@ -164,17 +165,39 @@ def figure(found: Answer) -> Figure:
 
 TIMES = ["control_ns", "test_ns", "diff_ns"]
 COUNTED = ["control_count", "test_count", *TIMES, "noise_ns"]
+MEANINGS = {
+    "control_count": meaning.whole("How many the control has."),
+    "test_count": meaning.whole("How many the test has."),
+    "change": meaning.one_of(["added", "removed", "replaced", "slower", "faster"], "What changed."),
+    "kernels": meaning.text("The first names; control ⇒ test where they differ."),
+    "times": meaning.whole("How often."),
+    "control_index": meaning.whole("The first such event of the control; null: none.", null=True),
+    "test_index": meaning.whole("The first such event of the test; null: none.", null=True),
+    "side": meaning.one_of(["control", "test"], "The run."),
+    "step": meaning.whole("The number of the profiler step."),
+    "iteration_ns": meaning.ns("From the end of earlier work to that of its own"),
+    "latency_ns": meaning.ns("From its start to the end of its last work"),
+    "outlier": meaning.text("What an unusual step contains; else empty."),
+    "what": meaning.text("What is compared."),
+    "control": meaning.text("What the control says; null: nothing.", null=True),
+    "test": meaning.text("What the test says; null: nothing.", null=True),
+}
 TABLES = {
-    "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"]),
+    "critical_path_by_class": Table(path_class_diff, ["bound_by", *TIMES, "noise_ns"], MEANINGS),
     "critical_path_by_name": Table(
-        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", *TIMES, "noise_ns"]
+        path_event_diff, ["name", "bound_by", "control_calls", "test_calls", *TIMES, "noise_ns"], MEANINGS
     ),
-    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED]),
+    "gpu_time_by_call_path": Table(call_path_diff, ["call_path", *COUNTED], MEANINGS),
     "kernels_in_order": Table(
         kernel_changes,
         ["change", "call_path", "kernels", "times", *TIMES, "control_index", "test_index"],
+        {
+            **MEANINGS,
+            "control_ns": meaning.ns("Their time in the control"),
+            "test_ns": meaning.ns("Their time in the test"),
+        },
     ),
-    "by_name": Table(time_by_name_diff, ["name", *COUNTED]),
-    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"]),
-    "environment": Table(environment, ["what", "control", "test"]),
+    "by_name": Table(time_by_name_diff, ["name", *COUNTED], MEANINGS),
+    "steps": Table(step_table, ["side", "step", "iteration_ns", "latency_ns", "bound_by", "outlier"], MEANINGS),
+    "environment": Table(environment, ["what", "control", "test"], MEANINGS),
 }

@@ -9,11 +9,12 @@ import numpy as np
 from analyses.scope import Scope
 from analyses.two_runs.kernels_in_order import EnqueuedWork, common_codes
 from analyses.two_runs.noise import Repeats, noise_of_repeats
+from analyses.two_runs.outermost_operators import outermost_operators
 from analyses.two_runs.sides import Side
 from hta_graph.algorithms.sequences.alignment import align
 from hta_graph.algorithms.who.call_paths import CallPaths
 from hta_graph.columns import distinct, summed_by
-from hta_graph.model import Bools, EventKind, Ints
+from hta_graph.model import Bools, Ints
 
 __all__ = ["RepeatedWork", "repeated_work"]
 
@@ -68,8 +69,7 @@ def _common_operators(control: Scope, test: Scope) -> tuple[Repeats, Codes]:
     codes, lengths = [], []
     for scope in (control, test):
         events, names = scope.graph.event_table, scope.graph.names
-        rows = np.flatnonzero((events.kind == EventKind.CPU_OP) & (scope.graph.operator_around < 0))
-        rows = rows[scope.holds(rows)]
+        rows = outermost_operators(scope)
         rows = rows[np.argsort(events.start[rows], kind="stable")]
         code = np.zeros(len(names) + 1, np.int64)
         for name in distinct(events.name[rows]).tolist():

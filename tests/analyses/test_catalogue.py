@@ -1,4 +1,4 @@
-"""What an analysis declares stands once: its flags, defaults and columns are those of its signature, help and files."""
+"""What an analysis declares is true of its signature, help and files, and what is made of it is up to date."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import analyses
-from analyses import flags
-from analyses.catalogue import CATALOGUE, Analysis
-from analyses.flags import OWNER_KINDS, MemoryTimelineFlags
+from analyses.analysis import Analysis
+from analyses.catalogue import CATALOGUE, MODULES, analysis
+from analyses.flags import OWNER_KINDS
 from analyses.memory import raw_memory_timeline
 from analyses.tables import MORE, Table
 from analyses.two_runs import job_diff, run_diff
@@ -23,14 +22,16 @@ from hta_graph.algorithms.who.owners import OWNERS
 from tests.simulator import Dialect
 from tests.support.command_line import run_command
 from tests.support.poor_traces import saved_file, simulated_bytes
+from tests.write_schemas.made_files import SCHEMAS, made_files
 
 ROOT = Path(__file__).parents[2]
-every_analysis = pytest.mark.parametrize("analysis", CATALOGUE, ids=lambda item: item.name)
+ANALYSES = [analysis(entry.name) for entry in CATALOGUE]
+every_analysis = pytest.mark.parametrize("asked", ANALYSES, ids=lambda item: item.name)
 
 
-def required_flags(analysis: Analysis[Any]) -> list[str]:
+def required_flags(asked: Analysis) -> list[str]:
     """Give each flag without a default some value."""
-    return [text for flag in analysis.listed_flags if flag.is_required for text in (flag.option, "aten::")]
+    return [text for flag in asked.flags if flag.is_required for text in (flag.option, "aten::")]
 
 
 @pytest.fixture(scope="module")
@@ -48,77 +49,72 @@ def documented_words(table: Table) -> set[str]:
 
 
 def all_tables() -> list[tuple[str, Table]]:
-    listed = [(f"{one.name} {name}", table) for one in CATALOGUE for name, table in one.tables.items()]
+    listed = [(f"{one.name} {name}", table) for one in ANALYSES for name, table in one.tables.items()]
     others = {"diff": run_diff.TABLES, "diff of jobs": job_diff.TABLES, "raw timeline": raw_memory_timeline.TABLES}
     return listed + [(f"{of} {name}", table) for of, tables in others.items() for name, table in tables.items()]
 
 
 @every_analysis
-def test_flags_are_the_arguments_of_the_answer_with_the_same_defaults(analysis: Analysis[Any]) -> None:
-    _, *arguments = inspect.signature(analysis.question().answer).parameters.values()
-    assert {item.name for item in arguments} == {flag.argument for flag in analysis.listed_flags}
-    for flag in analysis.listed_flags:
+def test_flags_are_the_arguments_of_the_answer_with_the_same_defaults(asked: Analysis) -> None:
+    _, *arguments = inspect.signature(asked.answer).parameters.values()
+    assert {item.name for item in arguments} == {flag.argument for flag in asked.flags}
+    for flag in asked.flags:
         default = next(item.default for item in arguments if item.name == flag.argument)
         assert default is (inspect.Parameter.empty if flag.is_required else flag.default), flag.argument
 
 
 @every_analysis
-def test_flags_are_told_with_all_others(analysis: Analysis[Any]) -> None:
-    assert analysis.flags.__name__ in flags.__all__
-
-
-@every_analysis
 def test_help_shows_what_is_asked_and_every_flag_with_its_default(
-    analysis: Analysis[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    asked: Analysis, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    status, out, _ = run_command(capsys, analysis.name, "--help")
+    status, out, _ = run_command(capsys, asked.name, "--help")
     assert status == 0
     shown = " ".join(out.split())
-    assert analysis.asks in shown
-    for flag in analysis.listed_flags:
+    assert asked.help in shown
+    for flag in asked.flags:
         assert re.search(rf"{flag.option}( \S+)*? {re.escape(flag.help)}", shown), flag.option
-        shows_default = flag.read is not bool and not flag.many and not flag.is_required and flag.default is not None
+        shows_default = flag.reader != "switch" and not flag.many and not flag.is_required and flag.default is not None
         assert flag.help.endswith(f"({flag.default})") == shows_default
 
 
 @every_analysis
-def test_a_command_line_without_flags_gives_the_defaults(analysis: Analysis[Any]) -> None:
-    from analyses.command_line.all_commands import command_of
+def test_a_command_line_without_flags_gives_the_defaults(asked: Analysis) -> None:
+    from analyses.command_line.analysis_commands import command_of
 
     parser = argparse.ArgumentParser()
-    for add in command_of(analysis).options:
+    (entry,) = (entry for entry in CATALOGUE if entry.name == asked.name)
+    for add in command_of(entry).options:
         add(parser)
-    from analyses.command_line.ask import told_flags
-
-    given = required_flags(analysis)
-    told = told_flags(analysis, parser.parse_args(["trace.json", *given]))
-    assert vars(told) == vars(analysis.flags(*given[1:2]))
+    given = required_flags(asked)
+    required = iter(given[1::2])
+    defaults = {flag.argument: next(required) if flag.is_required else flag.default for flag in asked.flags}
+    assert entry.flags_in(parser.parse_args(["trace.json", *given])) == defaults
 
 
 @every_analysis
 def test_json_and_csv_have_the_declared_columns(
-    analysis: Analysis[Any], two_ranks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: Analysis, two_ranks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = [tmp_path / "answer.json", tmp_path / "answer.csv"]
     written = ["--json", str(outputs[0]), "--csv", str(outputs[1])]
-    status, _, err = run_command(capsys, analysis.name, two_ranks, *required_flags(analysis), *written)
+    status, _, err = run_command(capsys, asked.name, two_ranks, *required_flags(asked), *written)
     assert status == 0, err
     tables = json.loads(outputs[0].read_text(encoding="utf-8"))["tables"]
-    assert tables.keys() <= analysis.tables.keys()
+    assert tables.keys() <= asked.tables.keys()
     for name, rows in tables.items():
-        declared = [column for column in analysis.tables[name].columns if column != MORE]
+        declared = [column for column in asked.tables[name].columns if column != MORE]
         assert all(list(row)[: len(declared)] == declared for row in rows), name
-        assert MORE in analysis.tables[name].columns or all(len(row) == len(declared) for row in rows), name
+        assert MORE in asked.tables[name].columns or all(len(row) == len(declared) for row in rows), name
     header = next(csv.reader(outputs[1].read_text(encoding="utf-8").splitlines()))
-    assert header == list(analysis.tables[next(iter(tables))].columns)
+    assert header == list(asked.tables[next(iter(tables))].columns)
 
 
 @every_analysis
-def test_tables_of_nothing_have_the_declared_columns(analysis: Analysis[Any]) -> None:
-    found = analysis.answer([], analysis.flags(*required_flags(analysis)[1:2]))
+def test_tables_of_nothing_have_the_declared_columns(asked: Analysis) -> None:
+    found = asked.answer([], *required_flags(asked)[1::2])
     for name, frame in {**found.tables, **found.series}.items():
-        assert list(frame.columns) == [column for column in analysis.tables[name].columns if column != MORE]
+        assert list(frame.columns) == [column for column in asked.tables[name].columns if column != MORE]
 
 
 @pytest.mark.parametrize(("name", "table"), all_tables(), ids=[name for name, _ in all_tables()])
@@ -126,25 +122,57 @@ def test_every_column_is_explained(name: str, table: Table) -> None:
     assert {column for column in table.columns if column != MORE} - documented_words(table) == set(), name
 
 
-QUESTIONS = {item.name: item.question() for item in CATALOGUE} | {"diff": run_diff, "raw": raw_memory_timeline}
+@pytest.mark.parametrize(("name", "table"), all_tables(), ids=[name for name, _ in all_tables()])
+def test_every_column_has_a_meaning(name: str, table: Table) -> None:
+    assert [column for column in table.columns if column != MORE and not table.meaning(column)["description"]] == []
+
+
+@every_analysis
+def test_no_meaning_is_without_a_column(asked: Analysis) -> None:
+    columns = {column for table in asked.tables.values() for column in table.columns}
+    assert {column for table in asked.tables.values() for column in table.meanings} <= columns
+
+
+QUESTIONS = {item.name: item.answer for item in ANALYSES} | {
+    "diff": run_diff.answer,
+    "raw": raw_memory_timeline.answer,
+}
+TABLES = {item.name: item.tables for item in ANALYSES} | {
+    "diff": run_diff.TABLES,
+    "raw": raw_memory_timeline.TABLES,
+}
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_an_answer_says_what_comes_back_and_what_each_argument_is(name: str) -> None:
-    answer = QUESTIONS[name].answer
+    answer = QUESTIONS[name]
     text = inspect.getdoc(answer) or ""
     assert "the command" not in text
     assert set(inspect.signature(answer).parameters) <= set(re.findall(r"^    (\w+): ", text, re.MULTILINE))
     # An attribution has one table, named after whose time it tells.
-    named = {"gpu_time_by_operator"} if name == "attribution" else set(QUESTIONS[name].TABLES)
+    named = {"gpu_time_by_operator"} if name == "attribution" else set(TABLES[name])
     assert named <= set(re.findall(r"``(\w+)``", text))
 
 
 def test_every_question_is_a_public_name() -> None:
-    for analysis in CATALOGUE:
-        name = str(getattr(analysis.question(), "__name__", "")).rpartition(".")[2]
-        assert getattr(analyses, name) is analysis.question()
-        assert name == {"annotations": "annotation_times"}.get(analysis.name, analysis.name.replace("-", "_"))
+    for entry in CATALOGUE:
+        name = entry.module.rpartition(".")[2]
+        assert name in analyses.__all__
+        module = getattr(analyses, name)
+        assert (module.ANALYSIS, module.TABLES, module.answer) == (
+            analysis(entry.name),
+            analysis(entry.name).tables,
+            analysis(entry.name).answer,
+        )
+        assert name == {"annotations": "annotation_times"}.get(entry.name, entry.name.replace("-", "_"))
+
+
+def test_what_is_made_of_the_declarations_is_that_of_now() -> None:
+    texts = dict(made_files())
+    stale = [path.name for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "python -m tests.write_schemas writes them anew"
+    assert {path for path in texts if path.suffix == ".json"} == set(SCHEMAS.glob("*.json"))
+    assert tuple(entry.module for entry in CATALOGUE) == MODULES
 
 
 def test_the_package_shows_its_public_names_and_nothing_else() -> None:
@@ -153,4 +181,5 @@ def test_the_package_shows_its_public_names_and_nothing_else() -> None:
 
 def test_owners_are_told_without_numpy_as_the_algorithms_know_them() -> None:
     assert tuple(OWNERS) == OWNER_KINDS
-    assert MemoryTimelineFlags().by in OWNERS
+    (by,) = analysis("memory-timeline").flags
+    assert by.default in OWNERS

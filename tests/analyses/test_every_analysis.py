@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from analyses import whole
-from analyses.catalogue import CATALOGUE
+from analyses.catalogue import CATALOGUE, analysis
 from hta_graph import build_graph
 from hta_graph.trace.read import read_traces
 from tests.support.command_line import run_command
@@ -131,7 +131,7 @@ def test_notes_name_no_flags_in_python(make: Callable[[Path], list[Path]], tmp_p
     graphs = [build_graph(trace) for trace in read_traces(make(tmp_path), salvage=True)]
     scopes = [whole(at, graph) for at, graph in enumerate(graphs)]
     for asked in CATALOGUE:
-        found = asked.question().answer(scopes, **UNANSWERED.get(asked.name, {}))
+        found = analysis(asked.name).answer(scopes, **UNANSWERED.get(asked.name, {}))
         assert all(isinstance(note, str) and "--" not in note for note in found.notes), asked.name
         assert len(found.on_command_line().notes) == len(found.notes)
 

@@ -1,7 +1,8 @@
 """Every column of every table of every analysis, as exact numbers: a share of less than the whole is noticed.
 
 ``small_job_answers.txt`` holds what the commands answered about :mod:`tests.support.small_job` once; its shares and
-totals were checked by hand. A share stands there as a fraction.
+totals were checked by hand. A share stands there as a fraction. An analysis may have its own numbers in its test file
+instead, as ``SMALL_JOB``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from analyses.scope import in_window
 from tests.support.small_job import ALL_REDUCE, COPY, one_rank, small_job
 
 ANSWERS = Path(__file__).parent / "small_job_answers.txt"
+OWN = re.compile(r'^SMALL_JOB = """\n(.*?)"""$', re.MULTILINE | re.DOTALL)
 OF_BOTH_RANKS = ("collectives", "stragglers")
 JOB_TABLES = {"overlap": ("overlap",), "idle-time": ("streams",)}
 """Tables that say more where both ranks are given."""
@@ -65,11 +67,20 @@ def lines(records: list[dict[str, Any]]) -> list[str]:
 def answers() -> dict[str, dict[str, list[str]]]:
     """Return the lines of each table that should be, by command."""
     found: dict[str, dict[str, list[str]]] = {}
-    for block in ANSWERS.read_text(encoding="utf-8").strip().split("\n\n"):
+    texts = [ANSWERS.read_text(encoding="utf-8"), *own_answers()]
+    for block in "\n\n".join(text.strip() for text in texts).split("\n\n"):
         head, *rows = block.splitlines()
         command, table = head.removeprefix("# ").split(" / ")
         found.setdefault(command, {})[table] = rows
     return found
+
+
+def own_answers() -> Iterator[str]:
+    """Yield the answers that stand in the test file of an analysis."""
+    for entry in CATALOGUE:
+        for path in ANSWERS.parent.rglob(f"test_{entry.module.rpartition('.')[2]}.py"):
+            if found := OWN.search(path.read_text(encoding="utf-8")):
+                yield found[1]
 
 
 def test_every_analysis_has_its_numbers() -> None:

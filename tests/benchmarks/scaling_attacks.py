@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyses.command_line.all_commands import COMMANDS, Command, CommandGroup
+from analyses.command_line.all_commands import COMMANDS
 from analyses.command_line.cli import main as run_command
+from analyses.command_line.command import Command, CommandGroup
 from tests.benchmarks.machine import machine, versions
 from tests.benchmarks.scaling_shapes import FOLDERS, SHAPES, write_folder, write_shape
 from tests.same_outputs import preload

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from functools import cache
 
-from analyses.command_line.all_commands import COMMANDS, CommandGroup
+from analyses.command_line.all_commands import COMMANDS
+from analyses.command_line.command import CommandGroup
 
 __all__ = ["every_command", "options_of", "positionals_of"]
 

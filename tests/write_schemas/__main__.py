@@ -1,23 +1,22 @@
-"""Write the files of all schemas, and remove those of none: ``python -m tests.write_schemas`` from the root."""
+"""Write what is made of what analyses declare: ``python -m tests.write_schemas`` from the root.
+
+The index that the command line reads, the public names, all JSON Schemas, and lines of the manual.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.write_schemas.every_schema import every_schema, schema_text
-
-FOLDER = Path(__file__).parents[2] / "analyses" / "schemas"
+from tests.write_schemas.made_files import SCHEMAS, made_files
 
 
-def write_schemas() -> None:
-    """Write all files."""
-    schemas = every_schema()
-    for path in FOLDER.glob("*.json"):
-        if path.stem not in schemas:
+def write_all() -> None:
+    """Write all files, and remove the schemas of none."""
+    texts = dict(made_files())
+    for path in SCHEMAS.glob("*.json"):
+        if path not in texts:
             path.unlink()
-    for name, schema in schemas.items():
-        (FOLDER / f"{name}.json").write_text(schema_text(schema), encoding="utf-8")
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write_schemas()
+    write_all()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from analyses.catalogue import CATALOGUE, Analysis, memory_timeline
+from analyses.analysis import Analysis
 from analyses.memory import raw_memory_timeline
 from analyses.tables import MORE, Table
 from analyses.two_runs import job_diff, run_diff
 from analyses.two_runs.sides import Measure
-from tests.write_schemas.columns import column
+from tests.write_schemas.index import every_analysis
 from tests.write_schemas.properties import (
     Schema,
     bound_by,
@@ -44,11 +44,11 @@ NOT_ALWAYS = {
 
 def all_answers() -> dict[str, Schema]:
     """Return the schema of every analysis and of diff."""
-    return {**{one.name: _answer(one) for one in CATALOGUE}, "diff": diff()}
+    return {**{one.name: _answer(one) for one in every_analysis().values()}, "diff": diff()}
 
 
-def _answer(analysis: Analysis[object]) -> Schema:
-    tables = {**analysis.tables, **(raw_memory_timeline.TABLES if analysis is memory_timeline else {})}
+def _answer(analysis: Analysis) -> Schema:
+    tables = {**analysis.tables, **(raw_memory_timeline.TABLES if analysis.name == "memory-timeline" else {})}
     properties = {
         "scopes": SCOPES,
         "conclusion": CONCLUSION,
@@ -56,16 +56,16 @@ def _answer(analysis: Analysis[object]) -> Schema:
         "notes": NOTES,
         "unread": UNREAD,
     }
-    return document(analysis.name, analysis.asks, properties, ["unread"])
+    return document(analysis.name, analysis.help, properties, ["unread"])
 
 
 def _tables(name: str, tables: Mapping[str, Table]) -> Schema:
-    listed_tables = {of: listed(_row(of, table), f"The table {of.replace('_', ' ')}.") for of, table in tables.items()}
+    listed_tables = {of: listed(_row(table), f"The table {of.replace('_', ' ')}.") for of, table in tables.items()}
     return record(listed_tables, "The tables, each a list of rows.", NOT_ALWAYS.get(name, ()))
 
 
-def _row(of: str, table: Table) -> Schema:
-    found = record({name: column(of, name) for name in table.columns if name != MORE}, "A row.")
+def _row(table: Table) -> Schema:
+    found = record({name: table.meaning(name) for name in table.columns if name != MORE}, "A row.")
     return {**found, "additionalProperties": MORE_COLUMNS} if MORE in table.columns else found
 
 
@@ -91,7 +91,7 @@ def diff() -> Schema:
     }
     properties = {
         "scopes": SCOPES,
-        "environment": listed(_row("environment", run_diff.TABLES["environment"]), "What differs around the runs."),
+        "environment": listed(_row(run_diff.TABLES["environment"]), "What differs around the runs."),
         **lengths,
         "steps": _both(_steps(of_run), "The steps of each run; empty for named windows."),
         "job": record(

@@ -5,7 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hta_graph.model import BoundBy, Reason
+from analyses.meaning import bound_by, flag, listed, ns, number, one_of, rate, share, size, text, whole
+from hta_graph.model import Reason
+
+__all__ = [
+    "Schema",
+    "bound_by",
+    "by_key",
+    "by_rank",
+    "defined",
+    "document",
+    "flag",
+    "listed",
+    "ns",
+    "number",
+    "one_of",
+    "rate",
+    "reason",
+    "record",
+    "share",
+    "size",
+    "text",
+    "whole",
+]
 
 Schema = dict[str, Any]
 
@@ -14,64 +36,9 @@ OF_NUMBERS = {"pattern": "^-?[0-9]+$"}
 """Names of properties that are numbers of ranks or nodes."""
 
 
-def whole(says: str, *, null: bool = False) -> Schema:
-    """Describe an integer."""
-    return _described("integer", says, null=null)
-
-
-def ns(says: str, *, null: bool = False) -> Schema:
-    """Describe a time in integer nanoseconds."""
-    return whole(f"{says} (ns)", null=null)
-
-
-def size(says: str, *, null: bool = False) -> Schema:
-    """Describe a number of bytes."""
-    return whole(f"{says} (bytes)", null=null)
-
-
-def share(says: str, *, null: bool = False) -> Schema:
-    """Describe a fraction of one."""
-    return number(f"{says} (a fraction of one)", null=null)
-
-
-def rate(says: str, *, null: bool = False) -> Schema:
-    """Describe a rate in 10^9 bytes per second."""
-    return number(f"{says} (GB/s, 10^9 bytes per second)", null=null)
-
-
-def number(says: str, *, null: bool = False) -> Schema:
-    """Describe a number that need not be an integer."""
-    return _described("number", says, null=null)
-
-
-def text(says: str, *, null: bool = False) -> Schema:
-    """Describe a text."""
-    return _described("string", says, null=null)
-
-
-def flag(says: str) -> Schema:
-    """Describe what is true or false."""
-    return _described("boolean", says)
-
-
-def one_of(labels: Iterable[str], says: str, *, null: bool = False) -> Schema:
-    """Describe a word out of a list."""
-    return {**text(says, null=null), "enum": [*labels, *([None] if null else [])]}
-
-
-def bound_by(says: str, *, null: bool = False) -> Schema:
-    """Describe a class of time on a critical path."""
-    return one_of([kind.label for kind in BoundBy], says, null=null)
-
-
 def reason(says: str, *, null: bool = False) -> Schema:
     """Describe why time is unexplained."""
     return one_of([kind.label for kind in Reason], says, null=null)
-
-
-def listed(of: Schema, says: str) -> Schema:
-    """Describe a list."""
-    return {"type": "array", "description": says, "items": of}
 
 
 def record(properties: Mapping[str, Schema], says: str, optional: Iterable[str] = ()) -> Schema:
@@ -126,7 +93,3 @@ def document(
         **({"dependentRequired": dict(together)} if together else {}),
         **({"$defs": dict(definitions)} if definitions else {}),
     }
-
-
-def _described(kind: str, says: str, *, null: bool = False) -> Schema:
-    return {"type": [kind, "null"] if null else kind, "description": says}

@@ -1,4 +1,4 @@
-"""What the commands for Chakra's simulators do. Everything heavy is imported when a command runs."""
+"""chakra: the commands about workloads for the simulators of MLCommons Chakra and ASTRA-sim."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
+from analyses.command_line.command import Command, CommandGroup
+from analyses.command_line.named_files import InputFolder, InputTraces, OutputFile, OutputFolder
+from analyses.command_line.options import add_inputs, add_jobs, add_json
 from analyses.command_line.outputs import write_json
+from analyses.given_numbers import RANK, factor_text
 from hta_graph.errors import HtaGraphError, OutputError, UsageError
+from hta_graph.export.chakra.workload.convert_options import CHOICES
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
 
@@ -22,10 +27,42 @@ if TYPE_CHECKING:
     from hta_graph.export.chakra.workload.convert import Conversion
     from hta_graph.export.chakra.workload.rank_work import RankInput
 
-__all__ = ["check", "convert", "link", "scale", "simulate", "statistics"]
+__all__ = ["CHAKRA", "LINK"]
 
 
-def link(options: argparse.Namespace) -> None:
+def _add_link(parser: argparse.ArgumentParser) -> None:
+    """Add the two traces of one rank and where the linked one goes; ``chakra_trace_link``'s names work too."""
+    parser.add_argument(
+        "--host-trace", "--chakra-host-trace", type=InputTraces, required=True, metavar="FILE",
+        help="the host execution trace (torch.profiler.ExecutionTraceObserver)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--device-trace",
+        "--chakra-device-trace",
+        type=InputTraces,
+        required=True,
+        metavar="FILE",
+        help="the device (Kineto) trace",
+    )
+    parser.add_argument("--rank", type=RANK, metavar="R", help="the rank of both; default: what the device trace says")
+    parser.add_argument(
+        "-o",
+        "--output",
+        "--output-file",
+        type=OutputFile,
+        required=True,
+        metavar="FILE",
+        help="the linked trace (- for standard output)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an output that exists")
+    parser.add_argument("--any-process", action="store_true", help="link traces that name different processes")
+    parser.add_argument(
+        "--salvage", action="store_true", help="read the whole events of a device trace that breaks off"
+    )
+    parser.add_argument("--log-level", metavar="LEVEL", help=argparse.SUPPRESS)  # chakra_trace_link's, without effect
+
+
+def _link(options: argparse.Namespace) -> None:
     """Link a host execution trace and a device trace of one rank, and say what was found."""
     from hta_graph.build import build_graph
     from hta_graph.export.chakra.host.host_trace import read_host_trace
@@ -43,6 +80,17 @@ def link(options: argparse.Namespace) -> None:
     write_file(options.output, linked_json(linked))
     for line in _link_lines(linked):
         say(f"{options.output}: {line}")
+
+
+LINK = Command(
+    name="link",
+    help="Link a host execution trace and a device trace of one rank, as chakra_trace_link does.",
+    more="The host trace is that of torch.profiler.ExecutionTraceObserver, of the same run.",
+    examples=("chakra link --host-trace host.json --device-trace device.json --output linked.json",),
+    page="simulators.md",
+    options=(_add_link,),
+    run=_link,
+)
 
 
 def _refuse_existing(output: str, *, force: bool) -> None:
@@ -66,7 +114,39 @@ def _link_lines(linked: LinkedTrace) -> list[str]:
     return lines + [f"{count:,} {what}" for what, count in left_out.items() if count]
 
 
-def convert(options: argparse.Namespace) -> None:
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    """Add what a workload is made of, how, and where it goes."""
+    parser.add_argument(
+        "--host-trace", type=InputTraces, nargs="+", default=[], metavar="FILE",
+        help="host execution traces of the ranks: they add tensors and dependencies by them",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--prefix", default="trace", metavar="NAME", help="the files are NAME.<npu>.et (trace)")
+    parser.add_argument(
+        "--profile", choices=CHOICES["profile"], default="full",
+        help="gpu: leave operators out; the host's time between launches and waits is one delay (full)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--overlap", choices=CHOICES["overlap"], default="keep",
+        help="a simulated rank does one thing at a time; rows that ran beside others keep their durations and run "
+        "after them, or share the time in which any of them ran (keep)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--unknown-collectives", choices=CHOICES["unknown"], default="error",
+        help="what becomes of communication whose type, size or group is not known, or that ASTRA-sim does not run: "
+        "as-recorded lets the ranks wait for each other and the recorded transfer pass (of broadcasts too), as-compute "
+        "makes compute nodes; of the CPU's only as-recorded makes nodes (error)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--missing-ranks", choices=CHOICES["missing"], default="error",
+        help="ranks without a trace: copy lets them do what the lowest given one does; communication with them takes "
+        "as long as it did (as-recorded) or becomes compute nodes (as-compute); on the CPU it is time of the thread "
+        "that waited (error)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace a workload that exists")
+
+
+def _convert(options: argparse.Namespace) -> None:
     """Write a folder of ``.et`` files, and say what became of the traces."""
     from hta_graph.export.chakra.files.et_folder import check_target
     from hta_graph.export.chakra.workload.convert import ConvertOptions, conversion_document
@@ -91,7 +171,23 @@ def convert(options: argparse.Namespace) -> None:
         print_lines(_conversion_lines(conversion), wide=options.wide)
 
 
-def check(options: argparse.Namespace) -> None:
+CONVERT = Command(
+    name="convert",
+    help="Write .et files of all ranks for ASTRA-sim, from device traces (and host traces) or linked ones.",
+    more="What it writes is checked before it is there.",
+    examples=("chakra convert job --output workload", "chakra convert job --profile gpu --output gpu_only"),
+    page="simulators.md",
+    options=(add_inputs, add_jobs, _add_convert, add_json),
+    run=_convert,
+)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the workload to look at."""
+    parser.add_argument("folder", type=InputFolder, metavar="DIR", help="a folder of .et files and comm_groups.json")
+
+
+def _check(options: argparse.Namespace) -> None:
     """Print what ASTRA-sim would stumble over, one line each; with findings the exit status is 1."""
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.check import check as look_at
@@ -111,7 +207,26 @@ def check(options: argparse.Namespace) -> None:
         print_lines([f"{options.folder}: nothing found; ranks: {len(result.programs)}, nodes: {nodes:,}"])
 
 
-def simulate(options: argparse.Namespace) -> None:
+CHECK = Command(
+    name="check",
+    help="Find what ASTRA-sim would abort on, stall at in silence, or simulate wrongly.",
+    more="It exits with 1 where ASTRA-sim would not run the workload.",
+    examples=("chakra convert job --output workload", "chakra check workload"),
+    page="simulators.md",
+    options=(_add_check, add_json),
+    run=_check,
+)
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    """Add the workload to execute, and what to write."""
+    _add_check(parser)
+    parser.add_argument(
+        "--nodes", type=OutputFile, metavar="FILE", help="write when each node started and ended as CSV"
+    )
+
+
+def _simulate(options: argparse.Namespace) -> None:
     """Execute a workload, print how long each rank took, and where it stalls."""
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.simulate import nodes_csv, simulation_document
@@ -129,7 +244,33 @@ def simulate(options: argparse.Namespace) -> None:
         raise HtaGraphError(f"{options.folder}: stalls: {result.stalls[0]}")
 
 
-def scale(options: argparse.Namespace) -> None:
+SIMULATE = Command(
+    name="simulate",
+    help="Execute .et files by ASTRA-sim's rules, beside what was measured.",
+    more="Each rank's simulated end stands beside its measured span.",
+    examples=("chakra convert job --output workload", "chakra simulate workload"),
+    page="simulators.md",
+    options=(_add_simulate, add_json),
+    run=_simulate,
+)
+
+
+def _add_scale(parser: argparse.ArgumentParser) -> None:
+    """Add the workload to scale, by how much, and where the scaled one goes."""
+    _add_check(parser)
+    parser.add_argument(
+        "--gpu", type=factor_text, default="1", metavar="FACTOR",
+        help="durations of compute nodes of the GPU become so many times as long: 0.5 is a GPU twice as fast (1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cpu", type=factor_text, default="1", metavar="FACTOR",
+        help="the same for the CPU's work: operators and, in the profile gpu, its delays (1)",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=OutputFolder, required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace a workload that exists")
+
+
+def _scale(options: argparse.Namespace) -> None:
     """Write a workload whose compute nodes take longer or shorter, and say what changed."""
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.workload.scaling import scale_factor, scale_workload
@@ -139,7 +280,31 @@ def scale(options: argparse.Namespace) -> None:
     say(f"{options.output}: nodes scaled: {changed.gpu:,} of the GPU, {changed.cpu:,} of the CPU")
 
 
-def statistics(options: argparse.Namespace) -> None:
+SCALE = Command(
+    name="scale",
+    help="Write a workload again for a faster or slower GPU or CPU.",
+    more="Durations of computation change; communication and what depends on what stay.",
+    examples=("chakra convert job --output workload", "chakra scale workload --gpu 0.5 --output faster"),
+    page="simulators.md",
+    options=(_add_scale,),
+    run=_scale,
+)
+
+
+def _add_statistics(parser: argparse.ArgumentParser) -> None:
+    """Add the log of a run, and the workload that was run."""
+    parser.add_argument(
+        "log", type=InputFolder, metavar="LOG", help='ASTRA-sim\'s logging folder (its system says "trace-enabled": 1)'
+    )
+    parser.add_argument(
+        "--workload",
+        type=InputFolder,
+        metavar="DIR",
+        help="what was run: it says which nodes are work of the CPU, and how many there are",
+    )
+
+
+def _statistics(options: argparse.Namespace) -> None:
     """Print what a log of ASTRA-sim says of each rank."""
     from hta_graph.export.chakra.files.et_folder import read_folder
     from hta_graph.export.chakra.simulator.et_program import programs_of
@@ -156,6 +321,17 @@ def statistics(options: argparse.Namespace) -> None:
         print_lines(_statistics_lines(found), wide=options.wide)
     if options.workload and not all(one.may_be_complete if found.is_lost else one.is_complete for one in found.ranks):
         raise HtaGraphError(f"{options.log}: ASTRA-sim did not run all nodes to their end")
+
+
+STATISTICS = Command(
+    name="statistics",
+    help="How long each rank computed and communicated in a run of ASTRA-sim, by its log.",
+    more="ASTRA-sim writes the log where its system file says trace-enabled.",
+    examples=("chakra statistics log --workload workload",),
+    page="simulators.md",
+    options=(_add_statistics, add_json),
+    run=_statistics,
+)
 
 
 def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
@@ -308,3 +484,10 @@ def _statistics_lines(found: LogStatistics) -> list[Line]:
 def _relative_difference(simulated: int, measured: int | None) -> str:
     """Print how far apart two lengths are."""
     return f"{simulated / measured - 1:+.2%}".replace("%", " %") if measured else ""
+
+
+CHAKRA = CommandGroup(
+    name="chakra",
+    help="Workloads for the simulators of MLCommons Chakra and ASTRA-sim.",
+    commands=(LINK, CONVERT, CHECK, SIMULATE, SCALE, STATISTICS),
+)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from analyses.command_line.command_help import HELP
+from analyses.command_line.all_commands import COMMANDS
 from analyses.command_line.completion_command import SHELLS
 from tests.support.command_line import one_error, run_command
 from tests.support.every_command import every_command, options_of
@@ -59,7 +59,7 @@ def completed(script: Path, tmp_path: Path) -> Completed:
 
 def test_commands_are_completed(completed: Completed) -> None:
     assert completed("crit") == ["critical-path"]
-    assert set(completed("")) >= {name.split()[0] for name in HELP}
+    assert set(completed("")) >= {command.name for command in COMMANDS}
     assert completed("chakra", "s") == ["scale", "simulate", "statistics"]
 
 
@@ -90,7 +90,7 @@ def test_the_script_of_each_shell_is_one_that_it_reads(
     pytest.importorskip("shtab", reason="shtab is absent; pip install 'hta-graph[completion]' runs them")
     status, out, err = run_command(capsys, "completion", shell)
     assert (status, err) == (0, "")
-    assert all(name.split()[0] in out for name in HELP)
+    assert all(command.name in out for command in COMMANDS)
     if shutil.which(shell) and shell != "tcsh":
         (tmp_path / "script").write_text(out, encoding="utf-8")
         subprocess.run([shell, "-n", tmp_path / "script"], check=True)

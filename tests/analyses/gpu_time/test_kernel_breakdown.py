@@ -158,7 +158,7 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     assert found.tables["kernels"].columns[:6].tolist() == ["rank", "scope", "kernel_type", "kernel", "count", "sum_ns"]
     assert "no GPU activity" in found.notes[0]
     assert not figure(found).data
-    types, kernels = hta_kernel_breakdown([scope])
+    types, kernels = hta_kernel_breakdown([scope], duration_ratio=0.8, num_kernels=10, include_memory_kernels=True)
     assert types.columns.tolist() == ["kernel_type", "sum", "percentage"]
     assert kernels.empty
 
@@ -186,7 +186,9 @@ def test_a_terminal_gets_short_names_and_files_full_ones(tmp_path: Path) -> None
 
 
 def test_htas_frames(tmp_path: Path) -> None:
-    types, kernels = hta_kernel_breakdown([whole(0, build(tmp_path))], num_kernels=1)
+    types, kernels = hta_kernel_breakdown(
+        [whole(0, build(tmp_path))], num_kernels=1, duration_ratio=0.8, include_memory_kernels=True
+    )
     assert types.to_dict("list") == {
         "kernel_type": [
             "COMPUTATION", "COMMUNICATION", "COMPUTATION overlapping COMMUNICATION", "MEMORY",
@@ -307,7 +309,9 @@ def check_kernels(own: pd.DataFrame, top: list[dict[str, Any]]) -> None:
 def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
     graphs = graphs_of(name)
     for method, limit in {"get_gpu_kernel_breakdown": 10, "get_gpu_kernel_breakdown__all_kernels": 10**9}.items():
-        types, kernels = hta_kernel_breakdown(like_hta(graphs), num_kernels=limit, by_quantile=True)
+        types, kernels = hta_kernel_breakdown(
+            like_hta(graphs), num_kernels=limit, by_quantile=True, duration_ratio=0.8, include_memory_kernels=True
+        )
         golden = [frame_of(item) for item in hta_items(name, method)]
         pd.testing.assert_frame_equal(types, golden[0][golden[0]["sum"] > 0], check_dtype=False)
         columns = ["name", "sum (us)", "kernel_type", "rank"] if limit == 10 else golden[1].columns.tolist()
@@ -318,7 +322,9 @@ def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
 @pytest.mark.parametrize("name", ["nccl_args_a100", "ns_resolution_v100", "owlv2_pystack_h100"])
 def test_htas_answer_without_rounding_is_met_but_for_its_float_error(name: str) -> None:
     items = hta_items(f"{name}__ns_rounding_off", "get_gpu_kernel_breakdown__all_kernels")
-    _, kernels = hta_kernel_breakdown(like_hta(graphs_of(name)), num_kernels=10**9)
+    _, kernels = hta_kernel_breakdown(
+        like_hta(graphs_of(name)), num_kernels=10**9, duration_ratio=0.8, include_memory_kernels=True
+    )
     pd.testing.assert_frame_equal(kernels, frame_of(items[1]), check_dtype=False, rtol=0, atol=2)
 
 

@@ -16,7 +16,6 @@ import pytest
 import hta_graph as hg
 from analyses import roofline
 from analyses.answer import Answer
-from analyses.flags import RooflineFlags
 from analyses.scope import per_step, whole
 from hta_graph.errors import UsageError
 from hta_graph.operators.devices import Device, known_devices
@@ -272,4 +271,5 @@ def test_the_figure_has_a_roof_for_each_type_and_a_point_for_each_row(tmp_path: 
 
 
 def test_the_flag_is_the_argument() -> None:
-    assert RooflineFlags.peaks is None
+    (flag,) = roofline.ANALYSIS.flags
+    assert flag.default is None

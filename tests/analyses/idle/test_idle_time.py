@@ -187,7 +187,7 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     assert found.main.columns.tolist() == columns
     assert "no GPU activity" in found.notes[0]
     assert not figure(found).data
-    frame, statistics = hta_idle_time([scope], show_idle_interval_stats=True)
+    frame, statistics = hta_idle_time([scope], show_idle_interval_stats=True, streams=None, consecutive_kernel_delay=30)
     assert frame.columns.tolist() == ["rank", "stream", "idle_category", "idle_time", "idle_time_ratio"]
     assert statistics is not None
     assert statistics.empty
@@ -204,7 +204,9 @@ def test_htas_frames(tmp_path: Path) -> None:
     trace.launch("b", (1, 2), (12, 20), 2)
     trace.launch("c", (30, 31), (32, 40), 3)
     trace.launch("d", (30, 31), (34, 40), 4, stream=9)
-    frame, statistics = hta_idle_time([whole(1, trace.graph(tmp_path))], show_idle_interval_stats=True)
+    frame, statistics = hta_idle_time(
+        [whole(1, trace.graph(tmp_path))], show_idle_interval_stats=True, streams=None, consecutive_kernel_delay=30
+    )
     assert frame.to_numpy().tolist() == [
         [1, 7, "host_wait", 12.0, 0.86],
         [1, 7, "kernel_wait", 2.0, 0.14],
@@ -215,7 +217,9 @@ def test_htas_frames(tmp_path: Path) -> None:
     assert statistics.index.tolist() == ["host_wait", "kernel_wait", "other", "other"]
     assert statistics.iloc[0].fillna(-1).tolist() == [1, 7, 1, 12, -1, 12, 12, 12, 12, 12]
     assert statistics["count"].tolist() == [1, 1, 0, 0]
-    only, nothing = hta_idle_time([whole(1, trace.graph(tmp_path))], streams=[9])
+    only, nothing = hta_idle_time(
+        [whole(1, trace.graph(tmp_path))], streams=[9], show_idle_interval_stats=False, consecutive_kernel_delay=30
+    )
     assert only["stream"].tolist() == [9]
     assert nothing is None
 
@@ -354,7 +358,9 @@ def check_launch_gaps(frame: pd.DataFrame, exact: dict[str, Any], threshold: str
 def test_htas_answer_is_met_where_it_is_right(name: str) -> None:
     items = json.loads((SHARED / "golden" / name / "get_idle_time_breakdown.json").read_text())["result"]["items"]
     right = {rank: graph for rank, graph in graphs_of(name).items() if not (name == "dlrm_8xv100" and rank in (1, 3))}
-    frame, statistics = hta_idle_time(like_hta(right), show_idle_interval_stats=True)
+    frame, statistics = hta_idle_time(
+        like_hta(right), show_idle_interval_stats=True, streams=None, consecutive_kernel_delay=30
+    )
     assert statistics is not None
     for ours, item in ((frame, items[0]), (statistics.reset_index(), items[1])):
         golden = pd.DataFrame(item["rows"], columns=[column.removeprefix("index:") for column in item["columns"]])
@@ -368,7 +374,9 @@ def test_htas_answer_without_rounding_is_met_but_for_its_float_error(name: str) 
     golden = SHARED / "golden" / f"{name}__ns_rounding_off" / "get_idle_time_breakdown.json"
     item = json.loads(golden.read_text())["result"]["items"][0]
     theirs = pd.DataFrame(item["rows"], columns=item["columns"])
-    ours, _ = hta_idle_time(like_hta(graphs_of(name)))
+    ours, _ = hta_idle_time(
+        like_hta(graphs_of(name)), streams=None, show_idle_interval_stats=False, consecutive_kernel_delay=30
+    )
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False, rtol=0, atol=5)
 
 

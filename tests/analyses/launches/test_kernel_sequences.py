@@ -100,7 +100,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "choose another window" in answer([later], "linear").notes[0]
     assert not figure(found).data
     assert kernel_sequences([], "linear").empty
-    assert hta_frequent_cuda_kernel_sequences(whole(0, graph), "conv").empty
+    assert hta_frequent_cuda_kernel_sequences(
+        whole(0, graph), "conv", output_dir=None, min_pattern_len=3, top_k=5, visualize=False
+    ).empty
 
 
 def test_a_figure_draws_the_counts(tmp_path: Path) -> None:
@@ -110,7 +112,9 @@ def test_a_figure_draws_the_counts(tmp_path: Path) -> None:
 
 def test_hta_shape_and_no_file_unless_asked(tmp_path: Path) -> None:
     graph = layers().graph(tmp_path)
-    frame = hta_frequent_cuda_kernel_sequences(whole(0, graph), "linear", visualize=True)
+    frame = hta_frequent_cuda_kernel_sequences(
+        whole(0, graph), "linear", visualize=True, output_dir=None, min_pattern_len=3, top_k=5
+    )
     assert frame.to_dict("list") == {
         "pattern": ["aten::linear|a|b|c", "aten::linear|a|c|b"],
         "count": [3, 1],
@@ -132,7 +136,9 @@ def test_an_overlay_leaves_the_rows_and_marks_the_top_patterns(tmp_path: Path) -
     trace = layers()
     graph = hg.build_graph(hg.read_trace(trace.write(tmp_path / "rank0.json.gz")))
     (tmp_path / "out").mkdir()
-    hta_frequent_cuda_kernel_sequences(whole(0, graph), "linear", tmp_path / "out", top_k=1)
+    hta_frequent_cuda_kernel_sequences(
+        whole(0, graph), "linear", tmp_path / "out", top_k=1, min_pattern_len=3, visualize=False
+    )
     rows = written(tmp_path / "out" / "overlaid_rank0.json.gz")
     assert rows[: len(trace.rows)] == trace.rows
     added = rows[len(trace.rows) :]
@@ -146,7 +152,9 @@ def test_an_overlay_leaves_the_rows_and_marks_the_top_patterns(tmp_path: Path) -
     assert [row["name"] for row in kernels] == ["#1 a", "#1 b", "#1 c"] * 3
     assert len(marks) == sum(row["ph"] == "E" for row in added) == 12
     with pytest.raises(OutputError, match="does not exist"):
-        hta_frequent_cuda_kernel_sequences(whole(0, graph), "linear", tmp_path / "nowhere")
+        hta_frequent_cuda_kernel_sequences(
+            whole(0, graph), "linear", tmp_path / "nowhere", min_pattern_len=3, top_k=5, visualize=False
+        )
 
 
 def test_slices_of_a_track_never_overlap(tmp_path: Path) -> None:
@@ -156,7 +164,9 @@ def test_slices_of_a_track_never_overlap(tmp_path: Path) -> None:
     trace.launch("overlaps", (3, 4), (40, 50), 2)
     trace.launch("vanishes", (5, 6), (60, 60), 3)
     graph = trace.graph(tmp_path)
-    hta_frequent_cuda_kernel_sequences(whole(0, graph), "aten::mm", tmp_path)
+    hta_frequent_cuda_kernel_sequences(
+        whole(0, graph), "aten::mm", tmp_path, min_pattern_len=3, top_k=5, visualize=False
+    )
     rows = [row for row in written(tmp_path / "overlaid_trace.json")[len(trace.rows) :] if row["tid"] == 2]
     times = [(row["ph"], row["ts"]) for row in rows if row["ph"] != "M"]
     assert times == [("B", 30), ("E", 40), ("B", 40), ("E", 50), ("i", 60)]
@@ -166,7 +176,7 @@ def test_slices_of_a_track_never_overlap(tmp_path: Path) -> None:
 @pytest.mark.skipif(bool(missing()), reason=f"the sequences' browser test needs {missing()}")
 def test_every_mark_arrives_in_perfetto(tmp_path: Path) -> None:
     graph = layers().graph(tmp_path)
-    hta_frequent_cuda_kernel_sequences(whole(0, graph), "linear", tmp_path)
+    hta_frequent_cuda_kernel_sequences(whole(0, graph), "linear", tmp_path, min_pattern_len=3, top_k=5, visualize=False)
     with PerfettoUI() as ui, ui.open((tmp_path / "overlaid_trace.json").read_bytes()) as page:
         assert ask(page, ERRORS) == []
         found = [(name, int(count), int(length)) for name, count, length in ask(page, MARKS)]
@@ -213,7 +223,9 @@ def both(name: str, method: str) -> tuple[list[list[Any]], list[list[Any]]] | No
     args = golden["args"]
     scope = next(scope for scope in like_hta(graphs(name)) if scope.rank == args["rank"])
     least = args.get("min_pattern_len", 3)
-    own = hta_frequent_cuda_kernel_sequences(scope, args["operator_name"], min_pattern_len=least)
+    own = hta_frequent_cuda_kernel_sequences(
+        scope, args["operator_name"], min_pattern_len=least, output_dir=None, top_k=5, visualize=False
+    )
     return own.to_numpy().tolist(), [row[-4:] for row in golden["result"].get("rows", [])]
 
 

@@ -100,7 +100,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert "overhead_ns" in found.main
     assert "no GPU activity" in found.notes[0]
     assert not figure(found).data
-    assert hta_cuda_kernel_launch_stats(scopes, visualize=False)[0].empty
+    assert hta_cuda_kernel_launch_stats(
+        scopes, visualize=False, runtime_cutoff=50, launch_delay_cutoff=100, include_memory_events=True
+    )[0].empty
     assert answer([]).main.empty
 
 
@@ -110,7 +112,9 @@ def test_a_figure_counts_short_kernels_long_calls_and_long_delays(tmp_path: Path
 
 
 def test_hta_shape(tmp_path: Path) -> None:
-    frame = hta_cuda_kernel_launch_stats([busy(tmp_path)])[0]
+    frame = hta_cuda_kernel_launch_stats(
+        [busy(tmp_path)], runtime_cutoff=50, launch_delay_cutoff=100, include_memory_events=True, visualize=True
+    )[0]
     assert frame.to_dict("list") == {
         "correlation": [1, 2, 3],
         "cpu_duration": [2.0, 2.0, 20.0],
@@ -167,7 +171,13 @@ def test_hta_is_met_for_the_calls_that_it_knows(name: str, memory: bool) -> None
     """In the same order, without its rounding, and without the steps that it keeps by mistake (nanogpt)."""
     method = "get_cuda_kernel_launch_stats" if memory else "get_cuda_kernel_launch_stats__nomem"
     kind = f"{name}__ns_rounding_off" if name in NANOSECONDS and name != "nanogpt_ab_hook" else name
-    mine = hta_cuda_kernel_launch_stats(like_hta(graphs(name)), include_memory_events=memory, visualize=False)
+    mine = hta_cuda_kernel_launch_stats(
+        like_hta(graphs(name)),
+        include_memory_events=memory,
+        visualize=False,
+        runtime_cutoff=50,
+        launch_delay_cutoff=100,
+    )
     for rank, theirs in answered(kind, method)["items"].items():
         own = {int(row[0]): row for row in mine[int(rank)].to_numpy().tolist()}
         rows = [row for row in theirs.get("rows") or theirs.get("head", []) if row[0] in own]

@@ -91,7 +91,7 @@ def test_a_window_and_missing_work(tmp_path: Path) -> None:
     assert "kernel_sequence" in found.main
     assert "no GPU activity" in found.notes[0]
     assert not figure(found).data
-    assert hta_aten_op_kernels_and_delay(scopes)[0].empty
+    assert hta_aten_op_kernels_and_delay(scopes, sort_by=None)[0].empty
     assert operator_kernels([]).empty
 
 
@@ -103,7 +103,7 @@ def test_a_figure_draws_the_gpu_time_of_each(tmp_path: Path) -> None:
 
 def test_hta_shape_and_order(tmp_path: Path) -> None:
     scopes = [whole(0, two_linears().graph(tmp_path))]
-    frame = hta_aten_op_kernels_and_delay(scopes)[0]
+    frame = hta_aten_op_kernels_and_delay(scopes, sort_by=None)[0]
     assert frame.to_dict("list") == {
         "aten_op_name": ["aten::addmm", "aten::mm"],
         "kernel_sequence": ["gemm -> bias", "gemm"],
@@ -151,7 +151,7 @@ def assert_kernels_count_once(graph: hg.DependencyGraph) -> None:
 def test_hta_is_met(name: str) -> None:
     """Without its rounding; nanogpt's window is wrong there, so that it has more of some sequences."""
     kind = f"{name}__ns_rounding_off" if name in NANOSECONDS and name != "nanogpt_ab_hook" else name
-    mine = hta_aten_op_kernels_and_delay(like_hta(graphs(name)))
+    mine = hta_aten_op_kernels_and_delay(like_hta(graphs(name)), sort_by=None)
     for rank, theirs in answered(kind, "get_aten_op_kernels_and_delay")["items"].items():
         frame = mine[int(rank)]
         own = {(op, text): rest for op, text, *rest in frame.to_numpy().tolist()}

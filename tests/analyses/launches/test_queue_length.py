@@ -110,7 +110,7 @@ def test_no_gpu_work_is_a_sentence(tmp_path: Path) -> None:
     assert hta_queue_length_time_series(scopes) == {}
     assert hta_queue_length_summary(scopes) is None
     assert hta_queue_length_summary_from_time_series({}) is None
-    assert hta_time_spent_blocked_on_full_queue(scopes, {}).empty
+    assert hta_time_spent_blocked_on_full_queue(scopes, {}, max_queue_length=1024).empty
 
 
 def test_a_queue_that_holds_nobody_up_is_printed_above_the_note_on_amd(tmp_path: Path) -> None:
@@ -206,10 +206,13 @@ def test_hta_shapes(tmp_path: Path) -> None:
     assert blocked["stream"].tolist() == [7, 9]
     assert blocked["duration_at_max_queue_length"].tolist() == [30.0, 2.0]
     assert blocked["relative_duration_at_max_queue_length"].tolist() == pytest.approx([30 / 52, 2 / 52])
-    assert hta_time_spent_blocked_on_full_queue(scopes, series).dtypes.tolist() == blocked.dtypes.tolist()
+    assert (
+        hta_time_spent_blocked_on_full_queue(scopes, series, max_queue_length=1024).dtypes.tolist()
+        == blocked.dtypes.tolist()
+    )
     assert hta_queue_length_time_series(scopes, origin_ns=1_000)[0]["ts"].iloc[0] == -1.0
     with pytest.raises(QueryError, match="rank 4 is not loaded; there are: 0"):
-        hta_time_spent_blocked_on_full_queue(scopes, {4: frame})
+        hta_time_spent_blocked_on_full_queue(scopes, {4: frame}, max_queue_length=1024)
 
 
 def test_the_same_stream_number_on_two_devices_is_two_streams(tmp_path: Path) -> None:

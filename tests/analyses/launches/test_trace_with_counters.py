@@ -92,7 +92,9 @@ def test_a_trace_without_gpu_work_gets_no_counters_and_stays_valid(tmp_path: Pat
 def test_hta_writes_beside_the_input_or_where_told(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(two_streams().write(tmp_path / "rank0.json.gz")))
     scopes = [whole(0, graph)]
-    assert hta_generate_trace_with_counters(scopes) == [tmp_path / "rank0_with_counters.json.gz"]
+    assert hta_generate_trace_with_counters(
+        scopes, time_series=None, output_suffix="_with_counters", output_dir=None
+    ) == [tmp_path / "rank0_with_counters.json.gz"]
     (tmp_path / "elsewhere").mkdir()
     only = TimeSeriesTypes.QUEUE_LENGTH
     (target,) = hta_generate_trace_with_counters(scopes, only, "+", tmp_path / "elsewhere")
@@ -105,11 +107,15 @@ def test_hta_writes_beside_the_input_or_where_told(tmp_path: Path) -> None:
 def test_hta_refuses_what_would_overwrite(tmp_path: Path) -> None:
     graph = hg.build_graph(hg.read_trace(two_streams().write(tmp_path / "rank0.json")))
     with pytest.raises(OutputError, match="is an input"):
-        hta_generate_trace_with_counters([whole(0, graph)], output_suffix="")
+        hta_generate_trace_with_counters([whole(0, graph)], output_suffix="", time_series=None, output_dir=None)
     with pytest.raises(OutputError, match="two ranks"):
-        hta_generate_trace_with_counters([whole(0, graph), whole(1, graph)])
+        hta_generate_trace_with_counters(
+            [whole(0, graph), whole(1, graph)], time_series=None, output_suffix="_with_counters", output_dir=None
+        )
     with pytest.raises(OutputError, match="does not exist"):
-        hta_generate_trace_with_counters([whole(0, graph)], output_dir=tmp_path / "nowhere")
+        hta_generate_trace_with_counters(
+            [whole(0, graph)], output_dir=tmp_path / "nowhere", time_series=None, output_suffix="_with_counters"
+        )
     assert [item.name for item in tmp_path.iterdir()] == ["rank0.json"]
 
 
@@ -153,7 +159,9 @@ def test_hta_draws_the_same_points(name: str, tmp_path: Path) -> None:
     """Sums may differ by HTA's order at one instant and by its rounding; nanogpt's window is wrong there."""
     (first, *_) = like_hta(graphs(name))
     (expected,) = answered(name, "generate_trace_with_counters")["value"]
-    (target,) = hta_generate_trace_with_counters([first], output_dir=tmp_path)
+    (target,) = hta_generate_trace_with_counters(
+        [first], output_dir=tmp_path, time_series=None, output_suffix="_with_counters"
+    )
     found = [row for row in written(target)["traceEvents"] if row["ph"] == "C"]
     assert target.name == expected["file"]
     assert len(found) == expected["counter_events"]
@@ -172,5 +180,7 @@ def test_hta_draws_the_same_points(name: str, tmp_path: Path) -> None:
 @pytest.mark.shared
 def test_read_only_inputs_need_an_output_folder(tmp_path: Path) -> None:
     assert (SHARED / "traces" / "dlrm_8xv100").is_dir()
-    found = hta_generate_trace_with_counters(like_hta(graphs("dlrm_8xv100")), output_dir=tmp_path)
+    found = hta_generate_trace_with_counters(
+        like_hta(graphs("dlrm_8xv100")), output_dir=tmp_path, time_series=None, output_suffix="_with_counters"
+    )
     assert [path.name for path in found] == [f"kineto_rank{rank}_with_counters.json.gz" for rank in range(8)]

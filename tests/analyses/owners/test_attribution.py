@@ -107,7 +107,7 @@ def test_the_figure_has_a_bar_for_own_and_for_total_times(tmp_path: Path) -> Non
 
 
 def test_the_command_offers_what_the_analysis_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (flag,) = catalogue.attribution.listed_flags
+    (flag,) = catalogue.analysis("attribution").flags
     assert [flag.read(by) for by in BY] == list(BY)
     path = str(build(tmp_path).write(tmp_path / "t.json"))
     assert main(["attribution", path, "--by", "module-class"]) == 0

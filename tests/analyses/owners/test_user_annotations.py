@@ -117,25 +117,34 @@ def test_the_figure_names_the_annotations(tmp_path: Path) -> None:
 
 def test_hta_questions_are_none_without_copies(tmp_path: Path) -> None:
     scope = whole(0, build().graph(tmp_path))
-    assert hta_gpu_kernels_with_user_annotations(scope) is None
-    assert hta_gpu_user_annotation_breakdown([scope]) is None
+    assert hta_gpu_kernels_with_user_annotations(scope, expand_names=True, shorten_names=True) is None
+    assert (
+        hta_gpu_user_annotation_breakdown(
+            [scope], use_gpu_annotation=True, duration_ratio=0.8, num_kernels=1000, allowlist_patterns=None
+        )
+        is None
+    )
 
 
 def test_others_are_all_instances_of_the_rest_and_allowed_names_stay(tmp_path: Path) -> None:
     scopes = [whole(0, build().graph(tmp_path))]
-    frame = hta_gpu_user_annotation_breakdown(scopes, use_gpu_annotation=False, num_kernels=1)
+    frame = hta_gpu_user_annotation_breakdown(
+        scopes, use_gpu_annotation=False, num_kernels=1, duration_ratio=0.8, allowlist_patterns=None
+    )
     assert frame is not None
     assert frame.to_numpy().tolist() == [
         ["others", 14.0, 10.0, 4.0, pytest.approx(4.2426, abs=1e-3), 7.0, 0],
         ["outer", 40.0, 40.0, 40.0, 0.0, 40.0, 0],
     ]
     kept = hta_gpu_user_annotation_breakdown(
-        scopes, use_gpu_annotation=False, num_kernels=1, allowlist_patterns=["^in+er$"]
+        scopes, use_gpu_annotation=False, num_kernels=1, allowlist_patterns=["^in+er$"], duration_ratio=0.8
     )
     assert kept is not None
     assert kept["name"].tolist() == ["inner", "outer"]
     with pytest.raises(QueryError, match="regular expression"):
-        hta_gpu_user_annotation_breakdown(scopes, use_gpu_annotation=False, allowlist_patterns=["("])
+        hta_gpu_user_annotation_breakdown(
+            scopes, use_gpu_annotation=False, allowlist_patterns=["("], duration_ratio=0.8, num_kernels=1000
+        )
 
 
 @pytest.mark.shared
@@ -159,7 +168,8 @@ def test_work_of_the_autograd_thread_belongs_to_the_backward_pass() -> None:
 
 
 def breakdown(name: str, **arguments: Any) -> pd.DataFrame | None:
-    return hta_gpu_user_annotation_breakdown(like_hta(graphs(name)), **arguments)
+    defaults = {"use_gpu_annotation": True, "duration_ratio": 0.8, "num_kernels": 1000, "allowlist_patterns": None}
+    return hta_gpu_user_annotation_breakdown(like_hta(graphs(name)), **{**defaults, **arguments})
 
 
 def as_hta(frame: pd.DataFrame, result: dict[str, Any]) -> tuple[Any, Any]:
@@ -211,7 +221,9 @@ def test_gpu_rows_have_hta_columns_and_annotations(name: str) -> None:
         rounded = ""  # HTA failed on it, and there is no run without rounding
     scope = like_hta(graphs(name))[0]
     frames, symbols = hta_trace_frames([scope])
-    frame = hta_gpu_kernels_with_user_annotations(scope, frames=lambda: (frames, symbols))
+    frame = hta_gpu_kernels_with_user_annotations(
+        scope, frames=lambda: (frames, symbols), expand_names=True, shorten_names=True
+    )
     if name in WHOLE_MICROSECONDS:
         assert frame is None
         return

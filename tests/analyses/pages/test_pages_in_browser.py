@@ -23,7 +23,7 @@ from tests.support.page_data import DrawnBar, page_data
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "analyses" / "sample"
-SCRIPT = ROOT / "analyses" / "pages" / "templates" / "timeline_data.js"
+SCRIPT = ROOT / "analyses" / "report" / "templates" / "timeline_data.js"
 FADED_LIGHTEST = 380
 """A background whose parts sum to more is light."""
 

@@ -84,7 +84,7 @@ def test_the_last_rank_makes_the_others_wait(tmp_path: Path) -> None:
         [2, 16_000, 0, 0],
     ]
     assert stragglers(matched)["rank"].tolist() == [1, 0, 2]
-    assert hta_potential_stragglers(scopes, num_candidates=5) == [1]
+    assert hta_potential_stragglers(scopes, num_candidates=5, profiler_steps=None) == [1]
 
 
 def test_order_counts_from_the_end(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_one_rank_of_many_is_a_sentence(tmp_path: Path) -> None:
         assert not module.figure(found).data
     alone = scopes_of(tmp_path, rank_trace(0, [(10, 20)], world=1))
     assert stragglers_module.answer(alone).notes == ["the job has a single rank: there is nobody to compare it with"]
-    assert hta_potential_stragglers(alone) == []
+    assert hta_potential_stragglers(alone, profiler_steps=None, num_candidates=2) == []
     silent = scopes_of(tmp_path, rank_trace(0, [(1, 2)], name="gemm"), rank_trace(1, [(1, 2)], name="gemm"))
     assert stragglers_module.answer(silent).notes == [
         "no communication is recognised on any rank: neither kernels nor Gloo's rows"
@@ -221,10 +221,10 @@ def test_steps_choose_collectives_by_their_launch_on_the_last_rank(tmp_path: Pat
     scopes = scopes_of(tmp_path, *traces)
     assert hta_profiler_steps(scopes) == [3, 4, 5]
     assert hta_profiler_steps(like_hta({scope.rank: scope.graph for scope in scopes})) == [3, 4]
-    assert [hta_potential_stragglers(scopes, [number]) for number in (3, 4, 5)] == [[1], [0], [1]]
-    assert hta_potential_stragglers(scopes, [3, 4]) == [1, 0]
+    assert [hta_potential_stragglers(scopes, [number], num_candidates=2) for number in (3, 4, 5)] == [[1], [0], [1]]
+    assert hta_potential_stragglers(scopes, [3, 4], num_candidates=2) == [1, 0]
     with pytest.raises(QueryError, match="there are: 3, 4, 5"):
-        hta_potential_stragglers(scopes, [9])
+        hta_potential_stragglers(scopes, [9], num_candidates=2)
     stepwise = [item for scope in scopes for item in per_step(scope.rank, scope.graph)]
     found = stragglers_module.answer(stepwise)
     worst = found.main.groupby("scope", sort=False)["rank"].first()
@@ -261,8 +261,8 @@ def test_the_exact_recomputation_is_met(name: str) -> None:
     assert (kernels["wait_ns"] + kernels["transfer_ns"] == kernels["duration_ns"]).all()
     assert kernels["wait_ns"].sum() == frame["wait_caused_ns"].sum()
     worst = {"dlrm_8xv100": [7, 5], "nanogpt_ddp_8xh100": [1, 0]}[name]
-    assert hta_potential_stragglers(scopes) == worst
-    assert hta_potential_stragglers(like_hta(graphs(name))) == worst
+    assert hta_potential_stragglers(scopes, profiler_steps=None, num_candidates=2) == worst
+    assert hta_potential_stragglers(like_hta(graphs(name)), profiler_steps=None, num_candidates=2) == worst
 
 
 @pytest.mark.shared

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import hta_graph as hg
-from analyses.command_line.chakra.chakra_commands import link
-from analyses.command_line.chakra.chakra_options import add_link
+from analyses.command_line.chakra.chakra_commands import LINK
 from analyses.command_line.cli import main
 from analyses.command_line.named_files import check_named_files
 from hta_graph import DependencyGraph
@@ -864,10 +863,11 @@ def test_chakra_s_own_converter_takes_what_is_written(schema: str, tmp_path: Pat
 
 def run(*arguments: str | Path) -> None:
     parser = argparse.ArgumentParser()
-    add_link(parser)
+    for add in LINK.options:
+        add(parser)
     options = parser.parse_args([str(argument) for argument in arguments])
     check_named_files(options)
-    link(options)
+    LINK.run(options)
 
 
 def files(tmp_path: Path) -> tuple[Path, Path, Path]:

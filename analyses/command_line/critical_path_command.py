@@ -1,4 +1,4 @@
-"""What each command does: read, ask, write. Everything heavy is imported when a command runs."""
+"""critical-path: what decides how long a window takes, as a table, JSON, an overlay or a picture's source."""
 
 from __future__ import annotations
 
@@ -8,36 +8,42 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
+from analyses.command_line.command import Command
+from analyses.command_line.named_files import OutputFile
+from analyses.command_line.options import (
+    add_flight,
+    add_inputs,
+    add_jobs,
+    add_json,
+    add_near,
+    add_skeletons,
+    add_window,
+)
 from analyses.command_line.outputs import write_json
 from analyses.command_line.stretch import Stretch
 from hta_graph.errors import QueryError, UsageError
-from hta_graph.places.named_places import named_place
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
     from hta_graph.algorithms.time.critical_path import CriticalPath
     from hta_graph.algorithms.time.step_table import StepRow
 
-__all__ = ["critical_path", "graph", "info", "render", "sync_deps", "timeline", "write_path_overlay"]
+__all__ = ["CRITICAL_PATH", "asked_path", "say_default_window", "write_path_overlay"]
 
 
-def info(options: argparse.Namespace) -> None:
-    """Print what is in each rank's trace."""
-    from analyses.paths.trace_info import RANKS_TOLD, info_document, info_lines, more_ranks_line
-
-    # The text of a rank is printed as soon as that is read; JSON is one document of all.
-    asked, ranks = AskedRanks.of(options), []
-    for found in asked.graphs():
-        ranks.append(info_document(found))
-        if not options.json and (len(ranks) <= RANKS_TOLD or options.wide):
-            print_lines([*info_lines(ranks[-1]), ""], wide=options.wide)
-    if options.json:
-        write_json(options.json, {"schema": "hta-graph/info/1", "ranks": ranks}, options.left_out)
-    elif len(ranks) > RANKS_TOLD and not options.wide:
-        print_lines([more_ranks_line(ranks[RANKS_TOLD:])])
+def _add_path_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add what a path can be written as."""
+    parser.add_argument(
+        "--overlay", type=OutputFile, metavar="OUT", help="write the trace with the path on top, for ui.perfetto.dev"
+    )
+    parser.add_argument("--dot", type=OutputFile, metavar="OUT", help="write a picture of the path as graphviz source")
+    parser.add_argument("--per-step", action="store_true", help="one row per step: its lengths, class and coverage")
+    parser.add_argument(
+        "--merge-runs", action="store_true", help="in JSON one segment for each long run of equal class and stack"
+    )
 
 
-def critical_path(options: argparse.Namespace) -> None:
+def _run_critical_path(options: argparse.Namespace) -> None:
     """Print the critical path of a window, or write it as JSON, an overlay or a picture's source."""
     from analyses.paths.path_report import path_document, path_lines
 
@@ -48,7 +54,7 @@ def critical_path(options: argparse.Namespace) -> None:
         return
     if (options.near is not None or options.overlay) and AskedRanks.of(options).many_ranks:
         raise UsageError("--near and --overlay take all rows of all ranks; name one with --rank, or --skeletons never")
-    path = _asked_path(options)
+    path = asked_path(options)
     steps = _steps_beside(path, options, every=bool(options.json))
     near = None if options.near is None else _near_critical(path, options.near)
     if options.json:
@@ -63,85 +69,13 @@ def critical_path(options: argparse.Namespace) -> None:
         print_lines([*path_lines(path, steps), *(["", *near[1]] if near else [])], wide=options.wide)
 
 
-def graph(options: argparse.Namespace) -> None:
-    """Write the graph as JSON or Parquet; without either, print its counts."""
-    from analyses.paths.trace_info import info_document, info_lines
-    from hta_graph.export.graph_json import graph_document
-    from hta_graph.export.parquet import check_folder, save_graph
-
-    if options.parquet:  # refused before the trace is read, which may take minutes
-        check_folder(named_place(options.parquet))
-    found = AskedRanks.of(options).job_or_graph()
-    if options.parquet:
-        save_graph(found, options.parquet)
-    if options.json:
-        write_json(options.json, graph_document(found), options.left_out)
-    if not options.parquet and not options.json:
-        print_lines(info_lines(info_document(found)), wide=options.wide)
-
-
-def sync_deps(options: argparse.Namespace) -> None:
-    """Print what waited for GPU work, or write it as JSON, CSV or external ids."""
-    from analyses.paths.sync_report import left_out, sync_document, sync_lines
-    from hta_graph.export.files import write_file
-    from hta_graph.export.sync_dependencies import SyncDependencies, external_ids_json, sync_csv
-
-    window = Stretch.of(options).window(otherwise_whole=True)
-    found = SyncDependencies(AskedRanks.of(options).job_or_graph(), window)
-    # A job has none: that is said before anything is written.
-    ids = found.external_ids() if options.external_ids else None
-    if options.json:
-        write_json(options.json, sync_document(found), options.left_out)
-    if options.csv:
-        write_file(options.csv, sync_csv(found))
-    if ids:
-        write_file(options.external_ids, external_ids_json(ids))
-        for line in left_out(ids):
-            say(f"{options.external_ids}: {line}")
-    if not (options.json or options.csv or options.external_ids):
-        print_lines(sync_lines(found), wide=options.wide)
-
-
-def render(options: argparse.Namespace) -> None:
-    """Draw the path, the lanes of a window, an event's surroundings, or the way between two events."""
-    from hta_graph.export import picture as drawn
-
-    drawn.check_picture(options.output, lanes=options.lanes)
-    if options.path or options.lanes:
-        path = _asked_path(options)
-        _say_default(path, options)
-        picture = drawn.lanes_picture(path) if options.lanes else drawn.path_picture(path)
-    elif options.around is not None:
-        picture = drawn.around_picture(AskedRanks.of(options).job_or_graph(), options.around, options.depth)
-    else:
-        picture = drawn.between_picture(AskedRanks.of(options).job_or_graph(), *options.between)
-    drawn.write_picture(picture, options.output)
-    if picture.left_out:
-        say(f"{options.output}: {picture.left_out}")
-
-
-def timeline(options: argparse.Namespace) -> None:
-    """Write a page of lanes with the path drawn through them."""
-    from analyses.command_line.outputs import check_page_name
-    from analyses.pages.timeline_page import steps_on_page, timeline_page
-    from hta_graph.algorithms.time.step_table import step_rows
-    from hta_graph.export.files import write_file
-
-    check_page_name(options.output)
-    path = _asked_path(options)
-    _say_default(path, options)
-    # A page about a step can turn to those around it, whoever named it.
-    steps = step_rows(path.graph, options.data_load, steps_on_page(path))
-    write_file(options.output, timeline_page(path, steps).html())
-
-
-def _asked_path(options: argparse.Namespace) -> CriticalPath:
+def asked_path(options: argparse.Namespace) -> CriticalPath:
     """Return the critical path of the window that a command line names."""
-    from hta_graph.algorithms.time.critical_path import critical_path as extract
+    from hta_graph.algorithms.time.critical_path import critical_path
 
     stretch = Stretch.of(options)
     window, few = stretch.window(), stretch.skeleton() if hasattr(options, "skeletons") else None
-    return extract(AskedRanks.of(options).job_or_graph(few), window, data_load=options.data_load)
+    return critical_path(AskedRanks.of(options).job_or_graph(few), window, data_load=options.data_load)
 
 
 def _path_per_step(options: argparse.Namespace) -> None:
@@ -194,7 +128,7 @@ def _near_critical(path: CriticalPath, share: float) -> tuple[dict[str, Any], li
     return near_record(found), near_lines(found, path.graph)
 
 
-def _say_default(path: CriticalPath, options: argparse.Namespace) -> None:
+def say_default_window(path: CriticalPath, options: argparse.Namespace) -> None:
     """Say on standard error which window was chosen, beside an answer that has no room for it."""
     from analyses.display.window_text import default_lines
 
@@ -224,3 +158,21 @@ def _write_path_dot(path: CriticalPath, target: str) -> None:
     write_file(target, picture.source.encode())
     if picture.left_out:
         say(f"{target}: {picture.left_out}")
+
+
+CRITICAL_PATH = Command(
+    name="critical-path",
+    help="The critical path of a window; by default the median step, else the whole trace.",
+    more=(
+        "The path tiles the window to the nanosecond: each piece has a class and a cause, or is called "
+        "unexplained. Of several ranks it is the job's."
+    ),
+    examples=(
+        "critical-path trace.json.gz",
+        "critical-path trace.json.gz --per-step",
+        "critical-path job --overlay overlay.json",
+    ),
+    page="windows.md",
+    options=(add_inputs, add_jobs, add_flight, add_skeletons, add_json, add_window, _add_path_outputs, add_near),
+    run=_run_critical_path,
+)
