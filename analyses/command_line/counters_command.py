@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.named_files import OutputPlace, input_files
 from analyses.flags import COUNTER_SERIES
 from hta_graph.errors import UsageError
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 
 __all__ = ["add_counters", "counters"]
 
@@ -45,7 +45,7 @@ def counters(options: argparse.Namespace) -> None:
         print_lines([f"{target}: {counted}; open it in ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
 
 
-def _output_files(place: Path, paths: list[Path]) -> list[Path]:
+def _output_files(place: Location, paths: list[Location]) -> list[Location]:
     """Return the file for each rank: the output, or one in that folder.
 
     Raises:

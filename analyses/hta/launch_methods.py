@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from analyses.hta.hta_trace import Trace
 from analyses.scope import Scope
+from hta_graph.places.remote_path import Location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,7 @@ class Launches:
         ranks: Sequence[int] | None = None,
         output_suffix: str = "_with_counters",
         output_dir: str | Path | None = None,
-    ) -> list[Path]:
+    ) -> list[Location]:
         """Write traces with counter tracks of queue length and bandwidth, beside the input unless told where."""
         from analyses.hta.hta_counters import hta_generate_trace_with_counters
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from hta_graph.errors import MissingExtraError
+from hta_graph.places.remote_path import Location
 
 __all__ = ["gzipped", "microseconds", "packed_as"]
 
@@ -14,7 +14,7 @@ GZIP_LEVEL = 3
 ZSTD_LEVEL = 3
 
 
-def packed_as(target: str | Path, content: Iterable[bytes]) -> Iterable[bytes]:
+def packed_as(target: str | Location, content: Iterable[bytes]) -> Iterable[bytes]:
     """Compress pieces of a file as its name says: ``.gz``, ``.zst``, else not at all.
 
     Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from hta_graph.graph.views import (
 )
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.patterns import matched_names
+from hta_graph.places.remote_path import Location
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
@@ -125,7 +125,7 @@ class DependencyGraph:
         return self._trace
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Location:
         """The file that the trace was read from."""
         return self._trace.path
 

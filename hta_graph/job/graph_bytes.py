@@ -24,6 +24,7 @@ from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.replays.replay_answer import ReplayAnswer, replay_answer
 from hta_graph.job.skeletons.rank_excerpt import pieces_on_rank
 from hta_graph.places.named_places import full_name, named_place
+from hta_graph.places.remote_path import Location, RemotePath
 from hta_graph.trace.table import Trace
 
 __all__ = ["graph_pieces", "read_graph"]
@@ -95,7 +96,7 @@ def _describe_table(table: Any, columns: list[Column]) -> Described:
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:
-            found["values"][f.name] = full_name(value) if isinstance(value, Path) else value
+            found["values"][f.name] = full_name(value) if isinstance(value, (Path, RemotePath)) else value
     return found
 
 
@@ -121,7 +122,7 @@ def _types_of(kind: Any) -> dict[str, Any]:
 
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
-    if kind is Path:
+    if kind == Location:
         return named_place(value)
     is_tuple = get_origin(kind) is tuple and isinstance(value, list)
     return tuple(value) if is_tuple else value

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import isfinite
-from pathlib import Path
 from typing import Any, NoReturn
 
 from hta_graph.errors import TraceError, UsageError
 from hta_graph.operators.devices import TYPES, Device, device_named, device_of, known_devices
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import one_line
 from hta_graph.trace.source import read_bytes
 
@@ -47,7 +47,7 @@ def _of_table(text: str) -> Device | None:
     return next((one for one in known_devices() if one.name.lower() == wanted), None) or device_named(text)
 
 
-def _read_file(path: Path) -> Device:
+def _read_file(path: Location) -> Device:
     """Read a device from a file."""
     try:
         content = read_bytes(path, per_byte=PEAK_PER_BYTE)
@@ -65,7 +65,7 @@ def _read_file(path: Path) -> Device:
     return device_of({"name": "given peaks", **entry, **named})
 
 
-def _decoded(path: Path, data: bytes) -> dict[str, Any]:
+def _decoded(path: Location, data: bytes) -> dict[str, Any]:
     """Decode the file's object, in which no key may stand twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _decoded(path: Path, data: bytes) -> dict[str, Any]:
     return found
 
 
-def _check(path: Path, entry: Mapping[str, Any]) -> None:
+def _check(path: Location, entry: Mapping[str, Any]) -> None:
     """Refuse what is not a device's: nothing of it is left out silently."""
     _check_keys(path, "", entry, (*TABLES, *NUMBERS, *TEXTS))
     for key in TEXTS:
@@ -96,7 +96,7 @@ def _check(path: Path, entry: Mapping[str, Any]) -> None:
         _check_table(path, key, entry.get(key, {}))
 
 
-def _check_table(path: Path, key: str, table: Any) -> None:
+def _check_table(path: Location, key: str, table: Any) -> None:
     if not isinstance(table, dict):
         _refuse(path, f"{key} is no object of types and numbers")
     _check_keys(path, f"{key}.", table, TYPES)
@@ -104,17 +104,17 @@ def _check_table(path: Path, key: str, table: Any) -> None:
         _check_number(path, f"{key}.{name}", value)
 
 
-def _check_keys(path: Path, within: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_keys(path: Location, within: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [key for key in found if key not in known]
     if unknown:
         _refuse(path, f"{within}{unknown[0][:LONGEST_TEXT]} is not known there", f"known are: {', '.join(known)}")
 
 
-def _check_number(path: Path, key: str, value: Any) -> None:
+def _check_number(path: Location, key: str, value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= MOST or not isfinite(value):
         _refuse(path, f"{key} is no number above 0 and up to {MOST:,}")
 
 
-def _refuse(path: Path, cause: str, remedy: str = "") -> NoReturn:
+def _refuse(path: Location, cause: str, remedy: str = "") -> NoReturn:
     raise UsageError(f"{path}: {cause}", remedy or REMEDY)

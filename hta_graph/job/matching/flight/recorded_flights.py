@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints
+from hta_graph.places.remote_path import Location
 
 __all__ = ["number_by_flight", "with_flight"]
 
@@ -24,7 +24,7 @@ SAME_ROWS = {"reducescatter": "allreduce"}
 """What a row may be called by another name: Gloo's reduce-scatter is an all-reduce."""
 
 
-def number_by_flight(graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]) -> bool:
+def number_by_flight(graphs: Mapping[int, DependencyGraph], dumps: Sequence[Location]) -> bool:
     """Let what ranks did together have the numbers of the flight recorder's dumps; return whether all ranks have one.
 
     Raises:
