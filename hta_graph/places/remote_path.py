@@ -164,10 +164,6 @@ class RemotePath:
         """Tell whether it is a folder; of a web server there are none."""
         return self.address.scheme not in HTTP and self.exists() and self.facts().is_folder
 
-    def is_symlink(self) -> bool:
-        """Tell that it is no link."""
-        return False
-
     def iterdir(self) -> Iterator[RemotePath]:
         """Yield what a folder holds; one question tells of all of it.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hta_graph.columns import distinct, freeze
-from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
 from hta_graph.places.remote_path import Location
 from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
@@ -23,8 +23,7 @@ from hta_graph.trace.vocabulary import STEP_NAME
 
 __all__ = ["assemble"]
 
-LONGEST_NS = 30 * 24 * 3600 * 10**9
-FARTHEST_NS = 366 * 24 * 3600 * 10**9
+LONGEST_EVENT_NS = 30 * 24 * 3600 * 10**9
 
 
 def assemble(path: Location, collected: Collected, facts: FileFacts) -> Trace:
@@ -90,7 +89,7 @@ def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[st
     if keep.any():
         sound = start[keep]
         typical = int(np.partition(sound, (len(sound) - 1) // 2)[(len(sound) - 1) // 2])
-        drop("absurd_time", (np.abs(start - typical) > FARTHEST_NS) | (end - start > LONGEST_NS))
+        drop("absurd_time", (np.abs(start - typical) > LONGEST_NS) | (end - start > LONGEST_EVENT_NS))
     nameless = np.array([not name for name in collected.names] or [True], np.bool_)
     drop("no_name", nameless[columns["name"]])
     ids = ("correlation", "external_id", "sequence")

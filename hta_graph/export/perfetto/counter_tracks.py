@@ -11,9 +11,10 @@ import orjson
 from hta_graph.export.files import write_file
 from hta_graph.export.perfetto.appended import read_original
 from hta_graph.export.targets import check_output
-from hta_graph.export.trace_text import gzipped, microseconds
+from hta_graph.export.trace_text import gzipped
 from hta_graph.model import Floats, Ints
 from hta_graph.places.remote_path import Location
+from hta_graph.shown import microseconds
 from hta_graph.trace.table import Trace
 
 __all__ = ["CounterTrack", "write_counters"]
