@@ -12,10 +12,10 @@ from pathlib import Path
 from unicodedata import normalize
 
 from hta_graph.errors import OutputError, PlaceError, UsageError
+from hta_graph.places.file_systems import check_bucket
 from hta_graph.places.named_places import is_remote, named_place
 from hta_graph.places.remote_errors import RemoteError
 from hta_graph.places.remote_path import Location, RemotePath
-from hta_graph.places.uploads import check_bucket
 
 __all__ = ["check_empty_folder", "check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
 

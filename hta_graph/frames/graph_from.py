@@ -12,9 +12,9 @@ from hta_graph.frames.given_edges import table_of_edges
 from hta_graph.frames.given_events import trace_of_events
 from hta_graph.graph import BUILD_DIAGNOSTICS, DependencyGraph
 from hta_graph.graph.cycles import edges_on_a_cycle
-from hta_graph.graph.edges import WaitCalls
+from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.graph.timeline import Timeline
-from hta_graph.links import EdgeTable, LinkContext, LinkRule
+from hta_graph.links import LinkContext, LinkRule
 from hta_graph.links.rules.execution import execution
 from hta_graph.links.rules.stream_order import stream_order
 from hta_graph.links.rules.thread_order import thread_order
