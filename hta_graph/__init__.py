@@ -25,51 +25,52 @@ if TYPE_CHECKING:
     from hta_graph.export.parquet import load_graph, save_graph
     from hta_graph.export.picture import render
     from hta_graph.export.sync_dependencies import sync_dependencies
-    from hta_graph.frames.graph_from import graph_from
-    from hta_graph.graph import DependencyGraph
+    from hta_graph.frames.frames_graph import graph_from
+    from hta_graph.graph.dependency_graph import DependencyGraph
     from hta_graph.graph.job_graph import JobGraph
     from hta_graph.job.build_job import build_job, read_job
     from hta_graph.job.reading import read_graphs
     from hta_graph.links import DEFAULT_RULES
-    from hta_graph.trace import Trace, read_trace, read_traces
+    from hta_graph.trace.read import read_trace, read_traces
+    from hta_graph.trace.table import Trace
 
 __version__ = "0.2.0"
 
 _HOME = {
-    "CriticalPath": "algorithms.time.critical_path",
-    "DEFAULT_RULES": "links",
-    "DependencyGraph": "graph",
-    "HtaGraphError": "errors",
-    "JobGraph": "graph.job_graph",
-    "Trace": "trace",
-    "annotation": "algorithms.time.windows",
-    "between": "algorithms.time.windows",
-    "build_graph": "build",
-    "build_job": "job.build_job",
-    "critical_path": "algorithms.time.critical_path",
-    "graph_from": "frames.graph_from",
-    "load_graph": "export.parquet",
-    "read_graphs": "job.reading",
-    "read_job": "job.build_job",
-    "read_trace": "trace",
-    "read_traces": "trace",
-    "render": "export.picture",
-    "insert": "algorithms.replay.changes",
-    "remove": "algorithms.replay.changes",
-    "replay": "algorithms.replay.replay",
-    "reroute": "algorithms.replay.changes",
-    "scale": "algorithms.replay.changes",
-    "weigh": "algorithms.replay.changes",
-    "near_critical": "algorithms.replay.slack",
-    "opportunities": "algorithms.replay.opportunities",
-    "predict": "algorithms.replay.prediction",
-    "scenario": "algorithms.replay.scenarios",
-    "sensitivity": "algorithms.replay.sensitivity",
-    "slack": "algorithms.replay.slack",
-    "save_graph": "export.parquet",
-    "step": "algorithms.time.windows",
-    "sync_dependencies": "export.sync_dependencies",
-    "whole": "algorithms.time.windows",
+    "CriticalPath": "hta_graph.algorithms.time.critical_path",
+    "DEFAULT_RULES": "hta_graph.links",
+    "DependencyGraph": "hta_graph.graph.dependency_graph",
+    "HtaGraphError": "hta_graph.errors",
+    "JobGraph": "hta_graph.graph.job_graph",
+    "Trace": "hta_graph.trace.table",
+    "annotation": "hta_graph.algorithms.time.windows",
+    "between": "hta_graph.algorithms.time.windows",
+    "build_graph": "hta_graph.build",
+    "build_job": "hta_graph.job.build_job",
+    "critical_path": "hta_graph.algorithms.time.critical_path",
+    "graph_from": "hta_graph.frames.frames_graph",
+    "load_graph": "hta_graph.export.parquet",
+    "read_graphs": "hta_graph.job.reading",
+    "read_job": "hta_graph.job.build_job",
+    "read_trace": "hta_graph.trace.read",
+    "read_traces": "hta_graph.trace.read",
+    "render": "hta_graph.export.picture",
+    "insert": "hta_graph.algorithms.replay.changes",
+    "remove": "hta_graph.algorithms.replay.changes",
+    "replay": "hta_graph.algorithms.replay.replay",
+    "reroute": "hta_graph.algorithms.replay.changes",
+    "scale": "hta_graph.algorithms.replay.changes",
+    "weigh": "hta_graph.algorithms.replay.changes",
+    "near_critical": "hta_graph.algorithms.replay.slack",
+    "opportunities": "hta_graph.algorithms.replay.opportunities",
+    "predict": "hta_graph.algorithms.replay.prediction",
+    "scenario": "hta_graph.algorithms.replay.scenarios",
+    "sensitivity": "hta_graph.algorithms.replay.sensitivity",
+    "slack": "hta_graph.algorithms.replay.slack",
+    "save_graph": "hta_graph.export.parquet",
+    "step": "hta_graph.algorithms.time.windows",
+    "sync_dependencies": "hta_graph.export.sync_dependencies",
+    "whole": "hta_graph.algorithms.time.windows",
 }
 
 __all__ = [
@@ -116,7 +117,7 @@ if not TYPE_CHECKING:  # which would believe that any name is there
         """Import on first use: the command line answers ``--help`` without loading NumPy."""
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

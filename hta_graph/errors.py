@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from hta_graph.printable import one_line
 
@@ -62,16 +61,12 @@ def _one_line(message: str, remedy: str) -> str:
 class TraceError(HtaGraphError):
     """A trace file cannot be read or is not a trace."""
 
-    def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
+    def __init__(self, path: object, cause: str, remedy: Remedy | str = "") -> None:
         super().__init__(f"{path}: {cause}", remedy)
 
 
 class NotATraceError(TraceError):
     """A file is readable but holds something else than a trace, such as a host execution trace."""
-
-    def __init__(self, path: Path | str, cause: str, remedy: Remedy | str = "") -> None:
-        super().__init__(path, cause, remedy)
-        self.path = path if isinstance(path, Path) else Path(path)
 
 
 class TooLargeError(TraceError):

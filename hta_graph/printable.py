@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 __all__ = ["encodable", "one_line", "printable", "printable_lines", "whole_characters"]
 
@@ -67,6 +66,6 @@ def whole_characters(text: str) -> str:
     return text if text.isascii() else HALF_CHARACTER.sub(STANDS_FOR_HIDDEN, text)
 
 
-def encodable(path: Path) -> str:
+def encodable(path: object) -> str:
     """Return a path as text that can be encoded, for documents; file names need not be UTF-8."""
     return os.fsencode(str(path)).decode("utf-8", "replace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["html_table", "milliseconds", "signed_milliseconds", "some_of"]
+__all__ = ["html_table", "microseconds", "milliseconds", "signed_milliseconds", "some_of"]
 
 MOST_LISTED = 16
 """So many things a line names, such as ranks."""
@@ -26,6 +26,17 @@ def signed_milliseconds(ns: int) -> str:
     ('+0.002', '-1,234.568')
     """
     return f"{ns / 1e6:+,.3f}"
+
+
+def microseconds(ns: int) -> str:
+    """Print nanoseconds as microseconds, exactly.
+
+    >>> microseconds(1712195495519689125), microseconds(2000), microseconds(-1)
+    ('1712195495519689.125', '2', '-0.001')
+    """
+    whole, rest = divmod(abs(ns), 1000)
+    sign = "-" if ns < 0 else ""
+    return f"{sign}{whole}.{rest:03d}" if rest else f"{sign}{whole}"
 
 
 def some_of(said: Sequence[str], between: str = ", ") -> str:

@@ -669,7 +669,7 @@ MISTAKES = (
     ),
     Mutation(
         "what goes without saying is added to what was given of it",
-        "hta_graph/frames/graph_from.py",
+        "hta_graph/frames/frames_graph.py",
         "if not (table.kind == kind).any()",
         "if True",
         FRAMES,
@@ -718,7 +718,7 @@ MISTAKES = (
     ),
     Mutation(
         "frames may hold cycles",
-        "hta_graph/frames/graph_from.py",
+        "hta_graph/frames/frames_graph.py",
         "    if len(cycle):",
         "    if len(cycle) > len(table):",
         FRAMES,

@@ -14,6 +14,7 @@ from analyses.command_line.told_files import more_errors
 from analyses.display.plain import say
 from analyses.display.progress import ProgressLine
 from hta_graph.places.manifests import given_places
+from hta_graph.places.remote_path import Location
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
@@ -43,7 +44,7 @@ class AskedRanks:
     With ``all_needed`` the first of them is an error instead.
     """
 
-    inputs: Sequence[str | Path]
+    inputs: Sequence[str | Location]
     rank: int | None = None
     salvage: bool = False
     jobs: int | None = None
@@ -56,7 +57,7 @@ class AskedRanks:
     skeletons: str | None = None
 
     @classmethod
-    def of(cls, options: argparse.Namespace, inputs: Sequence[str | Path] | None = None) -> AskedRanks:
+    def of(cls, options: argparse.Namespace, inputs: Sequence[str | Location] | None = None) -> AskedRanks:
         """Return what a command line names; some commands read one rank and have no say in how several are.
 
         ``inputs`` are those of one side where it names two.
@@ -220,7 +221,7 @@ class AskedRanks:
             say(f"rank {found.rank} of {files} files; --rank N asks about another")
         return found
 
-    def graph_of(self, path: Path) -> DependencyGraph:
+    def graph_of(self, path: Location) -> DependencyGraph:
         """Build the whole graph of a rank whose file has been read, and told of, before."""
         asked = replace(self, inputs=[path], rank=None)
         return next(asked._started(ProgressLine(""), 1))  # noqa: SLF001 - it is one of these

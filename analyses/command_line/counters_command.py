@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines
 from analyses.command_line.command import Command
@@ -12,6 +11,7 @@ from analyses.command_line.options import add_inputs, add_output_place
 from analyses.flags import COUNTER_SERIES
 from hta_graph.errors import UsageError
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 
 __all__ = ["COUNTERS"]
 
@@ -40,7 +40,7 @@ def _write_counters(options: argparse.Namespace) -> None:
         print_lines([f"{target}: {counted}; open it in ui.perfetto.dev" if points else f"{target}: {scope.missing()}"])
 
 
-def _output_files(place: Path, paths: list[Path]) -> list[Path]:
+def _output_files(place: Location, paths: list[Location]) -> list[Location]:
     """Return the file for each rank: the output, or one in that folder.
 
     Raises:

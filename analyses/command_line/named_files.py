@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Self
 
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 
 __all__ = [
     "CacheFolder",
@@ -106,7 +106,7 @@ def check_named_files(options: argparse.Namespace) -> None:
         check_targets(files, input_files(options), folders)
 
 
-def input_files(options: argparse.Namespace) -> list[Path]:
+def input_files(options: argparse.Namespace) -> list[Location]:
     """Return every file that a command line lets be read.
 
     Raises:
@@ -115,7 +115,7 @@ def input_files(options: argparse.Namespace) -> list[Path]:
     from hta_graph.job.matching.flight.flight_recorder import FOLDER
     from hta_graph.trace.rank_files import expand
 
-    found: list[Path] = []
+    found: list[Location] = []
     for item in _named(options):
         if isinstance(item, InputTraces):
             for path in given_places(item):

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
@@ -17,6 +16,7 @@ from analyses.display.terminal import Line, clipped, table
 from hta_graph.errors import HtaGraphError, TraceError, UsageError
 from hta_graph.export.sharing.keepable import KEEP
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import one_line
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _write_one(found: Stripping, file: RankFile, target: str, asked: AskedRanks)
 
 
 def _write_folder(
-    found: Stripping, files: Sequence[RankFile], place: Path, asked: AskedRanks, inputs: Sequence[Path]
+    found: Stripping, files: Sequence[RankFile], place: Location, asked: AskedRanks, inputs: Sequence[Location]
 ) -> None:
     """Write several ranks to a new folder, under names that say nothing but the rank; broken ones are left out.
 

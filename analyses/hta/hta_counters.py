@@ -19,6 +19,7 @@ from hta_graph.export.perfetto.counter_tracks import write_counters
 from hta_graph.export.targets import check_targets
 from hta_graph.model import EventKind
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.vocabulary import PROFILER_RANGE
 
 __all__ = ["TimeSeriesTypes", "hta_cupti_counter_data_with_operators", "hta_generate_trace_with_counters"]
@@ -40,8 +41,8 @@ def hta_generate_trace_with_counters(
     output_suffix: str,
     output_dir: str | Path | None,
     *,
-    inputs: Sequence[Path] = (),
-) -> list[Path]:
+    inputs: Sequence[Location] = (),
+) -> list[Location]:
     """Do what ``TraceAnalysis.generate_trace_with_counters`` does.
 
     ``inputs`` are files of other ranks, which are not overwritten either.

@@ -20,6 +20,7 @@ from analyses.tables import event_names
 from hta_graph.errors import QueryError
 from hta_graph.export.targets import check_output
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 
 __all__ = ["hta_aten_op_kernels_and_delay", "hta_cuda_kernel_launch_stats", "hta_frequent_cuda_kernel_sequences"]
 
@@ -87,7 +88,7 @@ def hta_frequent_cuda_kernel_sequences(
     top_k: int,
     *,
     visualize: bool,
-    inputs: Sequence[Path] = (),
+    inputs: Sequence[Location] = (),
 ) -> pd.DataFrame:
     """Return the frame of ``TraceAnalysis.get_frequent_cuda_kernel_sequences``.
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from hta_graph.errors import QueryError, TraceError
 from hta_graph.graph import DependencyGraph
 from hta_graph.places.named_places import is_remote, named_place
+from hta_graph.places.remote_path import Location
 
 __all__ = ["RankGraphs", "TraceFiles", "trace_paths"]
 
 TraceFiles = Mapping[int, str] | Sequence[str] | None
-Paths = Mapping[int, Path] | Sequence[Path]
+Paths = Mapping[int, Location] | Sequence[Location]
 
 
 class RankGraphs(Mapping[int, DependencyGraph]):
@@ -38,7 +39,7 @@ class RankGraphs(Mapping[int, DependencyGraph]):
         return rank in self._all_graphs()
 
     @property
-    def files(self) -> list[Path]:
+    def files(self) -> list[Location]:
         """The files of all ranks, which no output may replace."""
         return [graph.path for graph in self.values()]
 
@@ -70,7 +71,7 @@ def _graphs_of(paths: Paths) -> dict[int, DependencyGraph]:
         return {found.trace.rank or 0: found for found in read_graphs(paths, say=line.say, progress=line.update)}
 
 
-def _graphs_of_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
+def _graphs_of_named(paths: Mapping[int, Location]) -> dict[int, DependencyGraph]:
     """Read the files of a mapping; where their own headers contradict each other, one by one."""
     from analyses.display.progress import ProgressLine
     from hta_graph.job.reading import read_graphs
@@ -84,7 +85,7 @@ def _graphs_of_named(paths: Mapping[int, Path]) -> dict[int, DependencyGraph]:
     return {rank: found[path] for rank, path in paths.items()}
 
 
-def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
+def trace_paths(trace_files: TraceFiles, trace_dir: str | Location | None) -> Paths:
     """Return what to read: rank → file, files, or the folder. Relative names are looked for in the folder first.
 
     Raises:
@@ -100,7 +101,7 @@ def trace_paths(trace_files: TraceFiles, trace_dir: str | Path | None) -> Paths:
     return [_existing_path(folder, name) for name in trace_files]
 
 
-def _existing_path(folder: Path, name: str | Path) -> Path:
+def _existing_path(folder: Location, name: str | Location) -> Location:
     """Return a file in the folder if it is there, else as it was named."""
     path = named_place(name).expanduser()
     if is_remote(path):

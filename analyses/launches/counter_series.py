@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from analyses.scope import Scope
 from hta_graph.algorithms.work.copies import copies_of, rate_steps
 from hta_graph.algorithms.work.launch_queue import queue_steps
 from hta_graph.export.perfetto.counter_tracks import CounterTrack
+from hta_graph.places.remote_path import Location
 
 __all__ = ["QUEUES", "RATES", "counter_tracks", "output_name"]
 
@@ -64,7 +64,7 @@ def _rate_tracks(scope: Scope) -> list[CounterTrack]:
     return tracks
 
 
-def output_name(path: Path, suffix: str) -> str:
+def output_name(path: Location, suffix: str) -> str:
     """Return the name of a trace's copy with counters.
 
     >>> output_name(Path("x/rank0.json.gz"), "_with_counters"), output_name(Path("rank0.json.zst"), "+")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from hta_graph.export.perfetto.slice_tracks import SliceTrack, write_slices
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import EventKind, Ids, Ints, kind_mask
 from hta_graph.names import short_name
+from hta_graph.places.remote_path import Location
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -150,7 +150,7 @@ def figure(found: Answer, top_k: int = 20) -> Figure:
 
 def write_sequence_overlay(
     scope: Scope,
-    target: str | Path,
+    target: str | Location,
     operator: str,
     min_pattern_len: int = MIN_PATTERN_LEN,
     top_k: int = TOP_K,

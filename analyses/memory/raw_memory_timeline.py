@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +18,7 @@ from hta_graph.columns import last_of_runs
 from hta_graph.errors import TraceError
 from hta_graph.model import Ints
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.source import read_bytes, text_head
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class RawTimeline:
         return int(np.argmax(self.totals.sum(axis=1)))
 
 
-def is_raw_timeline(path: Path) -> bool:
+def is_raw_timeline(path: Location) -> bool:
     """Tell by the first characters whether a file is a raw memory timeline: a list of lists."""
     # A file may be gigabytes inside: the first bytes are enough.
     return b"".join(text_head(path, HEAD).split()).startswith(b"[[")
 
 
-def read_raw_timeline(path: str | Path) -> RawTimeline:
+def read_raw_timeline(path: str | Location) -> RawTimeline:
     """Read what ``prof.export_memory_timeline("….raw.json.gz")`` wrote.
 
     The file lists [time in ns, action, change in bytes, category]; time -1 is what existed before, and counts as the

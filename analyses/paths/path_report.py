@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from analyses.display.terminal import Line, duration_text, percent, table
@@ -18,6 +17,7 @@ from hta_graph.algorithms.time.median_step import step_lengths
 from hta_graph.algorithms.time.step_table import StepRow
 from hta_graph.export.json_text import Records
 from hta_graph.graph import DependencyGraph
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import encodable
 
 __all__ = [
@@ -67,7 +67,7 @@ def path_document(
 class RankSteps:
     """The table of the steps of a rank, or of a job, with what answers say of it; ``hidden`` are the steps left out."""
 
-    path: Path
+    path: Location
     rank: int | None
     diagnostics: Mapping[str, Any]
     on_gpu: bool

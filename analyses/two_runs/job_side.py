@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from hta_graph.algorithms.time.windows import Window, WindowForm, step, whole
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.model import Ints
+from hta_graph.places.remote_path import Location
 
 __all__ = ["STRETCHES_TOLD", "JobSide", "side_of_job"]
 
@@ -41,7 +41,7 @@ class JobSide(Lengths):
     compared.
     """
 
-    files: Mapping[int, Path]
+    files: Mapping[int, Location]
     hosts: Mapping[int, str]
     world_size: int | None
     measure: Measure

@@ -20,13 +20,13 @@ from tempfile import TemporaryDirectory
 from hta_graph.errors import OutputError
 from hta_graph.export.targets import check_output, is_written_directly, place_of
 from hta_graph.places.named_places import is_remote, named_place
-from hta_graph.places.remote_path import RemotePath
+from hta_graph.places.remote_path import Location, RemotePath
 from hta_graph.places.uploads import upload_file, upload_folder
 from hta_graph.printable import printable_lines
 
 __all__ = ["new_folder", "remove_unfinished", "write_file"]
 
-_unfinished: dict[Path, Callable[[], None]] = {}
+_unfinished: dict[Location, Callable[[], None]] = {}
 """What is being written, and how it is taken away."""
 
 AT_THE_WORKING_FOLDER, EXCHANGE = -100, 2
@@ -36,7 +36,7 @@ TRIES = 100
 """How often a folder is put in its place while others put theirs there."""
 
 
-def write_file(target: str | Path, content: bytes | Iterable[bytes]) -> None:
+def write_file(target: str | Location, content: bytes | Iterable[bytes]) -> None:
     """Write a file from one or many pieces, or to standard output for ``-``.
 
     Raises:
@@ -137,7 +137,7 @@ def remove_unfinished() -> None:
 
 
 @contextmanager
-def new_folder(target: Path, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
+def new_folder(target: Location, check: Callable[[], None], last: Collection[str] = ()) -> Iterator[Path]:
     """Give an empty folder to fill, of the target's name; it takes the target's place when the block ends well.
 
     On the network it does so file by file, where nobody finds what readers begin with before all else is there.

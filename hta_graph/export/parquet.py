@@ -30,6 +30,7 @@ from hta_graph.graph.job_graph import JobGraph
 from hta_graph.graph.timeline import Timeline
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, EDGE_MEANING, EdgeKind
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import encodable
 from hta_graph.trace.table import CopyTable, EventTable, Flows, SyncTable, Trace
 
@@ -52,7 +53,7 @@ OF_FEW_VALUES = (
 ALONE = [kind for kind in EdgeKind if not EDGE_MEANING[kind].of_job]
 
 
-def save_graph(graph: DependencyGraph, folder: str | Path) -> None:
+def save_graph(graph: DependencyGraph, folder: str | Location) -> None:
     """Write a graph as a folder of Parquet tables and a ``graph.json``.
 
     Tables: ``events`` (canonical order), ``edges`` (points: 2 × row of events, + 1 for the end), ``wait_calls`` (which
@@ -99,7 +100,7 @@ def _rank_folder(rank: int) -> str:
     return f"rank{rank}"
 
 
-def check_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
+def check_folder(target: Location, inputs: Iterable[Location] = ()) -> None:
     """Refuse a folder that holds anything but a graph saved earlier.
 
     Raises:
@@ -114,17 +115,17 @@ def check_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
         raise OutputError(f"{target}: cannot be written: {error.strerror or error}") from None
 
 
-def _is_saved_graph(folder: Path) -> bool:
+def _is_saved_graph(folder: Location) -> bool:
     ranks = saved_ranks(folder)
     return ranks is not None and _holds_tables(folder, ranks) and all(_is_saved_rank(folder, rank) for rank in ranks)
 
 
-def _is_saved_rank(folder: Path, rank: int) -> bool:
+def _is_saved_rank(folder: Location, rank: int) -> bool:
     own = folder / _rank_folder(rank)
     return saved_ranks(own) == () and _holds_tables(own, ())
 
 
-def _holds_tables(folder: Path, ranks: tuple[int, ...]) -> bool:
+def _holds_tables(folder: Location, ranks: tuple[int, ...]) -> bool:
     """Say whether a folder holds what a saved graph or job does; nothing that somebody put there is ever deleted."""
     needed = {
         HEADER_FILE,
@@ -167,7 +168,7 @@ def _longest_step_back(graph: DependencyGraph) -> int:
     return int((times[edges.source] - times[edges.target]).max(initial=0))
 
 
-def load_graph(folder: str | Path) -> DependencyGraph:
+def load_graph(folder: str | Location) -> DependencyGraph:
     """Read a graph that :func:`save_graph` wrote.
 
     Raises:
@@ -180,18 +181,18 @@ def load_graph(folder: str | Path) -> DependencyGraph:
     return _loaded_graph(source, header) if header.ranks is None else _loaded_job(source, header)
 
 
-def _loaded_tables(folder: Path, kinds: Mapping[str, Any]) -> dict[str, SavedTable[Any]]:
+def _loaded_tables(folder: Location, kinds: Mapping[str, Any]) -> dict[str, SavedTable[Any]]:
     return {name: _loaded_table(folder / f"{name}.parquet", kind) for name, kind in kinds.items()}
 
 
-def _loaded_table(path: Path, kind: Any) -> SavedTable[Any]:
+def _loaded_table(path: Location, kind: Any) -> SavedTable[Any]:
     # Graphs saved before this table existed can still be loaded.
     if path.stem in LATER and not path.exists():
         return SavedTable(path, kind.empty())
     return read_saved_table(path, kind, NULLABLE if kind is JOB_TABLES["edges"] else ())
 
 
-def _loaded_graph(folder: Path, header: SavedHeader) -> DependencyGraph:
+def _loaded_graph(folder: Location, header: SavedHeader) -> DependencyGraph:
     tables = _loaded_tables(folder, TABLES)
     check_graph_tables(header, tables)
     trace = _loaded_trace(header, {name: table.rows for name, table in tables.items()})
@@ -201,7 +202,7 @@ def _loaded_graph(folder: Path, header: SavedHeader) -> DependencyGraph:
     return DependencyGraph(trace, timeline, edges, header.building, tables["wait_calls"].rows)
 
 
-def _loaded_job(folder: Path, header: SavedHeader) -> JobGraph:
+def _loaded_job(folder: Location, header: SavedHeader) -> JobGraph:
     tables = _loaded_tables(folder, JOB_TABLES)
     check_job_tables(header, tables)
     ranks = header.ranks or ()
@@ -217,7 +218,7 @@ def _loaded_job(folder: Path, header: SavedHeader) -> JobGraph:
     return job
 
 
-def _loaded_rank(folder: Path, rank: int) -> DependencyGraph:
+def _loaded_rank(folder: Location, rank: int) -> DependencyGraph:
     header = read_saved_header(folder)
     check_rank_header(header, rank)
     return _loaded_graph(folder, header)

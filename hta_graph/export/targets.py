@@ -12,10 +12,10 @@ from pathlib import Path
 from unicodedata import normalize
 
 from hta_graph.errors import OutputError, PlaceError, UsageError
+from hta_graph.places.file_systems import check_bucket
 from hta_graph.places.named_places import is_remote, named_place
 from hta_graph.places.remote_errors import RemoteError
-from hta_graph.places.remote_path import RemotePath
-from hta_graph.places.uploads import check_bucket
+from hta_graph.places.remote_path import Location, RemotePath
 
 __all__ = ["check_empty_folder", "check_new_folder", "check_output", "check_targets", "is_written_directly", "place_of"]
 
@@ -34,8 +34,6 @@ def place_of(path: Path) -> Path:
     Raises:
         OutputError: links lead in a circle, or no file can have such a name.
     """
-    if is_remote(path):
-        return path
     if "\0" in str(path):
         raise OutputError(f"{str(path)!r}: no file can have such a name; give another one")
     place = path.absolute()
@@ -53,10 +51,10 @@ def _is_open_file(place: Path) -> bool:
 
 def is_written_directly(place: Path) -> bool:
     """Tell whether a place is a device, a pipe or an open file, which nothing can take the place of."""
-    return not is_remote(place) and (_is_open_file(place) or (place.exists() and not place.is_file()))
+    return _is_open_file(place) or (place.exists() and not place.is_file())
 
 
-def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
+def check_output(target: str | Location, inputs: Iterable[Location]) -> None:
     """Refuse an output that is one of the inputs, before any work is done.
 
     Raises:
@@ -65,7 +63,9 @@ def check_output(target: str | Path, inputs: Iterable[Path]) -> None:
     check_targets([target], inputs)
 
 
-def check_targets(files: Sequence[str | Path], inputs: Iterable[Path], folders: Sequence[Path] = ()) -> None:
+def check_targets(
+    files: Sequence[str | Location], inputs: Iterable[Location], folders: Sequence[Location] = ()
+) -> None:
     """Refuse outputs that cannot be written, are inputs or hold inputs, or are one and the same.
 
     Args:
@@ -92,7 +92,7 @@ def check_targets(files: Sequence[str | Path], inputs: Iterable[Path], folders: 
 
 
 @contextmanager
-def _one_line(target: str | Path) -> Iterator[None]:
+def _one_line(target: str | Location) -> Iterator[None]:
     """Let what the system says about a target be an error of it.
 
     Raises:
@@ -105,7 +105,7 @@ def _one_line(target: str | Path) -> Iterator[None]:
         raise OutputError(f"{target}: cannot be written: {cause}") from None
 
 
-def _check_file(target: str | Path, inputs: Collection[Identity | None]) -> None:
+def _check_file(target: str | Location, inputs: Collection[Identity | None]) -> None:
     if str(target) == "-":
         return
     path = named_place(target)
@@ -149,7 +149,7 @@ def _check_store(path: RemotePath) -> None:
         raise OutputError(str(error)) from None
 
 
-def _check_remote_folder(target: RemotePath, inputs: Iterable[Path]) -> None:
+def _check_remote_folder(target: RemotePath, inputs: Iterable[Location]) -> None:
     _check_store(target)
     if target.address.is_bucket:
         raise OutputError(f"{target}: cannot be replaced by a new folder; name a folder inside it")
@@ -164,7 +164,7 @@ def _is_below(path: RemotePath, folder: RemotePath) -> bool:
     return path.address.identity.startswith(f"{folder.address.identity}/")
 
 
-def check_new_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
+def check_new_folder(target: Location, inputs: Iterable[Location] = ()) -> None:
     """Refuse a folder that cannot be written anew, before any work is done.
 
     Raises:
@@ -188,7 +188,7 @@ def check_new_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
             raise OutputError(f"{target}: is a disk's own folder; name a folder inside it")
 
 
-def check_empty_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
+def check_empty_folder(target: Location, inputs: Iterable[Location] = ()) -> None:
     """Refuse a folder that somebody has put something into: a new one would take its place.
 
     Raises:
@@ -199,7 +199,7 @@ def check_empty_folder(target: Path, inputs: Iterable[Path] = ()) -> None:
         raise OutputError(f"{target}: holds files; name a new folder")
 
 
-def _check_holds_no_input(target: Path, inputs: Iterable[Path]) -> None:
+def _check_holds_no_input(target: Path, inputs: Iterable[Location]) -> None:
     if (there := _identity(target)) is None:
         return
     outside: set[Path] = set()
@@ -215,34 +215,35 @@ def _check_holds_no_input(target: Path, inputs: Iterable[Path]) -> None:
         outside |= folders
 
 
-def _check_apart(one: str | Path, other: str | Path) -> None:
+def _check_apart(one: str | Location, other: str | Location) -> None:
     if _is_one_place(one, other):
         raise UsageError(f"{other}: two outputs would be written there; name another place for one of them")
 
 
-def _check_outside(folder: Path, others: Iterable[str | Path]) -> None:
+def _check_outside(folder: Location, others: Iterable[str | Location]) -> None:
     """Refuse what would be written into a folder that is written anew."""
     for other in others:
         if str(other) != "-" and _lies_in(named_place(other), folder):
             raise UsageError(f"{other}: lies in {folder}, which is written anew; name a place outside it")
 
 
-def _lies_in(other: Path, folder: Path) -> bool:
+def _lies_in(other: Location, folder: Location) -> bool:
     if is_remote(other) or is_remote(folder):
         return is_remote(other) and is_remote(folder) and _is_below(other, folder)
     return Path(os.path.realpath(folder)) in Path(os.path.realpath(other)).parents
 
 
-def _is_one_place(one: str | Path, other: str | Path) -> bool:
+def _is_one_place(one: str | Location, other: str | Location) -> bool:
     """Tell whether two targets are one file; whatever goes to the null device is nowhere."""
     if str(one) == str(other):
         return str(one) != os.devnull
     if "-" in (str(one), str(other)):
-        place = place_of(named_place(one if str(other) == "-" else other))
-        return _identity(place) in {_identity_of_stdout()} - {None}
-    mine, yours = place_of(named_place(one)), place_of(named_place(other))
+        named = named_place(one if str(other) == "-" else other)
+        return not is_remote(named) and _identity(place_of(named)) in {_identity_of_stdout()} - {None}
+    mine, yours = named_place(one), named_place(other)
     if is_remote(mine) or is_remote(yours):
-        return _identity(mine) == _identity(yours)
+        return is_remote(mine) and is_remote(yours) and _identity(mine) == _identity(yours)
+    mine, yours = place_of(mine), place_of(yours)
     if there := _identity(mine):
         return there == _identity(yours)
     if yours.exists() or _identity(mine.parent) != _identity(yours.parent):
@@ -250,7 +251,7 @@ def _is_one_place(one: str | Path, other: str | Path) -> bool:
     return mine.name == yours.name or _is_one_name(mine.name, yours.name, mine.parent)
 
 
-def _identity(path: Path) -> Identity | None:
+def _identity(path: Location) -> Identity | None:
     """Return what makes a file the same under all its names; None if there is nothing."""
     if is_remote(path):
         return path.address.identity

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Location
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -31,6 +31,7 @@ from hta_graph.graph.views import (
 )
 from hta_graph.model import EDGE_MEANING, Bools, EdgeKind, EventKind, Evidence, Ids, Ints
 from hta_graph.patterns import matched_names
+from hta_graph.places.remote_path import Location
 from hta_graph.shown import html_table
 from hta_graph.trace.table import READING_DIAGNOSTICS, EventTable, LaneTable, Step, Trace
 
@@ -171,7 +172,7 @@ class DependencyGraph:
         return self._trace
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Location:
         """The file that the trace was read from."""
         return self._trace.path
 

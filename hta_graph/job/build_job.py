@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from hta_graph.errors import OutputError
 from hta_graph.graph import DependencyGraph
 from hta_graph.graph.job_graph import JobGraph
 from hta_graph.job.joining.join_ranks import graphs_by_rank, join_ranks
@@ -15,7 +16,8 @@ from hta_graph.job.matching.flight.recorded_flights import numbered_by_flight
 from hta_graph.job.reading import Progress, Readers, Report, read_graphs
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
-from hta_graph.places.named_places import named_place
+from hta_graph.places.named_places import is_remote, named_place
+from hta_graph.places.remote_path import Location, RemotePath
 from hta_graph.shown import milliseconds
 from hta_graph.told import remark, tell
 from hta_graph.trace.allowance import allowed_memory
@@ -24,7 +26,7 @@ from hta_graph.trace.read import Say
 __all__ = ["build_job", "read_job"]
 
 
-def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path] = ()) -> JobGraph:
+def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Location] = ()) -> JobGraph:
     """Join the graphs of a job's ranks into one.
 
     Args:
@@ -43,13 +45,13 @@ def build_job(graphs: Iterable[DependencyGraph], *, flight: Sequence[str | Path]
 
 
 def read_job(
-    inputs: str | Path | Sequence[str | Path],
+    inputs: str | Location | Sequence[str | Location],
     *,
     ranks: Collection[int] | None = None,
     jobs: int | None = None,
     memory: int | None = None,
     salvage: bool = False,
-    flight: Sequence[str | Path] | None = None,
+    flight: Sequence[str | Location] | None = None,
     report: Report | None = None,
     say: Say = tell,
     progress: Progress = lambda *_: None,
@@ -75,13 +77,13 @@ def read_job(
         salvage=salvage,
         members=True,
         skeleton=question,
-        cache=None if cache is None else named_place(cache),
+        cache=None if cache is None else _folder_here(cache),
         report=report,
         say=say,
         progress=progress,
         cluster=cluster,
     )
-    listed = [inputs] if isinstance(inputs, (str, Path)) else inputs
+    listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
     dumps = flight_files(listed) if flight is None else flight
     with allowed_memory(memory):
         if question is None:
@@ -95,7 +97,7 @@ def read_job(
 
 
 def _numbered_by_dumps(
-    graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Path]
+    graphs: Mapping[int, DependencyGraph], dumps: Sequence[str | Location]
 ) -> Mapping[int, DependencyGraph]:
     if not dumps:
         return graphs

@@ -21,6 +21,7 @@ from hta_graph.job.causes.rank_ways import RankWays
 from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.replays.replay_answer import ReplayAnswer
 from hta_graph.places.named_places import full_name, named_place
+from hta_graph.places.remote_path import Location, RemotePath
 from hta_graph.trace.table import Trace
 
 __all__ = ["graph_pieces", "read_graph"]
@@ -88,7 +89,7 @@ def _describe_table(table: Any, columns: list[Column]) -> Described:
         elif is_dataclass(value):
             found["tables"][f.name] = _describe_table(value, columns)
         else:
-            found["values"][f.name] = full_name(value) if isinstance(value, Path) else value
+            found["values"][f.name] = full_name(value) if isinstance(value, (Path, RemotePath)) else value
     return found
 
 
@@ -114,7 +115,7 @@ def _types_of(kind: Any) -> dict[str, Any]:
 
 def _restored_value(kind: Any, value: Any) -> Any:
     """Undo what JSON does to a tuple and a path."""
-    if kind is Path:
+    if kind == Location:
         return named_place(value)
     is_tuple = get_origin(kind) is tuple and isinstance(value, list)
     return tuple(value) if is_tuple else value

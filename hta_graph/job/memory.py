@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hta_graph.graph import DependencyGraph
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import PEAK_OF_A_PROCESS, PEAK_PER_TEXT, available_memory
 from hta_graph.trace.peek import text_size
 
@@ -21,7 +21,7 @@ SHARE = 0.6
 """How much of the memory that is available may be used, if nothing else is said."""
 
 
-def peak_bytes(path: Path) -> int:
+def peak_bytes(path: Location) -> int:
     """Estimate how much memory a process takes at most that reads a file and builds its graph."""
     return PEAK_OF_A_PROCESS + int(MARGIN * PEAK_PER_TEXT * text_size(path))
 

@@ -12,7 +12,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.skeletons.rank_excerpt import ExcerptQuestion, make_excerpt
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion, make_skeleton
-from hta_graph.places.named_places import full_name, named_place
+from hta_graph.places.named_places import full_name
 from hta_graph.trace.rank_files import RankFile
 from hta_graph.trace.read import read_rank
 from hta_graph.trace.source import kept_text
@@ -65,7 +65,7 @@ class RankQuestion:
             few and SkeletonQuestion.of_record(few),
             more and ExcerptQuestion.of_record(more),
             replay,
-            cache and named_place(cache),
+            cache and Path(cache),
         )
 
 

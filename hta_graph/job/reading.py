@@ -18,6 +18,7 @@ from hta_graph.job.rank_graph import RankQuestion, graph_of_file, rank_graph
 from hta_graph.job.readings import GraphOrError, Reading, ReadingEngine
 from hta_graph.job.skeletons.rank_skeleton import SkeletonQuestion
 from hta_graph.places.manifests import given_places
+from hta_graph.places.remote_path import Location
 from hta_graph.places.together import in_order
 from hta_graph.told import tell
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
@@ -42,7 +43,7 @@ WORTH_A_FILE = 256 << 10
 
 
 def read_graphs(
-    inputs: str | Path | Sequence[str | Path],
+    inputs: str | Location | Sequence[str | Location],
     *,
     ranks: Collection[int] | None = None,
     jobs: int | None = None,
@@ -160,7 +161,9 @@ def _read(
         yield from _in_order(files, asked, _Inline(), _AtOnce(1, readers.memory), progress)
 
 
-def _read_alone(path: Path, ranks: Collection[int] | None, memory: int | None, asked: RankQuestion) -> DependencyGraph:
+def _read_alone(
+    path: Location, ranks: Collection[int] | None, memory: int | None, asked: RankQuestion
+) -> DependencyGraph:
     """Read the only file.
 
     Raises:
@@ -277,7 +280,7 @@ class _Memory:
     def __init__(self, processes: int, memory: int, limit: int | None) -> None:
         self.limit = limit
         self._processes, self._memory = processes, memory
-        self._needed: dict[Path, int] = {}
+        self._needed: dict[Location, int] = {}
         self._given = 0
 
     def give(self, answer: GraphOrError) -> GraphOrError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import isfinite
-from pathlib import Path
 from typing import Any, NoReturn
 
 from hta_graph.errors import TraceError, UsageError
 from hta_graph.operators.devices import TYPES, Device, device_from_entry, device_named, known_devices
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import one_line
 from hta_graph.trace.source import read_bytes
 
@@ -47,7 +47,7 @@ def _device_from_table(text: str) -> Device | None:
     return next((one for one in known_devices() if one.name.lower() == wanted), None) or device_named(text)
 
 
-def _device_from_file(path: Path) -> Device:
+def _device_from_file(path: Location) -> Device:
     """Read a device from a file."""
     try:
         content = read_bytes(path, per_byte=PEAK_PER_BYTE)
@@ -65,7 +65,7 @@ def _device_from_file(path: Path) -> Device:
     return device_from_entry({"name": "given peaks", **entry, **named})
 
 
-def _decode_object(path: Path, data: bytes) -> dict[str, Any]:
+def _decode_object(path: Location, data: bytes) -> dict[str, Any]:
     """Decode the file's object, in which no key may stand twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _decode_object(path: Path, data: bytes) -> dict[str, Any]:
     return found
 
 
-def _check_entry(path: Path, entry: Mapping[str, Any]) -> None:
+def _check_entry(path: Location, entry: Mapping[str, Any]) -> None:
     """Refuse what is not a device's: nothing of it is left out silently."""
     _check_keys(path, "", entry, (*PEAK_TABLES, *RATE_KEYS, *TEXT_KEYS))
     for key in TEXT_KEYS:
@@ -96,7 +96,7 @@ def _check_entry(path: Path, entry: Mapping[str, Any]) -> None:
         _check_table(path, key, entry.get(key, {}))
 
 
-def _check_table(path: Path, key: str, table: Any) -> None:
+def _check_table(path: Location, key: str, table: Any) -> None:
     if not isinstance(table, dict):
         _refuse(path, f"{key} is no object of types and numbers")
     _check_keys(path, f"{key}.", table, TYPES)
@@ -104,17 +104,17 @@ def _check_table(path: Path, key: str, table: Any) -> None:
         _check_number(path, f"{key}.{name}", value)
 
 
-def _check_keys(path: Path, within: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_keys(path: Location, within: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [key for key in found if key not in known]
     if unknown:
         _refuse(path, f"{within}{unknown[0][:MAX_TEXT]} is not known there", f"known are: {', '.join(known)}")
 
 
-def _check_number(path: Path, key: str, value: Any) -> None:
+def _check_number(path: Location, key: str, value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= MAX_PEAK or not isfinite(value):
         _refuse(path, f"{key} is no number above 0 and up to {MAX_PEAK:,}")
 
 
-def _refuse(path: Path, cause: str, remedy: str = "") -> NoReturn:
+def _refuse(path: Location, cause: str, remedy: str = "") -> NoReturn:
     raise UsageError(f"{path}: {cause}", remedy or REMEDY)

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from hta_graph.errors import MissingExtraError
 from hta_graph.places.addresses import HTTP, Address
-from hta_graph.places.remote_errors import asked
+from hta_graph.places.remote_errors import RemoteError, asked, can_be_written
 
-__all__ = ["Facts", "facts_in", "facts_of", "file_system", "forget", "listed", "matching"]
+__all__ = ["Facts", "check_bucket", "facts_in", "facts_of", "file_system", "forget", "listed", "matching"]
 
 T = TypeVar("T")
 
@@ -142,6 +142,27 @@ def _listed_or_none(address: Address) -> list[tuple[Address, Facts]]:
         return listed(address)
     except FileNotFoundError:
         return []
+
+
+def check_bucket(address: Address) -> None:
+    """Refuse what cannot be written, as far as one can see without writing.
+
+    Raises:
+        PlaceError: it is on a web server.
+        RemoteError: there is no such bucket, or no way to it.
+    """
+    can_be_written(address)
+    if address.scheme == "memory":
+        return
+    bucket = Address(address.scheme, address.key.split("/", 1)[0])
+    try:
+        asked(bucket, lambda: file_system(bucket.scheme).info(bucket.text))
+    except FileNotFoundError:
+        raise RemoteError(bucket, "there is no such bucket", "make it first") from None
+    except RemoteError as error:
+        # Who may write need not be allowed to look.
+        if "access is denied" not in str(error.strerror):
+            raise
 
 
 def _remembered(what: str, address: Address, ask: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hta_graph.errors import PlaceError
 from hta_graph.places.named_places import is_remote, named_place
+from hta_graph.places.remote_path import Location, RemotePath
 
 __all__ = ["MANIFEST_MARK", "given_places"]
 
@@ -14,7 +15,7 @@ MANIFEST_MARK = "@"
 LONGEST_LIST = 64 << 20
 
 
-def given_places(inputs: str | Path | Iterable[str | Path]) -> list[Path]:
+def given_places(inputs: str | Location | Iterable[str | Location]) -> list[Location]:
     """Return the places that inputs name; ``@FILE`` is a list with one path or URL a line, ``#`` begins a comment.
 
     Paths in a list are relative to its place. A file whose name begins so is ``./@FILE``.
@@ -22,8 +23,8 @@ def given_places(inputs: str | Path | Iterable[str | Path]) -> list[Path]:
     Raises:
         PlaceError: a list cannot be read, or a line of it names no place.
     """
-    listed = [inputs] if isinstance(inputs, (str, Path)) else inputs
-    found: list[Path] = []
+    listed = [inputs] if isinstance(inputs, (str, Path, RemotePath)) else inputs
+    found: list[Location] = []
     for item in listed:
         if isinstance(item, str) and item.startswith(MANIFEST_MARK):
             found += _places_in(named_place(item.removeprefix(MANIFEST_MARK)))
@@ -32,7 +33,7 @@ def given_places(inputs: str | Path | Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def _places_in(manifest: Path) -> list[Path]:
+def _places_in(manifest: Location) -> list[Location]:
     found = []
     for number, line in enumerate(_text_of(manifest).splitlines(), start=1):
         name = line.strip()
@@ -43,7 +44,7 @@ def _places_in(manifest: Path) -> list[Path]:
     return found
 
 
-def _text_of(manifest: Path) -> str:
+def _text_of(manifest: Location) -> str:
     try:
         if manifest.stat().st_size > LONGEST_LIST:
             raise PlaceError(f"{manifest}: is no list of files, so long it is", "write one path or URL a line")
@@ -56,7 +57,7 @@ def _text_of(manifest: Path) -> str:
         raise PlaceError(f"{manifest}: is no list of files, but no text", "write one path or URL a line") from None
 
 
-def _place_in(manifest: Path, number: int, name: str) -> Path:
+def _place_in(manifest: Location, number: int, name: str) -> Location:
     """Return what a line names.
 
     Raises:

@@ -1,7 +1,7 @@
-"""A URL with the shape of a path, so that whoever reads and writes files need not know where they are.
+"""Where a file is: a local path, or a URL that answers the same questions over the network.
 
-Everything that is asked of paths here is answered for URLs too; what is not answered is an error, never an answer about
-some local file.
+Whoever reads and writes files need not know which of both it is: :data:`Location` is what they have in common. A URL is
+no ``pathlib.Path``, so that nothing of the standard library takes it for the name of some local file.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import os
 import stat
 from collections.abc import Iterator
 from io import BufferedReader
-from pathlib import Path, PurePath
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.places.addresses import HTTP, Address
@@ -19,11 +19,13 @@ from hta_graph.places.file_systems import Facts, facts_of, listed, matching
 from hta_graph.places.remote_errors import RemoteError
 from hta_graph.places.remote_file import open_known, open_remote
 
-__all__ = ["NamedOnlyPath", "RemotePath"]
+__all__ = ["Location", "NamedOnlyPath", "RemotePath"]
 
 
-class RemotePath(Path):
+class RemotePath:
     """A file or folder on the network; ``str()`` of it may be shown, ``address`` opens it.
+
+    It answers what is asked of locations here as a ``pathlib.Path`` would, and nothing else.
 
     >>> from hta_graph.places.addresses import read_address
     >>> path = RemotePath(read_address("s3://bucket/run/rank0.json.gz"))
@@ -31,13 +33,7 @@ class RemotePath(Path):
     ('s3://bucket/run/rank0.json.gz', 'rank0.json.gz', '.gz', 's3://bucket/run/x')
     """
 
-    # By these Python compares paths: 3.11, 3.12, 3.13.
-    _flavour: Any = None
-    parser: Any = os.path
-
-    def __new__(cls, *_: Any) -> RemotePath:
-        """Make one without what a local path is made of."""
-        return object.__new__(cls)
+    __slots__ = ("_facts", "address")
 
     def __init__(self, address: Address, facts: Facts | None = None) -> None:
         self.address = address
@@ -45,9 +41,6 @@ class RemotePath(Path):
 
     def __reduce__(self) -> Any:
         return RemotePath, (self.address, self._facts)
-
-    def __fspath__(self) -> NoReturn:
-        raise TypeError(f"{self}: is a URL, no local file")
 
     def __str__(self) -> str:
         return self.address.shown
@@ -61,40 +54,15 @@ class RemotePath(Path):
     def __hash__(self) -> int:
         return hash(self.address)
 
-    def __lt__(self, other: PurePath) -> bool:
+    # Files of both kinds are sorted by their names; of a local path Python asks the other side.
+    def __lt__(self, other: Location) -> bool:
         return str(self) < str(other)
 
-    def __gt__(self, other: PurePath) -> bool:
+    def __gt__(self, other: Location) -> bool:
         return str(self) > str(other)
 
-    def __le__(self, other: PurePath) -> bool:
-        return str(self) <= str(other)
-
-    def __ge__(self, other: PurePath) -> bool:
-        return str(self) >= str(other)
-
-    def __truediv__(self, name: Any) -> RemotePath:
+    def __truediv__(self, name: str | Location) -> RemotePath:
         return type(self)(self.address.child(str(name)))
-
-    @property
-    def _cparts(self) -> list[str]:
-        return [str(self)]
-
-    @property
-    def _parts_normcase(self) -> list[str]:
-        return str(self).split("/")
-
-    @property
-    def _str_normcase(self) -> str:
-        return str(self)
-
-    @property
-    def _parts(self) -> NoReturn:
-        raise TypeError(f"{self}: is a URL, no local file")
-
-    @property
-    def _raw_paths(self) -> NoReturn:
-        raise TypeError(f"{self}: is a URL, no local file")
 
     @property
     def name(self) -> str:
@@ -135,10 +103,6 @@ class RemotePath(Path):
         """Return what has another name in the same folder."""
         return self.parent / name
 
-    def as_posix(self) -> str:
-        """Return what may be shown."""
-        return str(self)
-
     def is_absolute(self) -> bool:
         """Tell that it leads there from everywhere."""
         return True
@@ -147,7 +111,7 @@ class RemotePath(Path):
         """Return itself."""
         return self
 
-    def resolve(self, strict: bool = False) -> RemotePath:  # noqa: ARG002, FBT001, FBT002, RUF100
+    def resolve(self) -> RemotePath:
         """Return itself: there are no links."""
         return self
 
@@ -178,13 +142,13 @@ class RemotePath(Path):
         except (OSError, HtaGraphError):
             return ""
 
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:  # noqa: ARG002, RUF100
+    def stat(self) -> os.stat_result:
         """Return its size and kind; nothing else of it is known."""
         facts = self.facts()
         kind = stat.S_IFDIR if facts.is_folder else stat.S_IFREG
         return os.stat_result((kind | 0o666, 0, 0, 1, 0, 0, facts.size or 0, 0, 0, 0))
 
-    def exists(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002, RUF100
+    def exists(self) -> bool:
         """Tell whether anything is there."""
         try:
             self.facts()
@@ -192,19 +156,15 @@ class RemotePath(Path):
             return False
         return True
 
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002, RUF100
+    def is_file(self) -> bool:
         """Tell whether it is a file."""
         return self.exists() and not self.facts().is_folder
 
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002, RUF100
+    def is_dir(self) -> bool:
         """Tell whether it is a folder; of a web server there are none."""
         return self.address.scheme not in HTTP and self.exists() and self.facts().is_folder
 
-    def is_symlink(self) -> bool:
-        """Tell that it is no link."""
-        return False
-
-    def iterdir(self) -> Iterator[RemotePath]:  # type: ignore[override]
+    def iterdir(self) -> Iterator[RemotePath]:
         """Yield what a folder holds; one question tells of all of it.
 
         Raises:
@@ -215,15 +175,15 @@ class RemotePath(Path):
         for address, facts in listed(self.address):
             yield RemotePath(address, facts)
 
-    def glob(self, pattern: str, **_: Any) -> Iterator[RemotePath]:  # type: ignore[override]
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Yield what fits a pattern below it."""
         if self.address.scheme not in HTTP:
             for address, facts in matching(self.address.child(pattern)):
                 yield RemotePath(address, facts)
 
-    def open(self, mode: str = "r", *_: Any, **__: Any) -> BufferedReader:  # type: ignore[override]
+    def open(self, mode: Literal["rb"]) -> BufferedReader:
         """Open it for reading bytes."""
-        if mode != "rb":
+        if mode != "rb":  # whatever a type checker would have said
             raise TypeError(f"{self}: is opened as bytes, to be read")
         return open_remote(self.address, self._facts)
 
@@ -236,13 +196,15 @@ class RemotePath(Path):
         with self.open("rb") as file:
             return file.read()
 
-    def read_text(self, encoding: str | None = None, *_: Any, **__: Any) -> str:
+    def read_text(self, encoding: str = "utf-8") -> str:
         """Read all of it as text."""
-        return self.read_bytes().decode(encoding or "utf-8")
+        return self.read_bytes().decode(encoding)
 
 
 class NamedOnlyPath(RemotePath):
     """A URL that stands in a file which somebody else wrote: it is shown, and never opened."""
+
+    __slots__ = ()
 
     def __reduce__(self) -> Any:
         return NamedOnlyPath, (self.address,)
@@ -263,7 +225,7 @@ class NamedOnlyPath(RemotePath):
         """
         self.facts()
 
-    def glob(self, pattern: str, **_: Any) -> NoReturn:
+    def glob(self, pattern: str) -> NoReturn:
         """Refuse to look for anything in it.
 
         Raises:
@@ -271,7 +233,7 @@ class NamedOnlyPath(RemotePath):
         """
         self.facts()
 
-    def open(self, *_: Any, **__: Any) -> NoReturn:
+    def open(self, mode: Literal["rb"]) -> NoReturn:
         """Refuse to open it.
 
         Raises:
@@ -280,13 +242,5 @@ class NamedOnlyPath(RemotePath):
         self.facts()
 
 
-def _refused(name: str) -> Any:
-    def refuse(self: RemotePath, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError(f"{self}: is a URL, which has no {name}()")
-
-    return refuse
-
-
-for _name in dir(Path):
-    if not _name.startswith("_") and _name not in vars(RemotePath):
-        setattr(RemotePath, _name, _refused(_name))
+Location: TypeAlias = Path | RemotePath
+"""A file or folder, here or on the network: what has a name and a parent, and can be opened, listed and measured."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from pathlib import Path
 from typing import TypeVar
 
 from hta_graph.errors import HtaGraphError
 from hta_graph.places.named_places import is_remote
+from hta_graph.places.remote_path import Location
 
 __all__ = ["ask_all", "in_order"]
 
@@ -19,7 +19,7 @@ AT_ONCE = 16
 """So many files are asked about at the same time."""
 
 
-def in_order(ask: Callable[[Path], T], paths: Sequence[Path]) -> Iterator[T]:
+def in_order(ask: Callable[[Location], T], paths: Sequence[Location]) -> Iterator[T]:
     """Yield the answer for each path, in their order."""
     if sum(map(is_remote, paths)) < 2:
         yield from map(ask, paths)
@@ -34,10 +34,10 @@ def in_order(ask: Callable[[Path], T], paths: Sequence[Path]) -> Iterator[T]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def ask_all(paths: Sequence[Path]) -> None:
+def ask_all(paths: Sequence[Location]) -> None:
     """Ask what each path of the network is, so that the answers are at hand."""
 
-    def ask(path: Path) -> None:
+    def ask(path: Location) -> None:
         # Who needs the answer is told what is wrong with it.
         with suppress(OSError, HtaGraphError):
             path.is_dir()

@@ -10,34 +10,13 @@ from typing import Any
 
 from hta_graph.places.addresses import Address
 from hta_graph.places.file_systems import file_system, forget
-from hta_graph.places.remote_errors import RemoteError, asked, can_be_written
+from hta_graph.places.remote_errors import asked
 
-__all__ = ["check_bucket", "upload_file", "upload_folder"]
+__all__ = ["upload_file", "upload_folder"]
 
 AT_ONCE = 8 << 20
 """What is shorter (bytes) is sent in one request."""
 GIVING_UP_S = 5
-
-
-def check_bucket(address: Address) -> None:
-    """Refuse what cannot be written, as far as one can see without writing.
-
-    Raises:
-        PlaceError: it is on a web server.
-        RemoteError: there is no such bucket, or no way to it.
-    """
-    can_be_written(address)
-    if address.scheme == "memory":
-        return
-    bucket = Address(address.scheme, address.key.split("/", 1)[0])
-    try:
-        asked(bucket, lambda: file_system(bucket.scheme).info(bucket.text))
-    except FileNotFoundError:
-        raise RemoteError(bucket, "there is no such bucket", "make it first") from None
-    except RemoteError as error:
-        # Who may write need not be allowed to look.
-        if "access is denied" not in str(error.strerror):
-            raise
 
 
 def upload_file(address: Address, pieces: Iterable[bytes], note: Callable[[Callable[[], None] | None], None]) -> None:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from hta_graph.errors import Remedy, TooLargeError
+from hta_graph.places.remote_path import Location
 
 __all__ = [
     "PEAK_OF_A_PROCESS",
@@ -59,7 +60,7 @@ def memory_for_one(held: int = 0) -> int:
     return int(ONE_SHARE * (available_memory() + held)) if allowed is None else allowed
 
 
-def needs_more(path: Path, what: str, memory: int) -> TooLargeError:
+def needs_more(path: Location, what: str, memory: int) -> TooLargeError:
     """Return the error of a file that does not fit into the memory (bytes) that reading it may take.
 
     >>> with allowed_memory(1 << 30):
@@ -75,7 +76,7 @@ def needs_more(path: Path, what: str, memory: int) -> TooLargeError:
     return TooLargeError(path, f"{what}, too much for {limit}", remedy)
 
 
-def out_of_memory(path: Path) -> TooLargeError:
+def out_of_memory(path: Location) -> TooLargeError:
     """Return the error of a file on which memory ran out."""
     return needs_more(path, "not enough memory to read it", memory_for_one())
 
@@ -98,7 +99,7 @@ class TextLimit:
         per_byte: what reading takes.
     """
 
-    def __init__(self, path: Path, packed: int | None = None, per_byte: float = PEAK_PER_TEXT) -> None:
+    def __init__(self, path: Location, packed: int | None = None, per_byte: float = PEAK_PER_TEXT) -> None:
         self._path = path
         self._packed = packed
         self._per_byte = per_byte
@@ -123,7 +124,7 @@ class TextLimit:
             raise needs_more(self._path, f"holds {longer}{length} of text{packed}", self._memory)
 
 
-def check_decoded(path: Path, size: int) -> None:
+def check_decoded(path: Location, size: int) -> None:
     """Refuse to decode so many bytes of JSON in one piece if the objects may take more memory than there is.
 
     Raises:
@@ -141,7 +142,7 @@ class GrowthCheck:
         text: the length of its text, which is held already.
     """
 
-    def __init__(self, path: Path, text: int) -> None:
+    def __init__(self, path: Location, text: int) -> None:
         self._path = path
         self._text = text
         self._begin = self._checked = _resident_bytes()

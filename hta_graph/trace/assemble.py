@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hta_graph.columns import distinct, freeze
-from hta_graph.model import Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.model import LONGEST_NS, Bools, Codes, EventKind, Ids, Ints, kind_mask
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.clock import INVALID, base_time
 from hta_graph.trace.collect import BAD_ID, Arrow, Bracket, Collected, Columns
 from hta_graph.trace.lanes import NO_STREAM, build_lanes
@@ -23,11 +23,10 @@ from hta_graph.trace.vocabulary import STEP_NAME
 
 __all__ = ["assemble"]
 
-LONGEST_NS = 30 * 24 * 3600 * 10**9
-FARTHEST_NS = 366 * 24 * 3600 * 10**9
+LONGEST_EVENT_NS = 30 * 24 * 3600 * 10**9
 
 
-def assemble(path: Path, collected: Collected, facts: FileFacts) -> Trace:
+def assemble(path: Location, collected: Collected, facts: FileFacts) -> Trace:
     """Turn collected columns into a trace; single bad rows are dropped and counted."""
     counts = Counter(dict.fromkeys(READING_DIAGNOSTICS, 0)) + collected.counts
     counts["rows_dropped_not_an_object"] = facts.non_objects
@@ -90,7 +89,7 @@ def _drop_unplaceable(columns: Columns, collected: Collected, counts: Counter[st
     if keep.any():
         sound = start[keep]
         typical = int(np.partition(sound, (len(sound) - 1) // 2)[(len(sound) - 1) // 2])
-        drop("absurd_time", (np.abs(start - typical) > FARTHEST_NS) | (end - start > LONGEST_NS))
+        drop("absurd_time", (np.abs(start - typical) > LONGEST_NS) | (end - start > LONGEST_EVENT_NS))
     nameless = np.array([not name for name in collected.names] or [True], np.bool_)
     drop("no_name", nameless[columns["name"]])
     ids = ("correlation", "external_id", "sequence")
@@ -103,7 +102,7 @@ def _with_base(columns: Columns, base: int) -> Columns:
 
 
 def _assemble_trace(
-    path: Path, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]
+    path: Location, facts: FileFacts, collected: Collected, columns: Columns, counts: dict[str, int]
 ) -> Trace:
     names, name = _sort_names(list(collected.names), columns["name"])
     threads, thread = _keep_used(list(collected.threads), columns["thread"])

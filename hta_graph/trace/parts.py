@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import check_decoded
 from hta_graph.trace.rows import Header, RowShape
 from hta_graph.trace.tolerant import FaultError, read_tolerantly
@@ -60,7 +60,7 @@ class Parts:
     Raises, while iterating, ``TraceError``: the text is JSON of another shape.
     """
 
-    def __init__(self, path: Path, raw: bytes, shape: RowShape[Any]) -> None:
+    def __init__(self, path: Location, raw: bytes, shape: RowShape[Any]) -> None:
         self._path = path
         self._raw = raw
         self._shape = shape

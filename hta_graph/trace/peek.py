@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import lru_cache
 from io import SEEK_END, BufferedReader
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hta_graph.errors import HtaGraphError, TooLargeError
 from hta_graph.places.named_places import is_remote, open_to_peek
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.rows import EVENT_ROWS, Header
 from hta_graph.trace.unpacking import Unpacking, frame_length, is_gzip, is_zstd
@@ -35,7 +35,7 @@ WORTH_SAMPLING = 1 << 18
 GZIP_MODULUS = 1 << 32
 
 
-def peek_header(path: Path) -> Header | None:
+def peek_header(path: Location) -> Header | None:
     """Read the header alone; ``None`` where it is not plain to see, or the file not plainly a trace.
 
     The profiler writes ``distributedInfo`` before the events or behind them. Only where it does not stand before them
@@ -95,7 +95,7 @@ def _end_of(text: bytes, chunks: Iterator[bytes]) -> dict[str, Any] | None:
     return keys
 
 
-def _text_chunks(path: Path) -> Iterator[bytes]:
+def _text_chunks(path: Location) -> Iterator[bytes]:
     """Yield the text as far as it can be unpacked, and no further than it could be read."""
     limit, size = TextLimit(path), 0
     with open_to_peek(path) as file, suppress(TooLargeError):
@@ -105,7 +105,7 @@ def _text_chunks(path: Path) -> Iterator[bytes]:
             limit.check(size)
 
 
-def text_size(path: Path) -> int:
+def text_size(path: Location) -> int:
     """Estimate how long a file's text is (bytes), from its beginning and what compression notes; 0 if it is not there.
 
     Of several gzip members or zstd frames one's length is noted: the beginning decides whether that is believed.
@@ -114,13 +114,13 @@ def text_size(path: Path) -> int:
 
 
 @lru_cache(maxsize=1 << 14)
-def _size_of_version(path: Path, version: str) -> int:
+def _size_of_version(path: Location, version: str) -> int:
     """Ask the network once, although the size is needed several times."""
     del version
     return _text_size(path)
 
 
-def _text_size(path: Path) -> int:
+def _text_size(path: Location) -> int:
     try:
         packed = path.stat().st_size
         with open_to_peek(path) as file:

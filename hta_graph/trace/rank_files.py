@@ -10,6 +10,7 @@ from typing import Any
 
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.places.named_places import is_remote
+from hta_graph.places.remote_path import Location
 from hta_graph.places.together import ask_all
 from hta_graph.trace.rows import Header, number_or_text
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
@@ -25,7 +26,7 @@ LONGEST_SETTING = 100
 class FoundFile:
     """A trace file and the rank that its header tells, if any; or why it cannot be read."""
 
-    path: Path
+    path: Location
     in_header: int | None
     error: HtaGraphError | None = None
 
@@ -37,7 +38,7 @@ class RankFile:
     A file that cannot be read has an ``error``; its rank is the one that its name tells, or its place in the order.
     """
 
-    path: Path
+    path: Location
     rank: int
     source: str
     error: HtaGraphError | None = None
@@ -64,7 +65,7 @@ def header_settings(header: Header) -> dict[str, str]:
     return {key: str(value)[:LONGEST_SETTING] for key, value in known.items() if value not in (None, "")}
 
 
-def name_rank(path: Path) -> int | None:
+def name_rank(path: Location) -> int | None:
     """Read a rank from a file's name.
 
     >>> name_rank(Path("node-3-rank-07-x.json.gz")), name_rank(Path("trace.json"))
@@ -75,13 +76,13 @@ def name_rank(path: Path) -> int | None:
     return int(digits) if digits and len(digits) < 10 else None
 
 
-def expand(paths: Sequence[Path]) -> list[Path]:
+def expand(paths: Sequence[Location]) -> list[Location]:
     """Replace each folder by the trace files in it, each pattern by what fits it, in order of name.
 
     Raises:
         TraceError: a folder holds no ``.json``, ``.gz`` or ``.zst`` file, or nothing fits a pattern.
     """
-    found: list[Path] = []
+    found: list[Location] = []
     ask_all(paths)
     for path in paths:
         if PATTERN.search(str(path)) and (fitting := _fitting(path)):
@@ -102,7 +103,7 @@ def expand(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _fitting(path: Path) -> list[Path]:
+def _fitting(path: Location) -> list[Location]:
     """Return the files that fit a pattern; what exists by that name is no pattern."""
     try:
         if is_remote(path):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, NotATraceError, TooLargeError, TraceError
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.places.together import in_order
 from hta_graph.told import tell
 from hta_graph.trace.allowance import out_of_memory
@@ -37,7 +37,7 @@ __all__ = [
 Say = Callable[[str], None]
 
 
-def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
+def read_trace(path: str | Location, *, salvage: bool = False) -> Trace:
     """Read one Kineto trace: ``.json``, ``.json.gz`` or zstd, whatever the dialect.
 
     Args:
@@ -58,12 +58,12 @@ def tell_repairs(trace: Trace) -> None:
         tell(line)
 
 
-def read_quietly(place: Path, *, salvage: bool) -> Trace:
+def read_quietly(place: Location, *, salvage: bool) -> Trace:
     """Read a trace whose repairs are told by who asked for it: it may be read in another process."""
     return with_named_launches(trace_of_bytes(place, read_bytes(place), salvage=salvage))
 
 
-def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> Trace:
+def trace_of_bytes(path: Location, content: FileBytes, *, salvage: bool = False) -> Trace:
     """Read a trace that is in memory already; ``path`` is what it is called.
 
     Raises:
@@ -75,7 +75,7 @@ def trace_of_bytes(path: Path, content: FileBytes, *, salvage: bool = False) -> 
         return assemble(path, collected, rows.facts)
 
 
-def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say = tell) -> list[RankFile]:
+def find_ranks(inputs: Sequence[str | Location], *, salvage: bool = False, say: Say = tell) -> list[RankFile]:
     """Find the rank files behind inputs (files or folders), lowest rank first; events are not decoded for that.
 
     Files in a folder that hold no trace rows are skipped, and ``say`` gets a line about all of them. Files that cannot
@@ -85,7 +85,7 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
         TraceError: no trace among the inputs, or two that claim one rank.
     """
     found: list[FoundFile] = []
-    skipped: list[NotATraceError] = []
+    skipped: dict[Location, NotATraceError] = {}
     places = given_places(inputs)
     paths = expand(places)
     for path, peeked in zip(paths, in_order(_peeked, paths), strict=True):
@@ -97,7 +97,7 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
         except NotATraceError as error:
             if len(paths) == 1:
                 raise
-            skipped.append(error)
+            skipped[path] = error
         except HtaGraphError as error:
             found.append(FoundFile(path, None, error))
         except MemoryError:
@@ -113,7 +113,7 @@ def find_ranks(inputs: Sequence[str | Path], *, salvage: bool = False, say: Say 
     return ranks
 
 
-def _peeked(path: Path) -> Header | TooLargeError | None:
+def _peeked(path: Location) -> Header | TooLargeError | None:
     """Read a header alone; files on the network are asked for theirs at the same time, each in a thread."""
     try:
         return peek_header(path)
@@ -121,11 +121,11 @@ def _peeked(path: Path) -> Header | TooLargeError | None:
         return out_of_memory(path)
 
 
-def _skipped_line(errors: Sequence[NotATraceError]) -> str:
+def _skipped_line(errors: Mapping[Location, NotATraceError]) -> str:
     """Say which files were skipped: of one why, of many the first names."""
     if len(errors) == 1:
-        return f"skipped {errors[0]}"
-    names = _first_of(errors[0].path.parent, [error.path.name for error in errors])
+        return f"skipped {next(iter(errors.values()))}"
+    names = _first_of(next(iter(errors)).parent, [path.name for path in errors])
     return f"{len(errors)} files skipped, which hold no trace rows: {names}; give Kineto traces"
 
 
@@ -138,18 +138,18 @@ def _order_line(files: Sequence[RankFile]) -> str:
     return f"{len(files)} files tell their rank neither in header nor name; taken by order: {names}"
 
 
-def _first_of(folder: Path, texts: Sequence[str], count: int = 3) -> str:
+def _first_of(folder: Location, texts: Sequence[str], count: int = 3) -> str:
     """List the first of some texts about files, the first one with their folder."""
     return ", ".join([str(folder / texts[0]), *texts[1:count]]) + (", …" if len(texts) > count else "")
 
 
-def _decoded_header(path: Path, *, salvage: bool) -> Header:
+def _decoded_header(path: Location, *, salvage: bool) -> Header:
     with paused_gc():
         return RowReader(path, read_bytes(path), salvage=salvage).facts.header
 
 
 def read_traces(
-    inputs: str | Path | Sequence[str | Path],
+    inputs: str | Location | Sequence[str | Location],
     *,
     rank: int | None = None,
     salvage: bool = False,
@@ -181,7 +181,7 @@ def read_traces(
         yield trace
 
 
-def read_only(path: Path, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
+def read_only(path: Location, ranks: Collection[int] | None, *, salvage: bool = False) -> Trace:
     """Read the trace of a file that is the only one, so that its rank need not be known before.
 
     Raises:

@@ -6,10 +6,10 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, Remedy, TraceError
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import GrowthCheck
 from hta_graph.trace.parts import FilePart, Parts
 from hta_graph.trace.rows import EVENT_ROWS, Header, RowShape
@@ -54,7 +54,7 @@ class RowReader:
     """
 
     def __init__(
-        self, path: Path, content: FileBytes, shape: RowShape[Any] = EVENT_ROWS, *, salvage: bool = False
+        self, path: Location, content: FileBytes, shape: RowShape[Any] = EVENT_ROWS, *, salvage: bool = False
     ) -> None:
         self._path = path
         self._salvage = salvage
@@ -106,7 +106,7 @@ class RowReader:
         return self._parts.closed_text
 
 
-def closed_text(path: Path, content: FileBytes) -> bytes:
+def closed_text(path: Location, content: FileBytes) -> bytes:
     """Return the text of a broken file's whole events, with what was open closed.
 
     Raises:

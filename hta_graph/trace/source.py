@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from io import SEEK_END, BufferedReader, BytesIO
-from pathlib import Path
 
 from hta_graph.errors import HtaGraphError, TraceError
 from hta_graph.places.named_places import is_remote, open_to_peek
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import PEAK_PER_TEXT, TextLimit
 from hta_graph.trace.unpacking import Unpacking, is_gzip, is_zstd
 
@@ -33,7 +33,7 @@ class FileBytes:
     broken: str | None = None
 
 
-_KEPT: ContextVar[dict[Path, FileBytes] | None] = ContextVar("kept", default=None)
+_KEPT: ContextVar[dict[Location, FileBytes] | None] = ContextVar("kept", default=None)
 """Files whose text is at hand, while somebody wants that."""
 
 
@@ -47,7 +47,7 @@ def kept_text() -> Iterator[None]:
         _KEPT.reset(token)
 
 
-def read_bytes(path: Path, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
+def read_bytes(path: Location, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
     """Read and decompress one file; of one that does not begin as JSON does, no more than shows that.
 
     Args:
@@ -67,7 +67,7 @@ def read_bytes(path: Path, *, per_byte: float = PEAK_PER_TEXT) -> FileBytes:
     return kept[path]
 
 
-def text_head(path: Path, size: int) -> bytes:
+def text_head(path: Location, size: int) -> bytes:
     """Return at most so many bytes of a file's beginning, unpacked; none if it cannot be read."""
     head = b""
     try:
@@ -81,7 +81,7 @@ def text_head(path: Path, size: int) -> bytes:
     return head[:size]
 
 
-def _read_file(path: Path, per_byte: float) -> FileBytes:
+def _read_file(path: Location, per_byte: float) -> FileBytes:
     try:
         with path.open("rb") as file:
             return _read_text(path, file, per_byte)
@@ -93,7 +93,7 @@ def _read_file(path: Path, per_byte: float) -> FileBytes:
         raise TraceError(path, f"cannot be read: {error.strerror or error}") from None
 
 
-def _read_text(path: Path, file: BufferedReader, per_byte: float) -> FileBytes:
+def _read_text(path: Location, file: BufferedReader, per_byte: float) -> FileBytes:
     begin = file.peek(4)
     if not begin:
         raise TraceError(path, "is empty", "record the trace again")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from hta_graph.columns import Columns, freeze
 from hta_graph.model import GPU_KINDS, Bools, Codes, EventKind, Floats, Ids, Ints, kind_mask
+from hta_graph.places.remote_path import Location
 from hta_graph.shown import html_table
 from hta_graph.trace.vocabulary import STEP_NAME
 
@@ -138,7 +138,7 @@ class Step:
 class Trace:
     """One rank's trace: read-only columns and what the header says."""
 
-    path: Path
+    path: Location
     events: EventTable
     names: tuple[str, ...]
     lanes: LaneTable

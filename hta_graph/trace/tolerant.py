@@ -7,10 +7,10 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import NotATraceError, TraceError
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import whole_characters
 from hta_graph.trace.rows import Header, RowShape, header_of_object
 
@@ -37,7 +37,7 @@ class Found:
     header: Header
 
 
-def read_tolerantly(path: Path, raw: bytes, shape: RowShape[Any]) -> Found:
+def read_tolerantly(path: Location, raw: bytes, shape: RowShape[Any]) -> Found:
     """Read a trace's document or a list of rows.
 
     Raises:
@@ -112,7 +112,7 @@ def _fault_in_text(text: str, raw: bytes, error: json.JSONDecodeError) -> FaultE
     return FaultError(byte, error.msg.removesuffix(" at"))
 
 
-def _rows_and_header(path: Path, document: object) -> tuple[list[Any], dict[str, Any]]:
+def _rows_and_header(path: Location, document: object) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(document, list):
         return document, {}
     if not isinstance(document, dict):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader
-from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import MissingExtraError, TraceError
+from hta_graph.places.remote_path import Location
 
 __all__ = ["Unpacking", "frame_length", "is_gzip", "is_zstd"]
 
@@ -61,7 +61,7 @@ class Unpacking:
     installed.
     """
 
-    def __init__(self, path: Path, file: BufferedReader) -> None:
+    def __init__(self, path: Location, file: BufferedReader) -> None:
         self.broken: str | None = None
         self.used = 0
         self._read = 0

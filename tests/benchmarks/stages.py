@@ -67,7 +67,7 @@ def measure(path: Path) -> dict[str, float]:
 def _import_all() -> None:
     import hta_graph.algorithms.time.critical_path
     import hta_graph.build
-    import hta_graph.trace  # noqa: F401
+    import hta_graph.trace.read  # noqa: F401
 
 
 def _document(found: Any) -> Any:

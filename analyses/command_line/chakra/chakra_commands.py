@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyses.command_line.asked_ranks import AskedRanks, print_lines, say
@@ -18,6 +17,7 @@ from hta_graph.errors import HtaGraphError, OutputError, UsageError
 from hta_graph.export.chakra.workload.convert_options import CHOICES
 from hta_graph.places.manifests import given_places
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 
 if TYPE_CHECKING:
     from analyses.display.terminal import Line
@@ -359,7 +359,7 @@ def _rank_inputs(options: argparse.Namespace) -> Iterator[RankInput]:
     yield from _with_host_traces(options, devices)
 
 
-def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInput]:
+def _linked_inputs(paths: Sequence[Location], only: int | None) -> Iterator[RankInput]:
     """Read linked traces, each rank once."""
     from hta_graph.build import build_graph
     from hta_graph.errors import TraceError
@@ -368,7 +368,7 @@ def _linked_inputs(paths: Sequence[Path], only: int | None) -> Iterator[RankInpu
     from hta_graph.export.chakra.workload.tensors import HostTensors
     from hta_graph.links import DEFAULT_RULES
 
-    seen: dict[int, Path] = {}
+    seen: dict[int, Location] = {}
     for at, path in enumerate(paths):
         linked = read_linked(path)
         # A linked file need not know its rank: then the order of the files does.
@@ -403,7 +403,7 @@ def _with_host_traces(options: argparse.Namespace, devices: Sequence[RankInput])
         yield replace(device, tensors=HostTensors(device.graph, host, matching.node))
 
 
-def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Path]:
+def _host_traces_by_rank(given: Sequence[str], ranks: Sequence[int], only: int | None) -> dict[int, Location]:
     """Return each rank's host trace; where one rank was asked for, those of others are left out.
 
     Raises:

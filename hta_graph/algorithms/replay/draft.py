@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from hta_graph.columns import first_of_runs, numbered_runs
 from hta_graph.errors import QueryError
 from hta_graph.graph.points import event_of
 from hta_graph.model import LONGEST_NS, Bools, Floats, Ids, Ints
+from hta_graph.places.remote_path import Location
 
 __all__ = ["Draft", "refuse_too_long"]
 
@@ -144,7 +144,7 @@ class Draft:
             )
 
 
-def refuse_too_long(added_ns: float, path: Path, window: ResolvedWindow) -> None:
+def refuse_too_long(added_ns: float, path: Location, window: ResolvedWindow) -> None:
     """Refuse changes that add more time than whole nanoseconds can count on every path.
 
     Raises:

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +16,7 @@ from hta_graph.export.loading.saved_tables import AGAIN
 from hta_graph.graph import BUILD_DIAGNOSTICS
 from hta_graph.model import CLOCK_FAULT_LIMIT_NS, LONGEST_NS
 from hta_graph.places.named_places import noted_place
+from hta_graph.places.remote_path import Location
 from hta_graph.printable import whole_characters
 from hta_graph.trace.table import READING_DIAGNOSTICS, LaneTable
 
@@ -35,8 +35,8 @@ class SavedHeader:
     ``clock_fault_ns`` is how far back in time its edges may lead.
     """
 
-    file: Path
-    path: Path
+    file: Location
+    path: Location
     rank: int | None
     world_size: int | None
     gpu_names: tuple[str, ...]
@@ -50,7 +50,7 @@ class SavedHeader:
     clock_fault_ns: int
 
 
-def read_saved_header(folder: Path) -> SavedHeader:
+def read_saved_header(folder: Location) -> SavedHeader:
     """Read the header of a saved graph.
 
     Raises:
@@ -74,7 +74,7 @@ def read_saved_header(folder: Path) -> SavedHeader:
     )
 
 
-def saved_ranks(folder: Path) -> tuple[int, ...] | None:
+def saved_ranks(folder: Location) -> tuple[int, ...] | None:
     """Return the ranks of a saved job, none of a saved graph; None if the folder holds neither."""
     try:
         return _checked_ranks(_Object(folder / HEADER_FILE, _read_object(folder))) or ()
@@ -82,7 +82,7 @@ def saved_ranks(folder: Path) -> tuple[int, ...] | None:
         return None
 
 
-def _read_object(folder: Path) -> dict[str, Any]:
+def _read_object(folder: Location) -> dict[str, Any]:
     """Return the header of a saved graph as it stands there, of this schema."""
     path = folder / HEADER_FILE
     if not path.is_file():
@@ -102,7 +102,7 @@ def _read_object(folder: Path) -> dict[str, Any]:
 class _Object:
     """A JSON object of a file, whose values are checked when they are asked for."""
 
-    def __init__(self, file: Path, found: dict[str, Any], where: str = "") -> None:
+    def __init__(self, file: Location, found: dict[str, Any], where: str = "") -> None:
         self.file, self._found, self._where = file, found, where
 
     def get(self, key: str, wanted: _Wanted, *otherwise: Any) -> Any:

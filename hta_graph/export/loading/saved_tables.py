@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from hta_graph.errors import HtaGraphError, MissingExtraError, TraceError
 from hta_graph.model import Bools
 from hta_graph.places.named_places import is_remote
 from hta_graph.places.remote_errors import RemoteError
+from hta_graph.places.remote_path import Location
 
 __all__ = ["AGAIN", "SavedTable", "import_arrow", "read_saved_table"]
 
@@ -35,7 +35,7 @@ Rows = TypeVar("Rows", bound=Columns)
 class SavedTable(Generic[Rows]):
     """The columns of a file; what is wrong with one is said of its row, from 0."""
 
-    path: Path
+    path: Location
     rows: Rows
 
     def refuse_any(self, bad: Bools, column: str, says: str) -> None:
@@ -80,7 +80,7 @@ def import_arrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def read_saved_table(path: Path, kind: type[Rows], nullable: Collection[str] = ()) -> SavedTable[Rows]:
+def read_saved_table(path: Location, kind: type[Rows], nullable: Collection[str] = ()) -> SavedTable[Rows]:
     """Read the columns of a table that was saved; of nullable ones an absent value is -1.
 
     Raises:
@@ -101,7 +101,7 @@ def read_saved_table(path: Path, kind: type[Rows], nullable: Collection[str] = (
 
 
 @contextmanager
-def _one_error(path: Path) -> Iterator[None]:
+def _one_error(path: Location) -> Iterator[None]:
     """Turn whatever Arrow or the system raise into one error; the kinds of their errors are many."""
     pyarrow, _ = import_arrow()
     try:
@@ -117,14 +117,14 @@ def _one_error(path: Path) -> Iterator[None]:
         raise TraceError(path, cause, AGAIN) from None
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Location) -> Any:
     # A pipe would keep the reader waiting, a folder would be read as a table of all its files.
     if not path.is_file():
         raise TraceError(path, "is no file" if path.exists() else "is missing", AGAIN)
     return import_arrow()[1].ParquetFile(path.open("rb") if is_remote(path) else path)
 
 
-def _check_type(path: Path, schema: Any, name: str, dtype: np.dtype[Any], nullable: Collection[str]) -> None:
+def _check_type(path: Location, schema: Any, name: str, dtype: np.dtype[Any], nullable: Collection[str]) -> None:
     types = import_arrow()[0].types
     places = schema.get_all_field_indices(name)
     if len(places) != 1:
@@ -139,7 +139,7 @@ def _check_type(path: Path, schema: Any, name: str, dtype: np.dtype[Any], nullab
         raise TraceError(path, f"column {name!r}: is of type {kind!s:.60}, not {dtype.name}", AGAIN)
 
 
-def _check_size(path: Path, metadata: Any, row_bytes: int) -> None:
+def _check_size(path: Location, metadata: Any, row_bytes: int) -> None:
     """Refuse a small file that would fill the memory: runs of one value take no room in it."""
     if metadata.num_rows >= LARGEST_TABLE:
         raise TraceError(path, f"says that it holds {metadata.num_rows:,} rows, more than a graph can", AGAIN)
@@ -151,7 +151,7 @@ def _check_size(path: Path, metadata: Any, row_bytes: int) -> None:
         raise TraceError(path, cause, AGAIN)
 
 
-def _values(path: Path, column: Any, name: str, dtype: np.dtype[Any], nullable: Collection[str]) -> Any:
+def _values(path: Location, column: Any, name: str, dtype: np.dtype[Any], nullable: Collection[str]) -> Any:
     """Return a column as an array of the type that was saved; other whole numbers do if their values fit."""
     if column.null_count and name in nullable:
         column = column.cast("int64").fill_null(-1)
@@ -168,5 +168,5 @@ def _values(path: Path, column: Any, name: str, dtype: np.dtype[Any], nullable: 
     return values
 
 
-def _refuse_cell(path: Path, row: int, column: str, says: str) -> NoReturn:
+def _refuse_cell(path: Location, row: int, column: str, says: str) -> NoReturn:
     raise TraceError(path, f"row {row:,}, column {column!r}: {says}", AGAIN)

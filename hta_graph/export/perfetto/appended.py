@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from hta_graph.errors import TraceError
 from hta_graph.export.files import write_file
 from hta_graph.export.trace_text import gzipped
 from hta_graph.model import Ints
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.clock import base_time
 from hta_graph.trace.reader import closed_text, paused_gc
 from hta_graph.trace.source import read_bytes
@@ -126,7 +126,7 @@ def _base_ns(printed: msgspec.Raw, *, tolerant: bool) -> int:
     return base_time(exact) or 0
 
 
-def _strict_json(path: Path, text: bytes) -> bytes:
+def _strict_json(path: Location, text: bytes) -> bytes:
     """Rewrite what only a tolerant parser reads: numbers keep their digits, NaN and the infinities become null."""
     # Half a character cannot be written as UTF-8; the reader takes it for an unknown one too.
     mended = of_whole_characters(text.decode("utf-8", "replace").lstrip("\ufeff"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,6 +12,8 @@ from hta_graph.export.perfetto.appended import read_original, write_trace
 from hta_graph.export.targets import check_output
 from hta_graph.export.trace_text import microseconds
 from hta_graph.model import Floats, Ints
+from hta_graph.places.remote_path import Location
+from hta_graph.shown import microseconds
 from hta_graph.trace.table import Trace
 
 __all__ = ["CounterTrack", "write_counters"]
@@ -50,7 +51,7 @@ class CounterTrack:
             yield f'{head},"ts":{microseconds(time)},"args":{{{argument}:{value!r}}}}}'
 
 
-def write_counters(trace: Trace, tracks: Sequence[CounterTrack], target: str | Path) -> int:
+def write_counters(trace: Trace, tracks: Sequence[CounterTrack], target: str | Location) -> int:
     """Write a trace with counter tracks and return how many points they have; gzip if the name ends in ``.gz``.
 
     What the trace holds stays as it is, byte for byte.

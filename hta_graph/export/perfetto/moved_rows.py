@@ -15,9 +15,9 @@ import numpy as np
 import orjson
 
 from hta_graph.export.perfetto.appended import PIECE, Original, address_in_memory
-from hta_graph.export.trace_text import microseconds
 from hta_graph.graph import DependencyGraph
 from hta_graph.model import Ids, Ints
+from hta_graph.shown import microseconds
 from hta_graph.trace.clock import INVALID, nanoseconds
 
 __all__ = ["MovedRows", "SharedNumbers", "moved_rows"]

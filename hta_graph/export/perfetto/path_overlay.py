@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -26,6 +25,7 @@ from hta_graph.export.perfetto.path_arrows import runs_before_crossings, runs_wi
 from hta_graph.export.perfetto.path_rows import Canvas, PathArrows, PathRows, Record
 from hta_graph.export.targets import check_output
 from hta_graph.graph.job_graph import JobGraph
+from hta_graph.places.remote_path import Location
 
 __all__ = ["ADDRESS", "ARROW_LIMIT", "OverlayCounts", "overlay_bytes", "write_overlay"]
 
@@ -68,7 +68,7 @@ def overlay_bytes(path: CriticalPath, *, arrows: int = ARROW_LIMIT) -> bytes:
     return b"".join(_start_overlay(path, arrows)[0])
 
 
-def write_overlay(path: CriticalPath, target: str | Path, *, arrows: int = ARROW_LIMIT) -> OverlayCounts:
+def write_overlay(path: CriticalPath, target: str | Location, *, arrows: int = ARROW_LIMIT) -> OverlayCounts:
     """Write :func:`overlay_bytes` to a file; gzip if its name ends in ``.gz``.
 
     Raises:

@@ -15,8 +15,8 @@ from hta_graph.algorithms.time.critical_path import CriticalPath
 from hta_graph.columns import distinct, first_of_runs
 from hta_graph.export.perfetto.class_colours import PALETTE_NAME, TITLE
 from hta_graph.export.perfetto.path_arrows import is_visible
-from hta_graph.export.trace_text import microseconds
 from hta_graph.model import BoundBy, EdgeKind, Ints, edge_kinds
+from hta_graph.shown import microseconds
 
 __all__ = ["Canvas", "PathArrows", "PathRows"]
 

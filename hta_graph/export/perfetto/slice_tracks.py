@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,8 @@ from hta_graph.export.perfetto.appended import (
 from hta_graph.export.targets import check_output
 from hta_graph.export.trace_text import microseconds
 from hta_graph.model import Ints
+from hta_graph.places.remote_path import Location
+from hta_graph.shown import microseconds
 from hta_graph.trace.table import Trace
 
 __all__ = ["SliceTrack", "write_slices"]
@@ -41,7 +42,7 @@ class SliceTrack:
     arguments: Sequence[dict[str, Any]]
 
 
-def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], target: str | Path) -> int:
+def write_slices(trace: Trace, process: str, tracks: Sequence[SliceTrack], target: str | Location) -> int:
     """Write a trace with a process of tracks and return how many slices it has; gzip if the name ends in ``.gz``.
 
     What the trace holds stays as it is, byte for byte.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import orjson
 
@@ -18,6 +17,7 @@ from hta_graph.export.sharing.renumbered import Renumbered
 from hta_graph.export.sharing.stripped_rows import STRIPPED_ROWS, StrippedRows
 from hta_graph.export.targets import check_output
 from hta_graph.export.trace_text import packed_as
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.reader import RowReader
 from hta_graph.trace.source import read_bytes
 from hta_graph.trace.table import Trace
@@ -50,7 +50,7 @@ class Stripping:
     def __post_init__(self) -> None:
         self.names = Pseudonyms(category for key in self.keep for category in KEEP[key])
 
-    def write(self, trace: Trace, target: str | Path) -> None:
+    def write(self, trace: Trace, target: str | Location) -> None:
         """Write a rank's trace without what its owner would not give away; packed as the target's name says.
 
         Raises:

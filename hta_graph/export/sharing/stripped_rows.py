@@ -18,8 +18,8 @@ from hta_graph.errors import TraceError
 from hta_graph.export.sharing.kept_arguments import KeptArguments
 from hta_graph.export.sharing.pseudonyms import Pseudonyms
 from hta_graph.export.sharing.renumbered import Renumbered
-from hta_graph.export.trace_text import microseconds
 from hta_graph.model import EventKind, Ints
+from hta_graph.shown import microseconds
 from hta_graph.trace.clock import INVALID
 from hta_graph.trace.collect import STREAM_KINDS, start_times
 from hta_graph.trace.parts import FilePart

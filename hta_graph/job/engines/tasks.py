@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from hta_graph.errors import HtaGraphError, QueryError, TooLargeError, TraceError
 from hta_graph.job.engines.remedies import SHOW_WHERE
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import allowed_memory, out_of_memory
 
 __all__ = [
@@ -58,7 +58,7 @@ class Task:
     memory: int | None = None
 
     @property
-    def subject(self) -> Path:
+    def subject(self) -> Location:
         """The file that it is about, as errors name it: no secrets of an address are in that."""
         return named_place(self.arguments.get("path", self.function))
 

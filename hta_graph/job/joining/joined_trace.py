@@ -15,6 +15,7 @@ from hta_graph.graph import DependencyGraph, RankPart
 from hta_graph.graph.edges import EdgeTable, WaitCalls
 from hta_graph.model import EventKind, Ids, Ints
 from hta_graph.places.named_places import is_remote
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.table import CopyTable, EventTable, Flows, LaneTable, SyncTable, Trace
 
 __all__ = ["JoinedColumns", "Meetings", "join_columns", "rendezvous_events"]
@@ -104,7 +105,7 @@ def _joined_header(traces: Sequence[Trace], **columns: Any) -> Trace:
     )
 
 
-def _common_folder(paths: Sequence[Path]) -> Path:
+def _common_folder(paths: Sequence[Location]) -> Location:
     if len(paths) == 1:
         return paths[0]
     folders = [path.parent for path in paths]
@@ -112,10 +113,10 @@ def _common_folder(paths: Sequence[Path]) -> Path:
         return _common_url(folders)
     # Paths of both kinds have nothing in common as they are written.
     is_mixed = len({folder.is_absolute() for folder in folders}) > 1
-    return Path(os.path.commonpath([folder.absolute() for folder in folders] if is_mixed else folders))
+    return Path(os.path.commonpath([str(folder.absolute() if is_mixed else folder) for folder in folders]))
 
 
-def _common_url(folders: Sequence[Path]) -> Path:
+def _common_url(folders: Sequence[Location]) -> Location:
     """Return the nearest folder that all lie in; where there is none, the first file's."""
     around = [folder for folder in (folders[0], *folders[0].parents) if is_remote(folders[0])]
     shared = (one for one in around if all(one == folder or one in folder.parents for folder in folders))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from hta_graph.graph import DependencyGraph
 from hta_graph.graph.rank_summary import StepColumns, WholeAnswers, fingerprint
 from hta_graph.job.skeletons.rank_skeleton import RankInTime, few_rows, rank_in_time
 from hta_graph.model import Ids
+from hta_graph.places.remote_path import Location
 
 __all__ = ["ExcerptQuestion", "file_has_changed", "make_excerpt", "unchanged_rank"]
 
@@ -53,7 +53,7 @@ class ExcerptQuestion:
         return cls(rows, record["size"], record["content"], hops, record["clock"], tuple(record["data_load"]))
 
 
-def file_has_changed(path: Path) -> TraceError:
+def file_has_changed(path: Location) -> TraceError:
     """Return the error of a file that holds something else than when it was read first."""
     return TraceError(path, "has changed while it was asked about", "ask again")
 

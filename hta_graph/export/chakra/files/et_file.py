@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from hta_graph.errors import Remedy, TraceError
 from hta_graph.export.chakra.files.schema import DecodeError, GlobalMetadata, Node
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import TextLimit
 from hta_graph.trace.unpacking import is_gzip
 
@@ -28,7 +29,7 @@ MAX_LENGTH_BYTES = 5
 class EtFile:
     """One file's messages, as bytes."""
 
-    path: Path
+    path: Location
     messages: list[bytes]
 
     @property
@@ -73,7 +74,7 @@ def length_prefixed(messages: Iterable[bytes]) -> Iterator[bytes]:
         yield message
 
 
-def read_et(path: str | Path) -> EtFile:
+def read_et(path: str | Location) -> EtFile:
     """Read one ``.et`` file.
 
     Raises:
@@ -123,7 +124,7 @@ def varint(number: int) -> bytes:
     return bytes(digits)
 
 
-def _split_messages(path: Path, raw: bytes) -> Iterator[bytes]:
+def _split_messages(path: Location, raw: bytes) -> Iterator[bytes]:
     at = count = 0
     while at < len(raw):
         if count > MAX_CHEAP_MESSAGES and MIN_MESSAGE_BYTES * count > at:
@@ -136,7 +137,7 @@ def _split_messages(path: Path, raw: bytes) -> Iterator[bytes]:
         count += 1
 
 
-def _read_length(path: Path, raw: bytes, at: int) -> tuple[int, int]:
+def _read_length(path: Location, raw: bytes, at: int) -> tuple[int, int]:
     """Return the length that stands at a byte, and where its message begins."""
     length = 0
     # Seven bits a byte, the lowest first; the highest bit says that another byte follows.

@@ -7,13 +7,13 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from hta_graph.errors import OutputError, Remedy, TraceError
 from hta_graph.export.chakra.files.et_file import EtFile, length_prefixed, read_et, skip_message
 from hta_graph.export.files import new_folder
 from hta_graph.export.targets import check_new_folder
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 
 __all__ = ["GROUPS_FILE", "NAMES_FILE", "EtFolder", "check_prefix", "check_target", "read_folder", "write_folder"]
 
@@ -30,13 +30,13 @@ ET_NAME = re.compile(r"(?P<prefix>.+)\.(?P<rank>0|[1-9][0-9]{0,8})\.et")
 class EtFolder:
     """All ranks of a workload, and the ranks of each group; ``groups`` is ``None`` where there is no such file."""
 
-    path: Path
+    path: Location
     prefix: str
     files: dict[int, EtFile]
     groups: dict[str, list[int]] | None
 
 
-def read_folder(folder: str | Path) -> EtFolder:
+def read_folder(folder: str | Location) -> EtFolder:
     """Read a folder of ``PREFIX.<rank>.et`` files and its ``comm_groups.json``.
 
     Raises:
@@ -45,7 +45,8 @@ def read_folder(folder: str | Path) -> EtFolder:
     folder = named_place(folder)
     if not folder.is_dir():
         raise TraceError(folder, "is no folder" if folder.exists() else "no such folder", "name a folder of .et files")
-    named = {path: ET_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.et"))}
+    files: list[Location] = sorted(folder.glob("*.et"))
+    named = {path: ET_NAME.fullmatch(path.name) for path in files}
     if not named:
         raise TraceError(
             folder, "holds no .et file", Remedy("convert() writes them", "hta-graph chakra convert writes them")
@@ -62,7 +63,7 @@ def read_folder(folder: str | Path) -> EtFolder:
     )
 
 
-def _read_groups(path: Path) -> dict[str, list[int]] | None:
+def _read_groups(path: Location) -> dict[str, list[int]] | None:
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise TraceError(path, "is no file", "write it again")
     try:
@@ -94,7 +95,7 @@ def check_prefix(prefix: str) -> None:
         raise OutputError(f"the prefix {prefix!r} cannot begin a file's name; give one such as 'trace'")
 
 
-def check_target(target: Path, *, force: bool) -> None:
+def check_target(target: Location, *, force: bool) -> None:
     """Refuse a folder that cannot be written, before any work is done; with ``force`` an earlier one is replaced.
 
     Raises:
@@ -115,7 +116,7 @@ def check_target(target: Path, *, force: bool) -> None:
 
 
 def write_folder(
-    target: Path,
+    target: Location,
     files: Mapping[str, Iterable[bytes]],
     copies: Mapping[str, tuple[str, bytes]],
     examine: Callable[[EtFolder], None],

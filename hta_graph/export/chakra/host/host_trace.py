@@ -14,7 +14,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,6 +34,7 @@ from hta_graph.export.chakra.host.host_nodes import (
 )
 from hta_graph.model import Bools, Ids, Ints
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.collect import integers
 from hta_graph.trace.parts import is_array
 from hta_graph.trace.reader import paused_gc
@@ -56,7 +56,7 @@ class HostTrace:
     ``names``).
     """
 
-    path: Path
+    path: Location
     schema: str
     header: HostHeader
     nodes: list[HostNode]
@@ -136,7 +136,7 @@ def _json_objects(text: str) -> list[dict[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-def read_host_trace(path: str | Path) -> HostTrace:
+def read_host_trace(path: str | Location) -> HostTrace:
     """Read a host execution trace: ``.json``, ``.json.gz`` or zstd, of any known version.
 
     Raises:
@@ -150,7 +150,7 @@ def read_host_trace(path: str | Path) -> HostTrace:
         return _read_tolerantly(path, content.data)
 
 
-def _read_tolerantly(path: Path, data: bytes) -> HostTrace:
+def _read_tolerantly(path: Location, data: bytes) -> HostTrace:
     try:
         return _decode_document(path, data)
     except msgspec.ValidationError as error:
@@ -170,7 +170,7 @@ def _read_tolerantly(path: Path, data: bytes) -> HostTrace:
         raise TraceError(path, "nests JSON values too deeply to be a host execution trace") from None
 
 
-def _decode_document(path: Path, data: bytes) -> HostTrace:
+def _decode_document(path: Location, data: bytes) -> HostTrace:
     if not data.isascii():
         data.decode()  # inputs and outputs stay JSON text, which is checked nowhere else
     if is_array(data):
@@ -183,14 +183,14 @@ def _decode_document(path: Path, data: bytes) -> HostTrace:
     return _sorted_columns(path, header, host_nodes(bytes(header.nodes), _known_schema(path, header.schema)))
 
 
-def _known_schema(path: Path, schema: object) -> str:
+def _known_schema(path: Location, schema: object) -> str:
     if isinstance(schema, str) and schema in LAYOUTS:
         return schema
     found = "no schema" if schema is None else f"schema {str(schema)[:80]!r}, which is not known"
     raise TraceError(path, f"has {found}", f"known are: {', '.join(LAYOUTS)}")
 
 
-def _sorted_columns(path: Path, header: HostHeader, nodes: list[HostNode]) -> HostTrace:
+def _sorted_columns(path: Location, header: HostHeader, nodes: list[HostNode]) -> HostTrace:
     if any(node.category is not None for node in nodes):
         raise TraceError(path, "holds GPU nodes: it is a linked trace already", REMEDY)
     ids = integers([node.id for node in nodes])

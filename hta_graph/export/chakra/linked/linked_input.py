@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from hta_graph.export.chakra.host.host_nodes import HostValues
 from hta_graph.graph.edges import EdgeTable
 from hta_graph.model import Bools, EdgeKind, Ids, Ints
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.details import Details
 from hta_graph.trace.rank_files import name_rank
 from hta_graph.trace.read import trace_of_bytes
@@ -108,17 +108,17 @@ class LinkedTraceInput:
         return EdgeTable.join(tables)
 
 
-def holds_activities(path: Path) -> bool:
+def holds_activities(path: Location) -> bool:
     """Tell whether a file with Chakra's schema is a linked trace, by a key that host traces do not have."""
     return b'"inclusive_dur"' in read_bytes(path, per_byte=PEAK_PER_BYTE).data
 
 
-def has_chakra_schema(path: Path) -> bool:
+def has_chakra_schema(path: Location) -> bool:
     """Tell whether a file begins as a host or linked trace of Chakra's does."""
     return LINKED.match(text_head(path, HEAD_BYTES)) is not None
 
 
-def read_linked(path: str | Path) -> LinkedTraceInput:
+def read_linked(path: str | Location) -> LinkedTraceInput:
     """Read a linked trace.
 
     Raises:
@@ -153,7 +153,7 @@ def read_linked(path: str | Path) -> LinkedTraceInput:
     )
 
 
-def _decode_document(path: Path, text: bytes | memoryview) -> Any:
+def _decode_document(path: Location, text: bytes | memoryview) -> Any:
     try:
         return msgspec.json.Decoder(float_hook=Decimal).decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from hta_graph.errors import TraceError
 from hta_graph.export.chakra.simulator.et_program import COMMUNICATION_TYPES, COMPUTATION, EtProgram
 from hta_graph.export.chakra.simulator.simulator_log import LogEvents, NodeIds, SimulatorLog
 from hta_graph.model import Bools
+from hta_graph.places.remote_path import Location
 
 __all__ = ["LogStatistics", "RankStatistics", "log_statistics", "statistics_document"]
 
@@ -127,7 +127,7 @@ def statistics_document(found: LogStatistics) -> dict[str, Any]:
     return {"schema": "hta-graph/chakra-statistics/1", "ranks": ranks, "notes": found.notes}
 
 
-def _workload_folder(programs: Mapping[int, EtProgram]) -> Path:
+def _workload_folder(programs: Mapping[int, EtProgram]) -> Location:
     return next(iter(programs.values())).file.path.parent
 
 
@@ -219,7 +219,7 @@ class _RankRun:
     def _intervals(self, rows: Bools) -> Intervals:
         return union(self._completed.tick[rows], self._ended[rows])
 
-    def _check_workload(self, path: Path) -> None:
+    def _check_workload(self, path: Location) -> None:
         if not self._program:
             return
         types = np.array(self._program.types, np.int64)
@@ -231,7 +231,7 @@ class _RankRun:
                 raise TraceError(path, f"{cause} {events.node[~known][0]}", "name the workload that was run")
 
 
-def _sorted_by_node(path: Path, events: LogEvents) -> LogEvents:
+def _sorted_by_node(path: Location, events: LogEvents) -> LogEvents:
     order = np.argsort(events.node, kind="stable")
     events = events.take(order)
     again = events.node[1:] == events.node[:-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from hta_graph.errors import TraceError
 from hta_graph.export.chakra.simulator.simulated import COPY_NAME_PREFIXES, DELAY
 from hta_graph.model import Bools, Ints
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import TextLimit
 
 __all__ = ["LogEvents", "NodeIds", "SimulatorLog", "read_log"]
@@ -64,13 +64,13 @@ class LogEvents:
 class SimulatorLog:
     """The log of one run; ``finished`` is when each rank ended (ns)."""
 
-    path: Path
-    files: list[Path]
+    path: Location
+    files: list[Location]
     events: LogEvents
     finished: dict[int, int]
 
 
-def read_log(path: str | Path) -> SimulatorLog:
+def read_log(path: str | Location) -> SimulatorLog:
     """Read ASTRA-sim's logging folder, or one of its files with those that the log was rotated into.
 
     Raises:
@@ -89,7 +89,7 @@ def read_log(path: str | Path) -> SimulatorLog:
     return SimulatorLog(path, files, events, finished)
 
 
-def _log_files(path: Path) -> list[Path]:
+def _log_files(path: Location) -> list[Location]:
     """List the files of a log, the oldest first."""
     stem, folder = DEFAULT_STEM, path
     if not path.is_dir():
@@ -111,7 +111,7 @@ def _log_files(path: Path) -> list[Path]:
     return [numbered[number] for number in sorted(numbered, reverse=True)]
 
 
-def _read_entries(path: Path) -> tuple[LogEvents, dict[int, int]]:
+def _read_entries(path: Location) -> tuple[LogEvents, dict[int, int]]:
     try:
         TextLimit(path, per_byte=PEAK_PER_BYTE).check(path.stat().st_size)
         text = path.read_bytes()

@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +57,7 @@ from hta_graph.export.targets import check_new_folder
 from hta_graph.job.matching.clocks.rank_clocks import JobClocks
 from hta_graph.job.matching.matched_ranks import missing_ranks
 from hta_graph.places.named_places import named_place
+from hta_graph.places.remote_path import Location
 from hta_graph.shown import some_of
 
 __all__ = ["Conversion", "ConversionError", "ConvertOptions", "ConvertedRank", "conversion_document", "convert"]
@@ -108,7 +108,7 @@ class Conversion:
     notes: list[str]
 
 
-def convert(inputs: Iterable[RankInput], target: str | Path, options: ConvertOptions | None = None) -> Conversion:
+def convert(inputs: Iterable[RankInput], target: str | Location, options: ConvertOptions | None = None) -> Conversion:
     """Write a workload for simulators.
 
     Args:

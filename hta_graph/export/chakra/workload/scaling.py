@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from hta_graph.export.chakra.simulator.check_nodes import MAX_NODE_NS
 from hta_graph.export.chakra.simulator.et_program import COMPUTATION, is_delay
 from hta_graph.export.chakra.workload.replay_times import rounded_microseconds
 from hta_graph.export.targets import check_new_folder
+from hta_graph.places.remote_path import Location
 
 __all__ = ["ScaleError", "ScaledNodes", "scale_factor", "scale_workload"]
 
@@ -85,7 +85,9 @@ def scale_factor(text: str) -> Fraction:
     return Fraction(repr(number))
 
 
-def scale_workload(folder: EtFolder, target: Path, gpu: Fraction, cpu: Fraction, *, force: bool = False) -> ScaledNodes:
+def scale_workload(
+    folder: EtFolder, target: Location, gpu: Fraction, cpu: Fraction, *, force: bool = False
+) -> ScaledNodes:
     """Write a workload again, with longer or shorter compute nodes.
 
     Args:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from hta_graph.errors import TraceError
 from hta_graph.job.matching.process_groups import elements_of
 from hta_graph.model import Bools, Ints
 from hta_graph.places.manifests import given_places
+from hta_graph.places.remote_path import Location
 from hta_graph.trace.allowance import out_of_memory
 from hta_graph.trace.source import read_bytes, text_head
 from hta_graph.trace.vocabulary import RANK_IN_FILE_NAME
@@ -67,9 +67,9 @@ class FlightRecord:
         return np.array([own == name for own in self.group], np.bool_)
 
 
-def flight_files(inputs: Iterable[str | Path]) -> list[Path]:
+def flight_files(inputs: Iterable[str | Location]) -> list[Location]:
     """List the dumps beside traces: in a folder ``flight`` there, or among the files of a folder that is given."""
-    found: list[Path] = []
+    found: list[Location] = []
     for given in given_places(inputs):
         folder = given if given.is_dir() else given.parent
         beside = _files_in(folder / FOLDER)
@@ -78,17 +78,17 @@ def flight_files(inputs: Iterable[str | Path]) -> list[Path]:
     return list({path.resolve(): path for path in found}.values())
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Location) -> list[Location]:
     # A pipe among them would keep the reader waiting.
     return sorted(path for path in folder.glob("*.json*") if path.is_file()) if folder.is_dir() else []
 
 
-def _is_dump(path: Path) -> bool:
+def _is_dump(path: Location) -> bool:
     """Look at the beginning of a file: a trace has no sequence numbers under that name."""
     return MARK in text_head(path, HEAD)
 
 
-def read_flight(paths: Sequence[Path]) -> dict[int, FlightRecord]:
+def read_flight(paths: Sequence[Location]) -> dict[int, FlightRecord]:
     """Read dumps: per rank, which its file's name tells, its collectives.
 
     Raises:
@@ -107,14 +107,14 @@ def read_flight(paths: Sequence[Path]) -> dict[int, FlightRecord]:
     return found
 
 
-def _rank_of(path: Path) -> int:
+def _rank_of(path: Location) -> int:
     named = RANK_IN_FILE_NAME.search(path.name)
     if named is None:
         raise TraceError(path, "its name does not tell its rank", "name the dumps rank0.json, rank1.json and so on")
     return int(named[1] or named[2])
 
 
-def _record_of(path: Path) -> FlightRecord:
+def _record_of(path: Location) -> FlightRecord:
     data = read_bytes(path, per_byte=PEAK_PER_BYTE).data
     if data.startswith(PICKLE_MAGIC):
         raise TraceError(path, "is a pickle, which may run code when it is read", WRITES_JSON)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from hta_graph.job.matching.rank_members import RankMembers
 from hta_graph.job.matching.read_members import read_members
 from hta_graph.job.matching.weighed_pairs import Happened
 from hta_graph.model import Ints
+from hta_graph.places.remote_path import Location
 
 __all__ = ["numbered_by_flight", "with_flight"]
 
@@ -24,7 +24,7 @@ SAME_ROWS = {"reducescatter": "allreduce"}
 
 
 def numbered_by_flight(
-    graphs: Mapping[int, DependencyGraph], dumps: Sequence[Path]
+    graphs: Mapping[int, DependencyGraph], dumps: Sequence[Location]
 ) -> tuple[dict[int, DependencyGraph], bool]:
     """Give what ranks did together the numbers of the flight recorder's dumps; tell whether all ranks have one.
 
