@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.depth import deep
+from tests.support.depth import deep, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
 MOST_WORKERS = 4
@@ -22,6 +22,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 LEFT_OUT = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--slice``, with which ``.ci/run`` looks at a part of the deep tests, another one at another commit."""
+    parser.addoption(
+        "--slice", type=wanted_slice, metavar="K/N",
+        help="run only the K-th of N slices of the tests, and none that is marked exhaustive",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,7 +58,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (SHARED / "traces").is_dir():
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
     if "slow" not in (config.option.markexpr or ""):
-        deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/run does")
+        deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/deep does")
+    if asked := config.getoption("slice"):
+        deselect(config, items, "exhaustive", "exhaustive tests deselected: .ci/deep runs them")
+        keep_slice(config, items, *asked)
+
+
+def keep_slice(config: pytest.Config, items: list[pytest.Item], wanted: int, count: int) -> None:
+    """Leave out the tests of other slices: in which one a test is depends on its name alone."""
+    if out := [item for item in items if slice_of(item.nodeid, count) != wanted]:
+        config.stash[LEFT_OUT].append(f"{len(out)} tests of other slices than {wanted}/{count} deselected")
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if slice_of(item.nodeid, count) == wanted]
 
 
 def parameters(item: pytest.Item) -> list[Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -62,3 +64,27 @@ def deep(*values: Any) -> Any:
 def some_of(kinds: Sequence[Kind]) -> list[Kind]:
     """Return those of a deep test's kinds of cases, evenly spread, that this run looks at."""
     return list(kinds[:: round(1 / min(SHARE, 1.0))])
+
+
+def wanted_slice(text: str) -> tuple[int, int]:
+    """Read which slice of the tests is asked for: the K-th of N, from 1 on.
+
+    >>> wanted_slice("2/5")
+    (2, 5)
+    >>> wanted_slice("6/5")
+    Traceback (most recent call last):
+    ValueError: 6/5
+    """
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(text)
+    return int(found[1]), int(found[2])
+
+
+def slice_of(nodeid: str, count: int) -> int:
+    """Return in which of so many slices a test is, from 1 on: its name alone decides.
+
+    >>> [slice_of(f"tests/test_a.py::test_one[{case}]", 3) for case in "abcdefgh"]
+    [2, 3, 3, 1, 2, 1, 3, 1]
+    """
+    return int.from_bytes(hashlib.sha256(nodeid.encode()).digest()[:8], "big") % count + 1
