@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 from tests.support.depth import deep, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
@@ -24,6 +26,18 @@ sys.dont_write_bytecode = False
 LEFT_OUT = pytest.StashKey[list[str]]()
 
 
+class OnlyFilesWithExamples:
+    """A plugin that looks for doctests where there are some: to look through a thousand modules takes seconds."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[Any], list[Any]]:
+        """Leave a file out as one of doctests if it has no example."""
+        collectors = yield
+        if any(isinstance(found, DoctestModule) for found in collectors) and b">>>" not in file_path.read_bytes():
+            return [found for found in collectors if not isinstance(found, DoctestModule)]
+        return collectors
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--slice``, with which ``.ci/run`` looks at a part of the deep tests, another one at another commit."""
     parser.addoption(
@@ -35,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
     config.stash[LEFT_OUT] = []
+    config.pluginmanager.register(OnlyFilesWithExamples())
     # A run in the background (nohup, &) ignores SIGINT, and so would every program that a test starts to interrupt it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
