@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from _pytest.doctest import DoctestModule
 
+import analyses
+import hta_graph
 from tests.support.depth import deep, slice_of, wanted_slice
 from tests.support.shared_traces import SHARED, is_further_rank, is_large_trace, shared_traces
 
@@ -22,6 +24,9 @@ MOST_WORKERS = 4
 # Every program that a test starts, and every process of the tests, would compile all it imports anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+INSTALLED = os.environ.get("HTA_GRAPH_INSTALLED")
+"""The environment whose packages are tested and nothing else: tests that read their sources are left out."""
 
 LEFT_OUT = pytest.StashKey[list[str]]()
 
@@ -46,8 +51,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+def check_what_is_tested(installed: Path) -> None:
+    """Refuse to test other packages than those of an environment: ``.ci/package`` asks for that."""
+    for package in (hta_graph, analyses):
+        path = Path(str(package.__file__))
+        if not path.is_relative_to(installed) or "site-packages" not in path.parts:
+            raise pytest.UsageError(f"{package.__name__} is {path}, and not what is installed in {installed}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
+    if INSTALLED:
+        check_what_is_tested(Path(INSTALLED))
     config.stash[LEFT_OUT] = []
     config.pluginmanager.register(OnlyFilesWithExamples())
     # A run in the background (nohup, &) ignores SIGINT, and so would every program that a test starts to interrupt it.
@@ -72,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
     if not (SHARED / "traces").is_dir():
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
+    if INSTALLED:
+        deselect(config, items, "sources", "tests that read sources deselected: what is installed is tested")
     if "slow" not in (config.option.markexpr or ""):
         deselect(config, items, "slow", "deep tests deselected: python -m pytest -m slow runs them, as .ci/deep does")
     if asked := config.getoption("slice"):
@@ -118,7 +135,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what was left out and why."""
+    """Say what was tested if that is not this checkout, and what was left out and why."""
+    if INSTALLED:
+        terminalreporter.write_line(f"tested: {hta_graph.__file__}, {analyses.__file__}")
     for line in config.stash[LEFT_OUT]:
         terminalreporter.write_line(line)
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []) if report.longrepr)

@@ -13,6 +13,7 @@ import pytest
 import hta_graph as hg
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import run_command
+from tests.support.samples import FOUR_RANKS
 from tests.support.small_job import small_job
 
 Heard = Callable[[], list[str]]
@@ -84,7 +85,7 @@ def test_clocks_that_contradict_dependencies_are_told(tmp_path: Path, heard: Hea
 
 
 def test_ranks_that_are_missing_and_clocks_that_are_put_right_are_told(tmp_path: Path, heard: Heard) -> None:
-    folder = Path(__file__).parents[1] / "analyses" / "sample" / "four_ranks"
+    folder = FOUR_RANKS
     hg.read_job(folder)
     assert [line for line in heard() if line.startswith("WARNING")] == []
     hg.read_job(folder, ranks=[0, 2, 3])

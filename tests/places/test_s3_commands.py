@@ -12,10 +12,10 @@ import hta_graph as hg
 from tests.support.command_line import run_command
 from tests.support.depth import deep
 from tests.support.large_jobs import asked_with, generated_job
+from tests.support.samples import SAMPLES
 from tests.support.servers import Bucket
 from tests.support.small_job import small_job
 
-SAMPLES = Path(__file__).parents[2] / "analyses" / "sample"
 FOUR = SAMPLES / "four_ranks"
 
 

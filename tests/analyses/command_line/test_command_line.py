@@ -25,6 +25,7 @@ from tests.support.command_line import (
 )
 from tests.support.depth import deep
 from tests.support.make_sample import SAMPLE
+from tests.support.samples import FOUR_RANKS
 from tests.support.small_job import small_job
 
 EVENT_KINDS = {
@@ -46,7 +47,7 @@ def trace_file(tmp_path: Path) -> Path:
 
 
 def test_an_answer_about_one_rank_says_that_there_are_more_files(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
+    folder = FOUR_RANKS
     said = "rank 0 of 4 files; --rank N asks about another\n"
     assert run_command(capsys, "diff", folder / "rank_0.json.gz", folder)[2] == said
     for arguments in ((folder, "--rank", 1), (folder,)):

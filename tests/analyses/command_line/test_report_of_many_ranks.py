@@ -16,9 +16,9 @@ from tests.simulator.large import read_truth
 from tests.support.command_line import PROGRAM, one_error, run_command
 from tests.support.large_jobs import JOBS, RULES_OF_ALL_ROWS, JobOf, generated_job, jobs_written_once
 from tests.support.page_tables import page_sections, page_tables
+from tests.support.samples import FOUR_RANKS
 from tests.support.shared_traces import SHARED
 
-FOUR_RANKS = Path(__file__).parents[3] / "analyses" / "sample" / "four_ranks"
 OF_THE_JOB = ("time on the job's path by rank", "what to look at first, of all ranks", "what the others wait for")
 MIB = 1 << 20
 MORE_MIB = 30

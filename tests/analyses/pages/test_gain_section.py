@@ -20,9 +20,8 @@ from hta_graph.algorithms.replay.opportunities import Opportunity
 from hta_graph.algorithms.replay.sensitivity import Curve
 from hta_graph.errors import QueryError
 from tests.support.builder import TraceBuilder
+from tests.support.samples import SAMPLES
 from tests.support.shared_traces import SHARED
-
-SAMPLES = Path(__file__).parents[3] / "analyses" / "sample"
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from tests.support.command_line import run_command
 from tests.support.depth import deep, some_of
 from tests.support.every_document import asked_of, every_command_line, written_inputs
 from tests.support.poor_traces import POOR_TRACES
+from tests.support.samples import FOUR_RANKS
 from tests.support.shared_traces import SHARED, shared_traces
 from tests.support.strict_schemas import described_places, schema_errors, schema_name, written_places
 from tests.write_schemas import every_schema
@@ -187,7 +188,7 @@ def test_readers_may_meet_keys_that_are_not_described(name: str) -> None:
 
 
 def test_a_key_that_no_schema_describes_is_noticed(tmp_path: Path) -> None:
-    asked = ["critical-path", str(ROOT / "analyses" / "sample" / "four_ranks")]
+    asked = ["critical-path", str(FOUR_RANKS)]
     ((_, document),) = written_by([asked], tmp_path)
     assert schema_errors({**document, "new": 1}) == [": Additional properties are not allowed ('new' was unexpected)"]
     segments = [{**document["segments"][0], "start_ns": 1.0}]

@@ -15,6 +15,7 @@ from hta_graph.errors import HtaGraphError, OutputError, TraceError
 from hta_graph.export.sharing.keepable import KEEP
 from hta_graph.export.sharing.strip_trace import Stripping
 from tests.fuzz import as_bytes, make_case
+from tests.support import samples
 from tests.support.builder import TraceBuilder
 from tests.support.depth import deep, for_all
 from tests.support.random_jobs import random_ranks
@@ -25,7 +26,7 @@ from tests.support.soups import SOUPS, Soup
 
 QUICK = {"sync_alexnet_a100", "sync_simple_add", "cpu_only_gloo"}
 """Small recorded traces that the quick run looks at."""
-SAMPLES = sorted((Path(hg.__file__).parents[1] / "analyses" / "sample").rglob("*.json.gz"))
+SAMPLES = sorted(samples.SAMPLES.rglob("*.json.gz"))
 
 
 def stripped(path: Path, folder: Path, **options: object) -> Path:
