@@ -45,7 +45,7 @@ def imports_of(files: Mapping[str, Path]) -> Imports:
 
 def _imported(name: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in _import_statements(path.read_text(encoding="utf-8")):
+    for node in import_statements(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in files)
         else:
@@ -55,7 +55,7 @@ def _imported(name: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]
                 yield from [found for found in (f"{module}.{alias.name}", module) if found in files][:1]
 
 
-def _import_statements(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
+def import_statements(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
     """Yield a file's imports; only lines that look like one are parsed, since trees of all files take a second."""
     for found in IMPORT.finditer(text):
         try:

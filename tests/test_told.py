@@ -13,6 +13,7 @@ import pytest
 import hta_graph as hg
 from tests.support.builder import TraceBuilder
 from tests.support.command_line import run_command
+from tests.support.depth import deep
 from tests.support.samples import FOUR_RANKS
 from tests.support.small_job import small_job
 
@@ -48,7 +49,7 @@ def test_what_of_a_file_is_dropped_is_told_once(ask: Callable[[Path], object], t
     assert heard() == [dropped(path)]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, deep(2)])
 def test_so_it_is_of_each_rank_wherever_that_is_read(jobs: int, tmp_path: Path, heard: Heard) -> None:
     paths = [poor_trace(tmp_path / f"rank{rank}.json", distributedInfo={"rank": rank}) for rank in range(2)]
     list(hg.read_graphs(tmp_path, jobs=jobs))
@@ -112,7 +113,7 @@ def test_the_command_line_says_its_own_lines_and_no_other(
 
 
 @pytest.mark.parametrize(
-    ("setup", "expected"), [("", 0), ("import logging", 0), ("import logging; logging.basicConfig()", 1)]
+    ("setup", "expected"), [deep("", 0), deep("import logging", 0), ("import logging; logging.basicConfig()", 1)]
 )
 def test_only_a_program_that_listens_hears_it(setup: str, expected: int, tmp_path: Path) -> None:
     path = poor_trace(tmp_path / "trace.json")

@@ -135,6 +135,7 @@ def test_the_verdict_has_the_shares_of_the_path(path: hg.CriticalPath) -> None:
     assert known == "Unexplained: nothing, every nanosecond has a cause."
 
 
+@pytest.mark.slow
 def test_the_report_lists_the_shares_of_the_path(path: hg.CriticalPath) -> None:
     text = words(report_page([in_window(0, path.graph, hg.whole())], {0: path}).decode())
     listed = text.split("name time ms path % calls bound by in words ")[1]

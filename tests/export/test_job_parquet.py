@@ -49,6 +49,7 @@ def test_a_loaded_job_equals_the_saved_one(job: hg.JobGraph, tmp_path: Path) -> 
     assert_equal_jobs(hg.load_graph(tmp_path / "g"), job)
 
 
+@pytest.mark.slow
 def test_a_job_of_gpus_and_a_part_of_it_survive(tmp_path: Path) -> None:
     job = hg.read_job(small_job(tmp_path))
     hg.save_graph(job, tmp_path / "g")

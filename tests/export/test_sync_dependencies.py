@@ -584,6 +584,7 @@ def test_all_outputs_at_once_are_those_of_one_at_a_time(
         assert run_command(capsys, "sync-deps", trace_file, option, "-") == (0, target.read_text(), "")
 
 
+@pytest.mark.slow
 def test_the_command_does_without_pandas(trace_file: Path) -> None:
     code = (
         "from analyses.command_line.cli import main, sys; main(sys.argv[1:]); sys.stderr.write(' '.join(sys.modules))"

@@ -16,19 +16,19 @@ from hypothesis.strategies import SearchStrategy
 SHARE = float(os.environ.get("HTA_GRAPH_DEPTH", "0.1"))
 """The share of its cases that a deep test looks at: all of them in ``.ci/deep``, which may take longer than CI."""
 Kind = TypeVar("Kind")
-LEAST_EXAMPLES = 3
-"""How many examples of a property the quick run looks at, however few the deep one has."""
+LEAST_EXAMPLES, MOST_EXAMPLES = 3, 20
+"""How many examples of a property the quick run looks at, however few or many the deep one has."""
 
 
 def for_all(*strategies: SearchStrategy[Any], examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Check a property: a fortieth of the examples in the quick run; ``cases`` of them, marked ``slow``, in a deep one.
+    """Check a property: a few of the examples in the quick run; ``cases`` of them, marked ``slow``, in a deep one.
 
     Strategies are for the rightmost parameters, as with hypothesis' ``given``; parameters before them are fixtures. The
     examples are the same at every run, and ``@example`` belongs below.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        counts = {"quick": max(LEAST_EXAMPLES, examples // 40), "deep": cases(examples)}
+        counts = {"quick": min(max(LEAST_EXAMPLES, examples // 40), MOST_EXAMPLES), "deep": cases(examples)}
         runs = {depth: with_examples(count)(given(*strategies)(test)) for depth, count in counts.items()}
 
         def check(depth: str, **fixtures: Any) -> None:
@@ -59,6 +59,11 @@ def cases(count: int) -> int:
 def deep(*values: Any) -> Any:
     """Mark a parameter's value as one for the deep run, or a row of values if there are several parameters."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def exhaustive(*values: Any) -> Any:
+    """Mark a parameter's value as one that only all of the deep run looks at, and no slice of it."""
+    return pytest.param(*values, marks=[pytest.mark.slow, pytest.mark.exhaustive])
 
 
 def some_of(kinds: Sequence[Kind]) -> list[Kind]:

@@ -125,6 +125,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_same_bytes_give_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     """Nothing depends on the order of a set or on a previous run: two processes, two hash seeds, one output."""
     files = []

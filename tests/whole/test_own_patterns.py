@@ -31,6 +31,7 @@ def test_patterns_are_found() -> None:
     } <= patterns().keys()
 
 
+@pytest.mark.slow
 def test_a_pattern_that_grows_too_fast_is_found() -> None:
     (line,) = growing_patterns([("here", re.compile(r"\d+x"), "search")])
     assert line.startswith("here by search: ")

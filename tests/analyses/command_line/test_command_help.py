@@ -15,6 +15,7 @@ from analyses.command_line.cli import main
 from analyses.command_line.command_help import EXIT_STATUSES, FIRST_COMMANDS, GROUPS, HELP
 from tests.support.astra_log import Ran, log_text, write_workload
 from tests.support.command_line import run_command
+from tests.support.depth import deep
 from tests.support.host_builder import host_of
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +25,11 @@ NAMES = [
     for command in COMMANDS
     for one in (command.commands if isinstance(command, CommandGroup) else (command,))
 ]
+OF_SECONDS = {
+    "report", "roofline", "timeline", "idle-time", "diff", "collectives", "stragglers", "what-if", "chakra convert",
+    "chakra scale", "memory-timeline", "attribution", "kernel-sequences", "annotations", "overlap",
+}  # fmt: skip
+"""Commands whose examples take long together; other tests run each of them."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +67,7 @@ def test_every_command_has_its_help_and_no_other_name_does() -> None:
     assert [name for name, about in HELP.items() if not about.tells.endswith(".")] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in NAMES])
 def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_elsewhere(name, standing_there)
     for example in HELP[name].examples:

@@ -46,6 +46,7 @@ def trace_file(tmp_path: Path) -> Path:
     return two_steps().write(tmp_path / "trace.json")
 
 
+@pytest.mark.slow
 def test_an_answer_about_one_rank_says_that_there_are_more_files(capsys: pytest.CaptureFixture[str]) -> None:
     folder = FOUR_RANKS
     said = "rank 0 of 4 files; --rank N asks about another\n"
@@ -492,9 +493,12 @@ def test_help_takes_less_than_300_ms() -> None:
     [
         (["--help"], {"rich", "numpy", "pandas", "msgspec", "orjson", "networkx", "rustworkx", "pyarrow"}),
         (["critical-path", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["critical-path", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        deep(
+            ["critical-path", "TRACE", "--json", "-"],
+            {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"},
+        ),
         deep(["info", "TRACE"], {"pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
-        (["graph", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
+        deep(["graph", "TRACE", "--json", "-"], {"rich", "pandas", "networkx", "rustworkx", "pyarrow", "graphviz"}),
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else "",
 )
@@ -510,6 +514,7 @@ def test_commands_import_late(trace_file: Path, arguments: list[str], absent: se
     assert "analyses.command_line.cli" in done.stderr.split()
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -527,6 +532,7 @@ def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> Non
     assert re.fullmatch(r"hta-graph: .*No space left on device.*\n", done.stderr), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [deep("info"), "critical-path"])
 def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command: str) -> None:
     trace = TraceBuilder(deviceProperties=[{"name": "A100"}])
@@ -536,6 +542,7 @@ def test_a_terminal_that_knows_only_ascii_gets_the_table(tmp_path: Path, command
     assert "0.010 ms" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--json", "-"], deep([])], ids=" ".join)
 def test_a_file_name_that_is_not_utf8_can_be_read(tmp_path: Path, arguments: list[str]) -> None:
     path = os.fsencode(tmp_path) + b"/tr\xff.json"
@@ -553,6 +560,7 @@ def test_a_page_under_another_name_is_refused(command: str, capsys: pytest.Captu
     assert err == f"hta-graph: {page}: a page is written as .html or .htm\n"
 
 
+@pytest.mark.slow
 def test_it_says_where_a_figure_went(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     figure = tmp_path / "figure.html"
     assert run_command(capsys, "temporal-breakdown", SAMPLE, "--plot", figure) == (

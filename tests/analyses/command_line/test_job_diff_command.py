@@ -48,6 +48,7 @@ def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs
     assert "; --json writes them, --rank N asks about another rank alone" in out
 
 
+@pytest.mark.slow
 def test_ranks_that_never_met_are_compared_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for side, lengths in (("control", [900, 100, 100, 100]), ("test", [900, 120, 120, 120])):
         (tmp_path / side).mkdir()

@@ -60,6 +60,7 @@ def assert_same_job(capsys: pytest.CaptureFixture[str], job: Path, folder: Path,
         assert sorted(tables[0][title][1:]) == sorted(row for row in rows if row[head.index("rank")] in shown)
 
 
+@pytest.mark.slow
 def test_what_the_job_tells_is_that_of_whole_graphs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert_same_job(capsys, FOUR_RANKS, tmp_path)
     sections = page_sections(tmp_path / "always.html")

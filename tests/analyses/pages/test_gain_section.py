@@ -106,6 +106,7 @@ def test_the_page_holds_the_picture_and_no_markup_of_names(of_job: GainSection) 
     assert page("t", [], [of_job]).decode().count("<circle") == sum(len(line.corners) for line in of_job.figure.lines)  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_one_rank_has_no_table_of_ranks(tmp_path: Path) -> None:
     assert main(["report", str(SAMPLES / "sample_trace.json.gz"), "-o", str(tmp_path / "r.html")]) == 0
     text = unescape((tmp_path / "r.html").read_text())

@@ -139,6 +139,7 @@ def test_each_step_has_its_worst_ranks() -> None:
     assert hidden == 30
 
 
+@pytest.mark.slow
 def test_of_many_clocks_those_furthest_off_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scopes = many_scopes(tmp_path)
     matched = matched_collectives(scopes)
@@ -161,6 +162,7 @@ def test_waiting_over_time_adds_up(tmp_path: Path) -> None:
     assert waiting.loc["rank 7"].sum() == 0
 
 
+@pytest.mark.slow
 def test_very_many_ranks_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matched = matched_collectives(many_scopes(tmp_path))
     monkeypatch.setattr("analyses.ranks.waiting_figure.ROWS", 12)
@@ -171,6 +173,7 @@ def test_very_many_ranks_share_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert ROWS == 512
 
 
+@pytest.mark.slow
 def test_the_figure_of_many_ranks_is_a_map_and_bars(tmp_path: Path) -> None:
     answer = stragglers_module.answer(many_scopes(tmp_path))
     made = stragglers_module.figure(answer)

@@ -125,6 +125,7 @@ def test_ranks_of_gloo_meet_as_before(seed: int, tmp_path: Path) -> None:
     check_same_job(paths, tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "job",

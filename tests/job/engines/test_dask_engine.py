@@ -35,6 +35,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="ne
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_proc
 def test_dask_answers_as_this_process_does_and_is_gone_after(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text(BROKEN)

@@ -126,6 +126,7 @@ def test_a_job_of_skeletons_predicts_the_same(tmp_path: Path, scenario: str, bac
     assert_same(recorded_ranks(tmp_path, scenario, backend, damage, 1), most_windows=1)
 
 
+@pytest.mark.slow
 def test_a_step_that_nobody_named_may_end_on_the_cpu(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 0)
     whole, few, window = hg.build_job(graphs), skeleton_job(graphs), median_step(cpu_window=True)
@@ -151,6 +152,7 @@ def test_real_jobs_predict_the_same(job: str) -> None:
     assert_same(list(hg.read_graphs(folder, members=True)), most_windows=1)
 
 
+@pytest.mark.slow
 def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
     whole, few = hg.build_job(graphs), skeleton_job(graphs)
@@ -172,6 +174,7 @@ def test_in_python_predictions_are_asked_for_and_times_of_all_points_refused(tmp
             question(few)
 
 
+@pytest.mark.slow
 def test_changes_that_change_nothing_are_told_apart_from_those_without_slack(tmp_path: Path) -> None:
     graphs = recorded_ranks(tmp_path, "ddp", "nccl", "none", 2)
     whole, few = hg.build_job(graphs), skeleton_job(graphs)

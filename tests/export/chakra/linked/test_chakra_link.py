@@ -823,6 +823,7 @@ def test_order_alone_finds_what_ids_find(folder: str) -> None:
         assert (by_order.event == match_host_trace(graph, host).event).all()
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_forward_and_backward_nodes_have_one_sequence_number() -> None:
     graph = hg.build_graph(hg.read_trace(TRACES / "megatron_tp2_v100" / "kineto_rank0.json.gz"))
