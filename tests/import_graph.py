@@ -59,11 +59,10 @@ def import_statements(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
     """Yield a file's imports; only lines that look like one are parsed, since trees of all files take a second."""
     for found in IMPORT.finditer(text):
         try:
-            (node,) = ast.parse(found[1]).body
+            statements = ast.parse(found[1]).body
         except SyntaxError:  # a sentence of a docstring
             continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
+        yield from (node for node in statements if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def circles(imports: Imports) -> set[frozenset[str]]:
