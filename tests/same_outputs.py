@@ -23,6 +23,7 @@ import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -37,7 +38,7 @@ WITH_A_STEP = ("temporal-breakdown", "idle-time", "overlap", "attribution", "col
 """Analyses that are asked about every step too: one of each way to look at a stretch."""
 
 COMMAND_LINES = ("analyses.cli.main", "analyses.cli.cli", "analyses.cli", "analyses.command_line.cli")
-"""Where ``main(arguments)`` has stood, the newest place first: a checkout's version may be any."""
+"""Where ``main(arguments)`` has stood, the newest place first, for what is no checkout with its ``pyproject.toml``."""
 
 UUID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """How plotly names a figure's place in a page: anew each time."""
@@ -107,7 +108,9 @@ def pairs(traces: Sequence[str]) -> Iterator[tuple[str, str, Case]]:
 @functools.cache
 def command_line() -> Callable[[Sequence[str]], int]:
     """Return the command line of the version that is looked at: it takes arguments and returns an exit status."""
-    for name in COMMAND_LINES:
+    project = Path(str(importlib.import_module("analyses").__file__)).parents[1] / "pyproject.toml"
+    scripts = tomllib.loads(project.read_text("utf-8"))["project"]["scripts"] if project.is_file() else {}
+    for name in (*(target.partition(":")[0] for target in scripts.values()), *COMMAND_LINES):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
