@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin with nothing left out, and let what tests start hear an interrupt."""
     if INSTALLED:
         check_what_is_tested(Path(INSTALLED))
+    gc.disable()  # until all tests are collected: what they import stays
     config.stash[LEFT_OUT] = []
     config.pluginmanager.register(OnlyFilesWithExamples())
     # A run in the background (nohup, &) ignores SIGINT, and so would every program that a test starts to interrupt it.
@@ -77,6 +79,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if few else min(os.cpu_count() or 1, MOST_WORKERS)
 
 
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but never look through what is there by now: that takes a tenth of a run."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here, and deep tests unless they are asked for.
 
@@ -85,6 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("shared") and any(is_deep(value) for value in parameters(item)):
             item.add_marker("slow")
+    sample(items)
     if not (SHARED / "traces").is_dir():
         deselect(config, items, "shared", f"tests that read the shared traces deselected: {SHARED}/traces is absent")
     if INSTALLED:
@@ -94,6 +103,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if asked := config.getoption("slice"):
         deselect(config, items, "exhaustive", "exhaustive tests deselected: .ci/deep runs them")
         keep_slice(config, items, *asked)
+
+
+def sample(items: list[pytest.Item]) -> None:
+    """Make cases of tests that are ``sampled`` deep, all but every n-th of those that are quick."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if (sampled := item.get_closest_marker("sampled")) and not item.get_closest_marker("slow"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % sampled.args[0]:
+                item.add_marker("slow")
+            seen[test] += 1
 
 
 def keep_slice(config: pytest.Config, items: list[pytest.Item], wanted: int, count: int) -> None:

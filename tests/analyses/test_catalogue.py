@@ -96,6 +96,7 @@ def test_a_command_line_without_flags_gives_the_defaults(analysis: Analysis[Any]
     assert vars(told) == vars(analysis.flags(*given[1:2]))
 
 
+@pytest.mark.sampled(3)
 @every_analysis
 def test_json_and_csv_have_the_declared_columns(
     analysis: Analysis[Any], two_ranks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -81,6 +81,7 @@ def test_every_analysis_has_its_numbers() -> None:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_answer_is_right_in_every_column(command: str, tmp_path: Path) -> None:
     paths = small_job(tmp_path)[: 2 if command in OF_BOTH_RANKS else 1]

@@ -116,6 +116,7 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_a_damaged_job_is_one_clear_error(job: hg.JobGraph, tmp_path: Path, case: str) -> None:
     hg.save_graph(job, tmp_path / "g")

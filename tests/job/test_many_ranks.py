@@ -110,6 +110,7 @@ def test_not_every_clock_has_a_line(capsys: pytest.CaptureFixture[str], tmp_path
     assert re.search(r"and the clocks of \d+ ranks more, none by over ", few)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("command", "option"),
     [
@@ -234,6 +235,7 @@ def other_job(path: Path, **shape: Any) -> bytes:
     return (other / path.name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["gone", "other times", *map(deep, ("other rows", "broken", "a folder", "nothing"))])
 def test_a_file_that_changes_meanwhile_is_one_line(
     capsys: pytest.CaptureFixture[str],

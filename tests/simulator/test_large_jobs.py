@@ -77,6 +77,7 @@ def test_members_have_the_times_of_the_simulator_of_events(name: str) -> None:
     assert found == members_by_event(simulate_job(unrolled(job)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_files_are_those_of_the_simulator_of_events(name: str, tmp_path: Path) -> None:
     job = job_of(name)
@@ -94,6 +95,7 @@ def answered(question: str, folder: Path, out: Path) -> dict[str, list[dict[str,
     return json.loads(out.read_text(encoding="utf-8"))["tables"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [deep("fsdp"), "3d", deep("many ranks"), deep("many stages")])
 def test_all_collectives_are_matched_and_waits_are_exact(name: str, tmp_path: Path) -> None:
     """With all ranks on one host, whose clocks are one."""

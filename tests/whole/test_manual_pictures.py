@@ -52,6 +52,7 @@ def page(name: str) -> str:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @every
 def test_a_picture_is_current(name: str) -> None:
     text = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
@@ -100,6 +101,7 @@ def test_each_word_has_its_picture(drawings: Mapping[Any, Any], kinds: Any) -> N
     assert set(drawings) == set(kinds)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", EdgeKind, ids=lambda kind: kind.label)
 def test_the_edge_occurs_and_is_drawn(kind: EdgeKind) -> None:
     path = path_in(f"edge_{kind.label}")
@@ -144,6 +146,7 @@ def causes_of(*frames: pd.DataFrame) -> set[str]:
     return {cause for frame in frames for cause in frame["cause"]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "cause", [deep(one) if one is GapCause.QUEUE_FULL else one for one in GapCause], ids=lambda cause: cause.label
 )

@@ -67,6 +67,7 @@ def test_every_command_has_its_help_and_no_other_name_does() -> None:
     assert [name for name, about in HELP.items() if not about.tells.endswith(".")] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [deep(name) if name in OF_SECONDS else name for name in NAMES])
 def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record_elsewhere(name, standing_there)
@@ -79,6 +80,7 @@ def test_every_example_of_a_command_runs(name: str, standing_there: Path, capsys
     assert HELP[name].examples[-1].startswith(name), "the last example is of the command itself"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_help_of_a_command_shows_examples_statuses_and_the_page(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -337,6 +337,7 @@ def test_whole_runs_from_the_first_point_to_the_end_of_the_work(
     assert not any(segment["carried_over"] for segment in found["segments"])
 
 
+@pytest.mark.slow
 def test_what_begins_after_the_work_is_counted_and_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace.launch("gemm", (0, 4), (10, 100), 1)
@@ -523,6 +524,7 @@ def test_a_closed_pipe_is_no_error(trace_file: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", [["--json", "-"], deep(["--json", "/dev/full"]), []], ids=" ".join)
 def test_a_full_disk_is_one_error(trace_file: Path, arguments: list[str]) -> None:

@@ -111,6 +111,7 @@ def in_shell(redirection: str, *arguments: object) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("redirection", "arguments", "status", "out", "err"),
     [

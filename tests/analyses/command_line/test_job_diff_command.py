@@ -38,6 +38,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return job_of_steps(folder / "control", 1, **given), job_of_steps(folder / "test", 3, DELAY_NS, **given)
 
 
+@pytest.mark.slow
 def test_the_first_sentence_is_the_jobs(capsys: pytest.CaptureFixture[str], jobs: tuple[Path, Path]) -> None:
     status, out, err = run_command(capsys, "diff", *jobs)
     assert (status, err) == (0, "")

@@ -41,11 +41,13 @@ def check_same(path: Path, folder: Path, **options: object) -> None:
     assert list(differences(one, other)) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_bundled_trace_keeps_its_graph(path: Path, tmp_path: Path) -> None:
     check_same(path, tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("keep", [*KEEP, *map(tuple, [list(KEEP)])])
 def test_whatever_is_kept_the_graph_is_the_same(keep: object, tmp_path: Path) -> None:
     path = small_job(tmp_path)[0]
@@ -60,6 +62,7 @@ def test_a_soup_of_rows_keeps_its_graph(soup: Soup) -> None:
         check_same(path, Path(name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [*range(10), 170, 635, *(deep(at) for at in range(10, 60))])
 def test_a_damaged_trace_that_is_read_keeps_its_graph(number: int, tmp_path: Path) -> None:
     path = tmp_path / "a.json"

@@ -179,6 +179,7 @@ def test_processes_end_when_what_was_asked_is_done(tmp_path: Path) -> None:
 # -- processes that are lost ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
     slow = slow_file(tmp_path)

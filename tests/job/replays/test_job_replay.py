@@ -107,6 +107,7 @@ def assert_same_of_equals(graphs: list[hg.DependencyGraph], *texts: str) -> None
         assert said_by_ranks(asked, changes) == said_by_whole(whole, changes, hg.whole())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("seed", "text"), [(50, "class:cpu_bound"), (92, "class:cpu_bound")], ids=["met", "end"])
 def test_of_equally_long_paths_the_same_one_is_told(tmp_path: Path, seed: int, text: str) -> None:
     assert_same_of_equals(random_graphs(tmp_path, seed), text)

@@ -720,6 +720,7 @@ def test_epoch_microseconds_with_decimals_are_written_exactly(tmp_path: Path) ->
 # whole traces
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", ["pytorch", "arbitrary"])
 @pytest.mark.parametrize("seed", [*range(4), *map(deep, range(4, 8))])
 def test_simulated_programs_link_soundly(seed: int, family: Family, tmp_path: Path) -> None:
@@ -738,6 +739,7 @@ def test_simulated_programs_link_soundly(seed: int, family: Family, tmp_path: Pa
         assert_waits_of_sync_deps(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("error", [-60_000, 60_000])
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_clocks_that_disagree_leave_no_wait_back_in_time(seed: int, error: int, tmp_path: Path) -> None:
